@@ -1,0 +1,66 @@
+# A module is a folder of src/ with x.h, x.cc and x_test.cc side by side: one static library, one test program.
+# Files are found by name, so adding one means adding the file and nothing else.
+
+include(GoogleTest)
+
+# osb_library(NAME [DEPS ...]): library osb_NAME, and NAME_test when the folder has tests.
+function(osb_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  if(sources)
+    add_library(osb_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(osb_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  foreach(dep ${ARG_DEPS})
+    if(TARGET osb_${dep})
+      list(APPEND links osb_${dep})
+    else()
+      list(APPEND links ${dep})
+    endif()
+  endforeach()
+  target_link_libraries(osb_${name} ${scope} osb_options ${links})
+  if(tests)
+    osb_test(${name}_test ${tests} DEPS osb_${name})
+  endif()
+endfunction()
+
+# osb_test(NAME sources... DEPS libraries... [LABEL label]): a GoogleTest program; each TEST is a ctest entry.
+function(osb_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} osb_test_support GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120)
+endfunction()
+
+# osb_app(NAME DEPS modules... [STATIC]): bin/NAME from apps/NAME.
+function(osb_app name)
+  cmake_parse_arguments(ARG "STATIC" "" "DEPS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/apps/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(${name} PRIVATE osb_${dep})
+  endforeach()
+  # Sanitizer runtimes cannot be linked statically; there the program is an ordinary one.
+  if(ARG_STATIC AND NOT OSB_SANITIZE)
+    target_link_options(${name} PRIVATE -static -Wl,--gc-sections -Wl,--icf=all $<$<CONFIG:Release>:-s>)
+  endif()
+endfunction()
+
+# What tests of several modules share (await(), temp directories, ...): tests/support.
+file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
+add_library(osb_test_support STATIC ${support})
+target_compile_options(osb_test_support PUBLIC "SHELL:-iquote ${CMAKE_SOURCE_DIR}/tests")
+target_link_libraries(osb_test_support PUBLIC osb_options)

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/net.h"
+#include "base/error.h"
+#include "http/body.h"
+#include "http/headers.h"
+#include "http/transport.h"
+
+namespace osb::http {
+
+// Opens connections for a client: plain addresses here, names and TLS in module tls.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  // `origin` is what the pool keys on: "unix:/run/x.sock", "127.0.0.1:80", "https://example.com:443".
+  virtual net::awaitable<Result<std::unique_ptr<Transport>>> connect(std::string origin,
+                                                                     std::chrono::milliseconds timeout) = 0;
+};
+
+// IP addresses and Unix sockets only.
+std::unique_ptr<Connector> make_plain_connector(net::any_io_executor executor);
+
+struct ClientTimeouts {
+  std::chrono::milliseconds connect{10'000};
+  std::chrono::milliseconds head{60'000};                // request sent -> response head; zero: none
+  std::optional<std::chrono::milliseconds> body_stall;   // no byte of the response body for so long
+};
+
+struct ClientRequest {
+  std::string method = "GET";
+  std::string target = "/";
+  Headers headers;  // Host, Content-Length and Transfer-Encoding are filled in when absent
+  std::string body;
+  BodySource* stream = nullptr;  // instead of body; must outlive send()
+  ClientTimeouts timeouts;
+};
+
+struct ClientResponse {
+  int status = 0;
+  Headers headers;
+  // Holds the connection; given back to the pool when read to its end, closed when dropped before.
+  std::unique_ptr<BodySource> body;
+  // Set instead of `body` after a 101: the connection itself, and what came behind the head.
+  std::unique_ptr<Transport> upgraded;
+  std::string buffered;
+};
+
+// HTTP/1.1 with a keep-alive pool per origin, on one executor.
+class Client {
+ public:
+  struct Options {
+    std::size_t idle_per_origin = 64;
+    std::chrono::milliseconds idle{60'000};
+  };
+  explicit Client(std::unique_ptr<Connector> connector);
+  Client(std::unique_ptr<Connector> connector, Options options);
+  ~Client();
+
+  // A pooled connection that turns out to be dead before any byte of the response is replaced once by a new one, for
+  // requests that can be repeated (no stream consumed). 1xx answers other than 101 are skipped.
+  net::awaitable<Result<ClientResponse>> send(std::string origin, ClientRequest request);
+
+  // Closes idle connections.
+  void clear();
+
+ private:
+  struct Pool;
+  std::shared_ptr<Pool> pool_;
+};
+
+}  // namespace osb::http

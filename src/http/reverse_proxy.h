@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "http/client.h"
+#include "http/message.h"
+
+namespace osb::http {
+
+struct ProxyTarget {
+  std::string origin;  // for the client's pool
+  std::string target;  // path and query to ask for, passed on as it is
+  std::string host;    // Host header to send; empty: the client's own
+  Headers add;         // set on the forwarded request, replacing what is there
+  std::vector<std::string> drop;  // request headers not to pass on
+  ClientTimeouts timeouts;
+};
+
+// Forwards the request and returns upstream's answer as a stream: bodies are never held whole, either side can hold
+// the other back, hop-by-hop headers go, repeated headers stay apart, upgrades become a byte splice in both
+// directions that survives half-closed sides. Upstream unreachable: 502; too slow: 504; as problems with
+// `error_code`. The client outlives the response.
+net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target,
+                                 std::string_view error_code = "PROXY::UPSTREAM_ERROR");
+
+}  // namespace osb::http

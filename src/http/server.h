@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "async/net.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "http/message.h"
+#include "http/transport.h"
+
+namespace osb::http {
+
+struct ServerLimits {
+  std::size_t header_bytes = 64 * 1024;
+  std::size_t connections = 10'000;               // more are answered 503 and closed
+  std::chrono::milliseconds header_time{30'000};  // from a request's first byte to the end of its head
+  std::chrono::milliseconds idle{600'000};        // between requests; clients keep pooled connections up to 5 minutes
+  std::chrono::milliseconds body_stall{120'000};  // a request body without a byte for so long
+  std::chrono::milliseconds write_stall{600'000}; // a response of which the peer takes nothing for so long
+};
+
+// What happened to one request, for access logs and metrics; reported when the response is over.
+struct RequestSummary {
+  const Request& request;
+  int status;
+  std::uint64_t body_bytes;
+  std::chrono::nanoseconds duration;
+  bool truncated;  // the response could not be sent whole
+};
+
+struct ServerOptions {
+  ServerLimits limits;
+  std::function<void(const RequestSummary&)> on_complete;  // may be empty
+  // Turns an accepted socket into another transport (TLS). Empty: plain.
+  std::function<net::awaitable<Result<std::unique_ptr<Transport>>>(std::unique_ptr<Transport>)> secure;
+};
+
+// Accepts connections and runs a session for each on the given executor (one thread). Sessions, handlers and the
+// router are used until stop() has returned.
+class Server {
+ public:
+  Server(net::any_io_executor executor, Handler handler, ServerOptions options = {});
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Binds and starts accepting; returns the address with the real port. A stale Unix socket file is replaced.
+  Result<Address> listen(const Address& address);
+  // Takes over a listening socket made by somebody else.
+  Result<void> listen(UniqueFd listener);
+
+  // Stops accepting, lets running responses end, closes idle connections at once and the rest after `grace`.
+  net::awaitable<void> stop(std::chrono::milliseconds grace);
+
+  std::size_t open_connections() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace osb::http

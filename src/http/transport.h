@@ -1,0 +1,76 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "async/net.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace osb::http {
+
+// A byte stream to one peer: TCP or a Unix socket (transport.cc), TLS (module tls). The try_ calls never block and
+// never suspend; the wait_ calls suspend until the next try is worthwhile. Everything else is built on these.
+class Transport {
+ public:
+  enum class Wait { Readable, Writable };
+  struct Io {
+    enum class Kind { Done, End, Again, Failed } kind;
+    std::size_t bytes = 0;             // Done
+    Wait wait_for = Wait::Readable;    // Again: TLS may have to write before it can read
+    int error = 0;                     // Failed: errno
+  };
+
+  virtual ~Transport() = default;
+
+  virtual Io try_read(std::span<char> into) = 0;
+  virtual Io try_write(std::span<const iovec> pieces) = 0;
+  // Sends from a file without copying through user space. Nothing: this transport cannot (TLS).
+  virtual std::optional<Io> try_send_file(int file, std::uint64_t& offset, std::size_t count) = 0;
+  // Sends end-of-stream; reading goes on.
+  virtual void shutdown_write() = 0;
+  // Ends it in both directions; waiting calls return at once. Safe to call at any time and more than once.
+  virtual void close() = 0;
+  // Suspends until the socket is ready, closed, or the deadline has passed (Code::Timeout).
+  virtual net::awaitable<Result<void>> wait(Wait what) = 0;
+  // A coarse deadline (about a second late at most) for the waits that follow; nothing: none.
+  virtual void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) = 0;
+  void set_timeout(std::optional<std::chrono::milliseconds> from_now);
+  // The peer's IP address, or "unix".
+  virtual std::string peer() const = 0;
+  virtual int native_fd() const = 0;
+  virtual net::any_io_executor executor() = 0;
+
+  // Reads at least one byte; 0 means the peer ended its side. The span must stay valid meanwhile.
+  net::awaitable<Result<std::size_t>> read_some(std::span<char> into);
+  // Writes all of it. The pieces must stay valid meanwhile.
+  net::awaitable<Result<void>> write_all(std::span<const iovec> pieces);
+  net::awaitable<Result<void>> write_all(std::string_view bytes);
+  net::awaitable<Result<void>> send_file(int file, std::uint64_t offset, std::uint64_t count);
+};
+
+// A connected TCP or Unix stream socket; made non-blocking here, TCP_NODELAY set where it applies.
+std::unique_ptr<Transport> make_plain_transport(net::any_io_executor executor, UniqueFd socket);
+
+// Where to listen or connect without name resolution.
+struct Address {
+  static Result<Address> parse(std::string_view text);  // "127.0.0.1:8080", "[::1]:8080", "unix:/run/x.sock"
+  static Address tcp(std::string ip, std::uint16_t port) { return {std::move(ip), port, {}}; }
+  static Address unix_socket(std::string path) { return {{}, 0, std::move(path)}; }
+  std::string ip;
+  std::uint16_t port = 0;
+  std::string unix_path;  // not empty: a Unix socket
+  std::string to_string() const;
+};
+
+// Connects within `timeout`.
+net::awaitable<Result<std::unique_ptr<Transport>>> connect_plain(Address address, std::chrono::milliseconds timeout);
+
+}  // namespace osb::http

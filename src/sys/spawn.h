@@ -1,0 +1,61 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace osb::sys {
+
+// Everything about a child process, decided before it exists: after clone the child touches prepared memory only.
+struct SpawnPlan {
+  std::string program;            // a path; not searched in PATH (find_program does that)
+  std::vector<std::string> argv;  // argv[0] included
+  std::vector<std::string> env;   // "KEY=value", the whole environment
+  std::string cwd;                // empty: the parent's
+  // Descriptors of the child: {number in the child, descriptor here}. Everything else is closed on exec. Numbers 0, 1
+  // and 2 that are not named become /dev/null.
+  std::vector<std::pair<int, int>> fds;
+
+  enum class Group { Inherit, NewGroup, NewSession };
+  Group group = Group::NewGroup;
+  int controlling_tty = -1;  // with NewSession: the child's number (not the parent's) of the terminal to acquire
+
+  std::optional<uid_t> uid;
+  std::optional<gid_t> gid;
+  std::optional<std::vector<gid_t>> groups;  // set together with uid
+  int namespaces = 0;                        // CLONE_NEW* flags
+  std::vector<std::string> cgroup_procs;     // files the child writes "0" to before exec (joins these cgroups)
+  std::optional<int> oom_score_adj;
+};
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+
+// How a process ended.
+struct ExitStatus {
+  int code = 0;       // exit code; meaningless when signalled
+  int signal = 0;     // 0: not signalled
+  bool ok() const { return code == 0 && signal == 0; }
+};
+
+// Like vfork: the caller sleeps until exec has happened, nothing is copied, and the cost does not follow our size.
+// A child that cannot be set up or exec'd is reaped and reported as an error that names the step and the program
+// (exec errors keep their errno). Signals are reset to default and unblocked in the child.
+Result<Child> spawn(const SpawnPlan& plan);
+
+// Waits for a child of ours that has ended (its pidfd is readable) and frees its pid.
+Result<ExitStatus> reap(const Child& child);
+
+// `name` in the directories of `path` ("/usr/bin:/bin"); a name with a slash is returned as it is.
+std::optional<std::string> find_program(const std::string& name, std::string_view path);
+
+}  // namespace osb::sys
