@@ -12,6 +12,9 @@ namespace osb::http {
 // ASCII case-insensitive comparison, as field names and many values want it.
 bool iequals(std::string_view a, std::string_view b);
 
+// Without the optional white space (RFC 9110: blanks and tabs) at both ends.
+std::string_view trim_ows(std::string_view text);
+
 // Header fields in the order they came; names compare without case; repeated fields stay apart (Set-Cookie).
 class Headers {
  public:

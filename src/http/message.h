@@ -13,10 +13,9 @@
 #include "base/error.h"
 #include "http/body.h"
 #include "http/headers.h"
+#include "http/transport.h"
 
 namespace osb::http {
-
-class Transport;
 
 // Path parameters in the order of the pattern. Values are percent-decoded, except of a `{name*}` tail, which is the
 // raw rest of the path.
