@@ -48,7 +48,8 @@ class BodyWriter {
   virtual net::awaitable<void> peer_closed() = 0;
 };
 
-// A body produced while it is sent. The session ends the chunked body after `produce` returned success. When it
+// A body produced while it is sent. `produce` is called exactly once, also when the head cannot be sent or the request
+// was a HEAD (writes then go nowhere), so it may own work that has to be brought to an end. The session ends the chunked body after `produce` returned success. When it
 // returns an error or throws, the connection is closed without the final chunk, so that the client sees a truncation;
 // a stream with an in-band error form (events) must send that itself and return success.
 struct StreamBody {

@@ -37,7 +37,7 @@ struct ClientRequest {
   std::string target = "/";
   Headers headers;  // Host, Content-Length and Transfer-Encoding are filled in when absent
   std::string body;
-  BodySource* stream = nullptr;  // instead of body; must outlive send()
+  std::shared_ptr<BodySource> stream;  // instead of body; sent while the response is awaited
   ClientTimeouts timeouts;
 };
 

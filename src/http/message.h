@@ -36,7 +36,8 @@ struct Request {
   std::string target;  // exactly as received: origin form, starts with '/', or "*"
   Headers headers;
   int minor_version = 1;   // HTTP/1.x
-  BodySource* body = nullptr;  // never null in a handler
+  // Never null in a handler. Shared so that a copy loop that is still running when the response is over stays valid.
+  std::shared_ptr<BodySource> body;
   PathParams params;
   std::string request_id;  // set by the request-id middleware
   std::string peer;        // the client's IP address, or "unix"

@@ -17,7 +17,8 @@
 namespace osb::http {
 
 // A byte stream to one peer: TCP or a Unix socket (transport.cc), TLS (module tls). The try_ calls never block and
-// never suspend; the wait_ calls suspend until the next try is worthwhile. Everything else is built on these.
+// never suspend; wait() suspends until the next try is worthwhile. Everything else is built on these. A transport on
+// top of another (TLS) does its I/O through the inner one's try_ calls: the readiness bookkeeping lives there.
 class Transport {
  public:
   enum class Wait { Readable, Writable };
@@ -39,7 +40,7 @@ class Transport {
   // Ends it in both directions; waiting calls return at once. Safe to call at any time and more than once.
   virtual void close() = 0;
   // Suspends until the socket is ready, closed, or the deadline has passed (Code::Timeout).
-  virtual net::awaitable<Result<void>> wait(Wait what) = 0;
+  virtual net::awaitable<Result<void>> wait(Wait what) = 0;  // one waiter per direction
   // A coarse deadline (about a second late at most) for the waits that follow; nothing: none.
   virtual void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) = 0;
   void set_timeout(std::optional<std::chrono::milliseconds> from_now);
