@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/uio.h>
-
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/uio.h>
 
 #include "async/net.h"
 #include "base/error.h"
@@ -24,9 +23,9 @@ class Transport {
   enum class Wait { Readable, Writable };
   struct Io {
     enum class Kind { Done, End, Again, Failed } kind;
-    std::size_t bytes = 0;             // Done
-    Wait wait_for = Wait::Readable;    // Again: TLS may have to write before it can read
-    int error = 0;                     // Failed: errno
+    std::size_t bytes = 0;           // Done
+    Wait wait_for = Wait::Readable;  // Again: TLS may have to write before it can read
+    int error = 0;                   // Failed: errno
   };
 
   virtual ~Transport() = default;

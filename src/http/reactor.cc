@@ -1,0 +1,165 @@
+#include "http/reactor.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/post.hpp>
+
+namespace osb::http {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+// Deadlines may be this late; in return a busy server does not touch its timer.
+constexpr std::chrono::milliseconds kTimerGrain{500};
+
+}  // namespace
+
+net::execution_context::id Reactor::id;
+
+Reactor::Reactor(net::execution_context& context)
+    : net::execution_context::service(context),
+      io_(static_cast<net::io_context&>(context)),
+      epoll_(io_, ::epoll_create1(EPOLL_CLOEXEC)),
+      timer_(io_) {}
+
+void Reactor::shutdown() {
+  std::vector<Waiter> dropped;  // destroying a waiter destroys its coroutine, which may call remove()
+  for (Entry* entry : entries_) {
+    if (entry->read_waiter) dropped.push_back(std::exchange(entry->read_waiter, nullptr));
+    if (entry->write_waiter) dropped.push_back(std::exchange(entry->write_waiter, nullptr));
+  }
+  waiting_ = 0;
+}
+
+bool Reactor::add(int fd, Entry& entry) {
+  epoll_event event{.events = kEvents, .data = {.ptr = &entry}};
+  if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, fd, &event) < 0) return false;
+  entry.fd = fd;
+  entry.place = entries_.insert(entries_.end(), &entry);
+  return true;
+}
+
+void Reactor::remove(Entry& entry) {
+  if (entry.fd < 0) return;
+  ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, entry.fd, nullptr);
+  entry.fd = -1;
+  entries_.erase(entry.place);
+  cancel(entry, true, Outcome::Closed);
+  cancel(entry, false, Outcome::Closed);
+}
+
+void Reactor::wait_read(Entry& entry, Waiter waiter) {
+  if (!entry.read_exhausted) rearm_edge(entry);
+  entry.read_waiter = std::move(waiter);
+  waiting_began(entry);
+}
+
+void Reactor::wait_write(Entry& entry, Waiter waiter) {
+  if (!entry.write_exhausted) rearm_edge(entry);
+  entry.write_waiter = std::move(waiter);
+  waiting_began(entry);
+}
+
+void Reactor::cancel(Entry& entry, bool reading, Outcome outcome) {
+  Waiter& slot = reading ? entry.read_waiter : entry.write_waiter;
+  if (!slot) return;
+  net::post(io_, [waiter = std::exchange(slot, nullptr), outcome]() mutable { waiter(outcome); });
+  waiting_ended();
+}
+
+void Reactor::rearm_edge(const Entry& entry) {
+  epoll_event event{.events = kEvents, .data = {.ptr = const_cast<Entry*>(&entry)}};
+  ::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_MOD, entry.fd, &event);
+}
+
+void Reactor::waiting_began(const Entry& entry) {
+  ++waiting_;
+  if (entry.deadline) arm_timer(*entry.deadline);
+  arm();
+}
+
+void Reactor::waiting_ended() {
+  // A loop with nobody waiting must be able to run out of work.
+  if (--waiting_ == 0) {
+    epoll_.cancel();
+    timer_.cancel();
+    timer_due_.reset();
+  }
+}
+
+void Reactor::arm() {
+  if (armed_) return;
+  armed_ = true;
+  epoll_.async_wait(net::posix::stream_descriptor::wait_read, [this](boost::system::error_code ec) {
+    armed_ = false;
+    if (!ec) drain();
+    if (waiting_ > 0) arm();
+  });
+}
+
+void Reactor::drain() {
+  std::array<epoll_event, 256> events;
+  const int count = ::epoll_wait(epoll_.native_handle(), events.data(), events.size(), 0);
+  // First note everything, then run waiters: they may close other sockets of this batch.
+  std::array<Waiter, 2 * events.size()> ready;
+  std::size_t n = 0;
+  for (int i = 0; i < count; ++i) {
+    Entry& entry = *static_cast<Entry*>(events[i].data.ptr);
+    const std::uint32_t got = events[i].events;
+    if (got & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) entry.hangup = true;
+    if (got & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+      entry.readable = true;
+      entry.read_exhausted = false;
+      if (entry.read_waiter) ready[n++] = std::exchange(entry.read_waiter, nullptr);
+    }
+    if (got & (EPOLLOUT | EPOLLHUP | EPOLLERR)) {
+      entry.writable = true;
+      entry.write_exhausted = false;
+      if (entry.write_waiter) ready[n++] = std::exchange(entry.write_waiter, nullptr);
+    }
+  }
+  waiting_ -= n;
+  for (std::size_t i = 0; i < n; ++i) std::exchange(ready[i], nullptr)(Outcome::Ready);
+  if (waiting_ == 0) {
+    timer_.cancel();
+    timer_due_.reset();
+  }
+}
+
+void Reactor::deadline_changed(const Entry& entry) {
+  if (entry.deadline && (entry.read_waiter || entry.write_waiter)) arm_timer(*entry.deadline);
+}
+
+void Reactor::arm_timer(SteadyClock::time_point when) {
+  if (timer_due_ && *timer_due_ <= when + kTimerGrain) return;
+  timer_due_ = when;
+  timer_.expires_at(when);
+  timer_.async_wait([this](boost::system::error_code ec) {
+    if (!ec) expire();
+  });
+}
+
+void Reactor::expire() {
+  timer_due_.reset();
+  const auto now = SteadyClock::now();
+  std::optional<SteadyClock::time_point> next;
+  std::vector<Entry*> late;
+  for (Entry* entry : entries_) {
+    if (!entry->deadline || (!entry->read_waiter && !entry->write_waiter)) continue;
+    if (*entry->deadline <= now) {
+      late.push_back(entry);
+    } else if (!next || *entry->deadline < *next) {
+      next = entry->deadline;
+    }
+  }
+  for (Entry* entry : late) {  // cancel() posts, so nothing runs while we hold these pointers
+    cancel(*entry, true, Outcome::Timeout);
+    cancel(*entry, false, Outcome::Timeout);
+  }
+  if (next && waiting_ > 0) arm_timer(*next + kTimerGrain);
+}
+
+}  // namespace osb::http
