@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,13 +17,13 @@ std::optional<std::string> percent_decode(std::string_view text);
 std::string percent_encode(std::string_view text, std::string_view keep = "");
 
 // A query string as key/value pairs in order; '+' means space; repeated keys stay. A broken escape is kept literally,
-// as browsers and Go do.
+// as browsers do. An encoded NUL is decoded too: who hands a value to the kernel has to look for it.
 class Query {
  public:
   static Query parse(std::string_view query);
 
-  const std::string* find(std::string_view key) const;      // first value, or nullptr
-  std::string_view get(std::string_view key) const;         // first value, or empty
+  const std::string* find(std::string_view key) const;  // first value, or nullptr
+  std::string_view get(std::string_view key) const;     // first value, or empty
   std::vector<std::string> all(std::string_view key) const;
   auto begin() const { return pairs_.begin(); }
   auto end() const { return pairs_.end(); }
@@ -31,7 +32,8 @@ class Query {
   std::vector<std::pair<std::string, std::string>> pairs_;
 };
 
-// "http://host:port/path", "https://…", "unix:/run/x.sock" (then `host` is the socket's path).
+// "http://host:port/path", "https://…", "unix:/run/x.sock" or "unix:///run/x.sock" (then `host` is the socket's path).
+// A fragment is dropped; user and password are refused, and never repeated in the error.
 struct Url {
   std::string scheme;
   std::string host;  // without brackets for IPv6
