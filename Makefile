@@ -1,0 +1,95 @@
+# The front door: every target installs what it needs first (scripts/setup) and then calls cmake, ctest or a script.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+ROUNDS ?= 20
+
+# One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+export CTEST_PARALLEL_LEVEL := $(JOBS)
+
+apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
+fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
+sources = $(shell git ls-files '*.cc' '*.h')
+ctest := ctest --output-on-failure --no-label-summary --no-tests=error
+
+# $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
+configured = @cmake --preset $(1) >/dev/null
+
+.PHONY: help build test demo up bench asan tsan fuzz soak fmt lint clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-7s %s\n", $$1, $$2}'
+
+build: ## the programs, optimised, in build/release/bin
+	@scripts/setup build
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target $(apps)
+
+test: ## everything: all tests of the release build, then the unit tests under ASan and UBSan
+	@scripts/setup build test
+	@scripts/python-env
+	@scripts/node-env
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS)
+	@$(ctest) --test-dir build/release
+	@$(MAKE) asan
+
+demo: ## a tour of execd: build it, start it, use it, with timings
+	@scripts/setup build test
+	@scripts/demo
+
+up: build ## execd in the foreground on 127.0.0.1:44772
+	@scripts/up
+
+bench: ## side-by-side measurements; results in build/bench and docs/benchmarks.md
+	@scripts/setup bench
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target benches $(apps)
+	@mkdir -p build/bench
+	@for run in bench/*/run.py; do echo "== $$run"; /usr/bin/python3 "$$run" --build build/release; done
+
+asan: ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/setup build test
+	$(call configured,asan)
+	@cmake --build build/asan -j $(JOBS)
+	@$(ctest) --test-dir build/asan -L unit
+
+tsan: ## unit tests under ThreadSanitizer
+	@scripts/setup build test
+	$(call configured,tsan)
+	@cmake --build build/tsan -j $(JOBS)
+	@$(ctest) --test-dir build/tsan -L unit
+
+fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/corpus
+	@scripts/setup build
+	$(call configured,fuzz)
+	@cmake --build build/fuzz -j $(JOBS) --target $(fuzzers)
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+soak: ## the release suite again and again (ROUNDS=20) until a test fails
+	@scripts/setup build test
+	@scripts/python-env
+	@scripts/node-env
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS)
+	@$(ctest) --test-dir build/release --repeat until-fail:$(ROUNDS)
+
+fmt: ## formats the C++ sources in place
+	@scripts/setup lint
+	@clang-format-19 -i $(sources)
+
+lint: ## formatting, module table, clang-tidy
+	@scripts/setup lint
+	@clang-format-19 --dry-run -Werror $(sources)
+	@/usr/bin/python3 tests/shape/check_includes.py
+	@cmake --preset dev -B build/lint >/dev/null
+	@run-clang-tidy-19 -quiet -p build/lint -j $(JOBS) '^$(CURDIR)/(src|apps)/.*\.cc$$'
+
+clean: ## removes build/
+	rm -rf build

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Our HTTP server and reverse proxy against a raw epoll loop and nginx, side by side on this machine.
+
+Servers run on core 0, the load generator and the upstreams on core 1; the variants take turns within every round and
+the median of the rounds counts, so that a noisy moment hits all of them.
+"""
+
+import argparse
+import contextlib
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import report  # noqa: E402
+
+SERVER_CORE, LOAD_CORE = 0, 1
+GIB = 1 << 30
+
+NGINX = """
+daemon off; master_process off; pid {dir}/{name}.pid; error_log stderr notice;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; tcp_nopush on; tcp_nodelay on;
+  client_body_temp_path {dir}/{name}-body; proxy_temp_path {dir}/{name}-proxy; fastcgi_temp_path {dir}/{name}-fcgi;
+  uwsgi_temp_path {dir}/{name}-uwsgi; scgi_temp_path {dir}/{name}-scgi;
+  {extra}
+  server {{ listen 127.0.0.1:{port}; default_type text/plain; {body} }}
+}}
+"""
+PROXY_UPSTREAM = "upstream up {{ server 127.0.0.1:{port}; keepalive 128; keepalive_requests 1000000000; }}"
+PROXY_BODY = """location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection "";
+                             proxy_buffering off; }"""
+
+
+class Bench:
+    def __init__(self, options, directory, stack):
+        self.options = options
+        self.dir = pathlib.Path(directory)
+        self.stack = stack
+        self.bin = pathlib.Path(options.build) / "bin"
+
+    def start(self, command, core, ready):
+        return self.stack.enter_context(report.running(command, core=core, ready=ready))
+
+    def start_nginx(self, name, core, body, extra=""):
+        port = report.free_port()
+        config = self.dir / f"{name}.conf"
+        config.write_text(NGINX.format(dir=self.dir, name=name, port=port, body=body, extra=extra))
+        pid = self.start(["nginx", "-p", self.dir, "-c", config], core, "event method")
+        return port, pid
+
+    def start_own(self, program, core, *arguments):
+        port = report.free_port()
+        return port, self.start([self.bin / program, port, *arguments], core, "listening")
+
+    def requests(self, port, path="/ping"):
+        """One wrk run: requests/s and latencies in ms. Errors make the figures worthless, so they end the run."""
+        out = subprocess.run(
+            ["taskset", "-c", str(LOAD_CORE), "wrk", "-t1", f"-c{self.options.connections}",
+             f"-d{self.options.seconds}s", "--latency", f"http://127.0.0.1:{port}{path}"],
+            capture_output=True, text=True, check=True).stdout
+        if "Socket errors" in out or "Non-2xx" in out:
+            raise RuntimeError(f"wrk saw errors:\n{out}")
+        return {
+            "rps": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]),
+            "p50": milliseconds(re.search(r"50%\s+([\d.]+)(us|ms|s)", out)),
+            "p99": milliseconds(re.search(r"99%\s+([\d.]+)(us|ms|s)", out)),
+        }
+
+    def stream(self, port, pid):
+        """One download of 1 GiB: MiB/s, and by how much the process grew at its peak."""
+        before = report.memory_kib(pid, "VmRSS")
+        report.reset_peak_memory(pid)
+        out = subprocess.run(
+            ["taskset", "-c", str(LOAD_CORE), "curl", "-sS", "--fail", "-o", "/dev/null", "-w",
+             "%{size_download} %{speed_download}", f"http://127.0.0.1:{port}/gib"],
+            capture_output=True, text=True, check=True).stdout.split()
+        if int(out[0]) != GIB:
+            raise RuntimeError(f"the stream was cut after {out[0]} bytes")
+        peak = report.memory_kib(pid, "VmHWM")
+        return {"mib_s": float(out[1]) / (1 << 20), "growth_mib": (peak - before) / 1024, "rss_mib": before / 1024}
+
+    def rounds(self, variants, measure):
+        """{variant: median of each figure}, the variants taking turns."""
+        seen = {name: [] for name in variants}
+        for number in range(self.options.rounds):
+            for name, target in variants.items():
+                seen[name].append(measure(*target))
+                print(f"  round {number + 1} {name:10} " + figures(seen[name][-1]), flush=True)
+        return {name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+                for name, runs in seen.items()}
+
+
+def milliseconds(match):
+    return float(match[1]) * {"us": 0.001, "ms": 1, "s": 1000}[match[2]]
+
+
+def figures(row):
+    return ", ".join(f"{key} {value:,.2f}" for key, value in row.items())
+
+
+def verdict(ok):
+    return "met" if ok else "**missed**"
+
+
+def run(bench):
+    print("small responses, keep-alive")
+    raw_port, _ = bench.start_own("bench_raw_epoll", SERVER_CORE)
+    own_port, _ = bench.start_own("bench_http_server", SERVER_CORE)
+    nginx_port, _ = bench.start_nginx("fixed", SERVER_CORE, 'location /ping { return 200 "pong"; }')
+    ping = bench.rounds({"raw epoll": (raw_port,), "ours": (own_port,), "nginx": (nginx_port,)}, bench.requests)
+
+    print("small responses through a reverse proxy")
+    upstream, _ = bench.start_own("bench_raw_epoll", LOAD_CORE)
+    own_proxy, _ = bench.start_own("bench_http_server", SERVER_CORE, "--proxy", f"127.0.0.1:{upstream}")
+    nginx_proxy, _ = bench.start_nginx("proxy", SERVER_CORE, PROXY_BODY, PROXY_UPSTREAM.format(port=upstream))
+    proxy = bench.rounds({"ours": (own_proxy,), "nginx": (nginx_proxy,)}, bench.requests)
+
+    print("1 GiB through a reverse proxy")
+    with open(bench.dir / "gib", "wb") as file:
+        file.truncate(GIB)  # sparse: read from the page cache as zeros, the same for everybody
+    files, _ = bench.start_nginx("files", LOAD_CORE, f"root {bench.dir};")
+    own_gib = bench.start_own("bench_http_server", SERVER_CORE, "--proxy", f"127.0.0.1:{files}")
+    nginx_gib = bench.start_nginx("gibproxy", SERVER_CORE, PROXY_BODY, PROXY_UPSTREAM.format(port=files))
+    stream = bench.rounds({"ours": own_gib, "nginx": nginx_gib}, bench.stream)
+    return {"ping": ping, "proxy": proxy, "stream": stream}
+
+
+def markdown(data, options):
+    ping, proxy, stream = data["ping"], data["proxy"], data["stream"]
+
+    def rows(group, yardstick):
+        return [[name, f"{r['rps']:,.0f}", f"{r['rps'] / group[yardstick]['rps']:.2f}", f"{r['p50']:.2f}",
+                 f"{r['p99']:.2f}"] for name, r in group.items()]
+
+    targets = [
+        ["/ping: at least 0.60 of raw epoll's requests/s", f"{ping['ours']['rps'] / ping['raw epoll']['rps']:.2f}",
+         verdict(ping["ours"]["rps"] >= 0.6 * ping["raw epoll"]["rps"])],
+        ["/ping: p99 below 2x raw epoll's", f"{ping['ours']['p99'] / ping['raw epoll']['p99']:.2f}",
+         verdict(ping["ours"]["p99"] < 2 * ping["raw epoll"]["p99"])],
+        ["proxy: at least nginx's requests/s", f"{proxy['ours']['rps'] / proxy['nginx']['rps']:.2f}",
+         verdict(proxy["ours"]["rps"] >= proxy["nginx"]["rps"])],
+        ["1 GiB: at least nginx's throughput", f"{stream['ours']['mib_s'] / stream['nginx']['mib_s']:.2f}",
+         verdict(stream["ours"]["mib_s"] >= stream["nginx"]["mib_s"])],
+        ["1 GiB: memory grows by less than 8 MiB", f"{stream['ours']['growth_mib']:.1f} MiB",
+         verdict(stream["ours"]["growth_mib"] < 8)],
+    ]
+    return "\n\n".join([
+        f"One core for the server, one for the load ({options.connections} keep-alive connections, "
+        f"{options.seconds} s per run); median of {options.rounds} interleaved rounds.",
+        "`GET /ping` with a 4-byte answer:",
+        report.table(["server", "requests/s", "of raw epoll", "p50 ms", "p99 ms"], rows(ping, "raw epoll")),
+        "The same through a reverse proxy (upstream: raw epoll on the load's core):",
+        report.table(["proxy", "requests/s", "of nginx", "p50 ms", "p99 ms"], rows(proxy, "nginx")),
+        "One download of 1 GiB through a reverse proxy (growth: peak resident memory during the download minus "
+        "resident memory before it):",
+        report.table(["proxy", "MiB/s", "of nginx", "resident MiB", "growth MiB"],
+                     [[name, f"{r['mib_s']:,.0f}", f"{r['mib_s'] / stream['nginx']['mib_s']:.2f}",
+                       f"{r['rss_mib']:.1f}", f"{r['growth_mib']:.1f}"] for name, r in stream.items()]),
+        report.table(["target", "measured", ""], targets),
+    ])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"), help="build directory to measure")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--no-publish", action="store_true", help="print only")
+    options = parser.parse_args()
+
+    where = report.machine()
+    with tempfile.TemporaryDirectory(prefix="osb-bench-") as directory, contextlib.ExitStack() as stack:
+        data = run(Bench(options, directory, stack))
+    text = markdown(data, options)
+    print("\n" + text)
+    if not options.no_publish:
+        report.publish("http", "HTTP stack", "make bench", where, text, data)
+
+
+if __name__ == "__main__":
+    main()

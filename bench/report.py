@@ -1,0 +1,106 @@
+"""What every bench/*/run.py shares: processes that say when they are ready, the machine's description, the report."""
+
+import contextlib
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import socket
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(command, *, core, ready):
+    """Runs `command` on one core and yields its pid once a line of its output contains `ready`."""
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    try:
+        seen = []
+        for line in process.stdout:
+            seen.append(line)
+            if ready in line:
+                break
+        else:
+            raise RuntimeError(f"{command[0]} ended with status {process.wait()} before it was ready:\n{''.join(seen)}")
+        yield process.pid
+        if process.poll() is not None:
+            raise RuntimeError(f"{command[0]} ended with status {process.returncode} while it was measured")
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        process.stdout.close()
+
+
+def memory_kib(pid, field):
+    """VmRSS, VmHWM, ... of a process."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.M)[1])
+
+
+def reset_peak_memory(pid):
+    """From here on VmHWM is the peak since this call (proc(5): clear_refs 5)."""
+    pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def git(*arguments):
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
+
+
+def machine():
+    cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return {
+        "cpu": cpu[1] if cpu else platform.machine(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "load": round(os.getloadavg()[0], 2),
+        "commit": git("rev-parse", "--short", "HEAD") + (" with changes" if changed else ""),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def publish(name, title, command, where, markdown, data):
+    """Writes build/bench/NAME.json and the section NAME of docs/benchmarks.md, replacing what was there."""
+    out = ROOT / "build" / "bench" / f"{name}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"machine": where, "command": command, **data}, indent=2) + "\n")
+
+    begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
+    section = (
+        f"{begin}\n## {title}\n\n"
+        f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, load {where['load']} at the start; "
+        f"commit {where['commit']}, {where['date']}; `{command}`\n\n{markdown.strip()}\n{end}")
+    path = ROOT / "docs" / "benchmarks.md"
+    text = path.read_text()
+    if begin in text:
+        head, rest = text.split(begin, 1)
+        text = head + section + rest.split(end, 1)[1]
+    else:
+        text = text.rstrip("\n") + "\n\n" + section + "\n"
+    path.write_text(text)
+
+
+def table(header, rows):
+    """A Markdown table with its columns lined up, readable on a terminal too."""
+    cells = [list(map(str, row)) for row in [header, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths)) + " |" for row in cells]
+    lines.insert(1, "| " + " | ".join("-" * w for w in widths) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,77 @@
+"""Fixtures of the execd suite. EXECD_BINARY names the program under test (default: the release build)."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from execd_process import Execd  # noqa: E402
+
+SHARED_TOKEN = "conformance-token"
+
+
+class Shared:
+    """An execd that many tests use; replaced when a test has taken it down, so that one crash fails one test."""
+
+    def __init__(self, **options):
+        self._options = options
+        self._running = None
+
+    def get(self):
+        if self._running is None or not self._running.alive():
+            self._running = Execd(**self._options)
+        return self._running
+
+    def stop(self):
+        if self._running is not None:
+            self._running.stop()
+
+
+def shared_fixture(**options):
+    @pytest.fixture(scope="session")
+    def shared():
+        holder = Shared(**options)
+        yield holder
+        holder.stop()
+
+    return shared
+
+
+shared_execd = shared_fixture()
+shared_token_execd = shared_fixture(token=SHARED_TOKEN)
+
+
+def lend(shared, tmp_path):
+    execd = shared.get()
+    execd.tmp = tmp_path
+    yield execd
+    execd.check_alive()
+
+
+@pytest.fixture
+def execd(shared_execd, tmp_path):
+    """An execd without authentication, shared by the run; `execd.tmp` is a fresh directory for this test."""
+    yield from lend(shared_execd, tmp_path)
+
+
+@pytest.fixture
+def token_execd(shared_token_execd, tmp_path):
+    """The same with an access token; `client` sends it, `token` is its value."""
+    yield from lend(shared_token_execd, tmp_path)
+
+
+@pytest.fixture
+def start_execd(tmp_path):
+    """start_execd(token=, args=, env=, cwd=) for tests that need flags, an environment or an execd of their own."""
+    started = []
+
+    def start(**options):
+        execd = Execd(**options)
+        execd.tmp = tmp_path
+        started.append(execd)
+        return execd
+
+    yield start
+    for execd in started:
+        execd.stop()

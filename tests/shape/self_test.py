@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""check_includes.py must find what it is there to find: every test plants one fault in a tiny tree."""
+
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import check_includes  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+GOOD = {
+    "src/base/README.md": "base\n",
+    "src/base/error.h": "#pragma once\n#include <string>\n",
+    "src/http/README.md": "http\n",
+    "src/http/server.h": '#include "base/error.h"\n#include "http/router.h"\n',
+    "src/http/server.cc": '#include <boost/beast/core.hpp>\n#include "async/net.h"\n',
+    "src/http/server_test.cc": '#include "support/await.h"\nTEST(Server, Answers) {}\n',
+    "src/execd/README.md": "execd\n",
+    "src/execd/command.cc": '#include "http/server.h"\n// getpwnam() would load NSS\n',
+    "apps/execd/main.cc": '#include "execd/command.h"\n#include "local.h"\n',
+    "tests/integration/x_test.cc": '#include "server/service.h"\n#include "support/await.h"\nTEST(X, Works) {}\n',
+}
+
+
+class Shape(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="osb-shape-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        self.write("tests/shape/modules.txt", (HERE / "modules.txt").read_text())
+        for path, text in GOOD.items():
+            self.write(path, text)
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def problems(self):
+        checker = check_includes.Checker(self.root)
+        checker.run()
+        return checker.problems
+
+    def expect_one(self, *fragments):
+        found = self.problems()
+        self.assertEqual(len(found), 1, found)
+        for fragment in fragments:
+            self.assertIn(fragment, found[0])
+
+    def test_good_tree_is_clean(self):
+        self.assertEqual(self.problems(), [])
+
+    def test_include_down_the_table(self):
+        self.write("src/base/log.h", '#pragma once\n#include "http/server.h"\n')
+        self.expect_one("src/base/log.h:2", "base may include base")
+
+    def test_product_including_another_product(self):
+        self.write("src/execd/bad.cc", '#include "server/service.h"\n')
+        self.expect_one("src/execd/bad.cc:1", "execd may include")
+
+    def test_execd_program_is_as_restricted_as_its_module(self):
+        self.write("apps/execd/main.cc", '#include "tls/context.h"\n')
+        self.expect_one("apps/execd/main.cc:1", "apps/execd may include")
+
+    def test_backends_ignore_each_other(self):
+        self.write("src/runtime/README.md", "runtime\n")
+        self.write("src/runtime/native/x.cc", '#include "runtime/docker/y.h"\n#include "runtime/backend.h"\n')
+        self.expect_one("src/runtime/native/x.cc:1", "backends ignore each other")
+
+    def test_beast_in_a_header_or_another_module(self):
+        self.write("src/http/leak.h", "#include <boost/beast/http.hpp>\n")
+        self.expect_one("src/http/leak.h:1", "Beast stays inside")
+        self.write("src/http/leak.h", "")
+        self.write("src/execd/leak.cc", "#include <boost/beast/http.hpp>\n")
+        self.expect_one("src/execd/leak.cc:1", "Beast stays inside")
+
+    def test_openssl_outside_tls(self):
+        self.write("src/http/ssl.cc", "#include <openssl/ssl.h>\n")
+        self.expect_one("src/http/ssl.cc:1", "OpenSSL stays inside")
+
+    def test_unknown_module_and_bare_name(self):
+        self.write("src/http/a.cc", '#include "utils/x.h"\n')
+        self.expect_one("utils is no module")
+        self.write("src/http/a.cc", '#include "server.h"\n')
+        self.expect_one('write it from src/, as "http/server.h"')
+
+    def test_product_code_using_test_support(self):
+        self.write("src/http/a.cc", '#include "support/await.h"\n')
+        self.expect_one("only tests use tests/support")
+
+    def test_module_without_readme(self):
+        (self.root / "src/base/README.md").unlink()
+        self.expect_one("src/base/README.md", "every module has a README.md")
+
+    def test_folder_without_a_row(self):
+        self.write("src/utils/README.md", "utils\n")
+        self.write("src/utils/x.h", "#pragma once\n")
+        self.expect_one("belongs to no module")
+
+    def test_long_file(self):
+        self.write("src/http/long.cc", "\n" * 600)
+        self.assertEqual(self.problems(), [])
+        self.write("src/http/long.cc", "\n" * 601)
+        self.expect_one("601 lines")
+
+    def test_same_test_name_twice(self):
+        self.write("src/http/router_test.cc", "TEST_F(Server, Answers) {}\n")
+        self.expect_one("test Server.Answers exists already")
+
+    def test_call_that_static_glibc_cannot_serve(self):
+        self.write("src/execd/user.cc", "auto* entry = getpwnam(name);\n")
+        self.expect_one("src/execd/user.cc:1", "getpwnam")
+
+
+if __name__ == "__main__":
+    unittest.main()
