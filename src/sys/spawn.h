@@ -1,10 +1,10 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <sys/types.h>
 #include <utility>
 #include <vector>
 
@@ -15,7 +15,8 @@ namespace osb::sys {
 
 // Everything about a child process, decided before it exists: after clone the child touches prepared memory only.
 struct SpawnPlan {
-  std::string program;            // a path; not searched in PATH (find_program does that)
+  // A path; not searched in PATH (find_program does that). A relative one is looked up below `cwd`.
+  std::string program;
   std::vector<std::string> argv;  // argv[0] included
   std::vector<std::string> env;   // "KEY=value", the whole environment
   std::string cwd;                // empty: the parent's
@@ -29,9 +30,10 @@ struct SpawnPlan {
 
   std::optional<uid_t> uid;
   std::optional<gid_t> gid;
-  std::optional<std::vector<gid_t>> groups;  // set together with uid
-  int namespaces = 0;                        // CLONE_NEW* flags
-  std::vector<std::string> cgroup_procs;     // files the child writes "0" to before exec (joins these cgroups)
+  // Supplementary groups. Absent with a uid other than ours: none, so that ours never leak to another user.
+  std::optional<std::vector<gid_t>> groups;
+  int namespaces = 0;                     // CLONE_NEW* flags
+  std::vector<std::string> cgroup_procs;  // files the child writes "0" to before exec (joins these cgroups)
   std::optional<int> oom_score_adj;
 };
 
@@ -42,14 +44,16 @@ struct Child {
 
 // How a process ended.
 struct ExitStatus {
-  int code = 0;       // exit code; meaningless when signalled
-  int signal = 0;     // 0: not signalled
+  int code = 0;    // exit code; meaningless when signalled
+  int signal = 0;  // 0: not signalled
   bool ok() const { return code == 0 && signal == 0; }
 };
 
 // Like vfork: the caller sleeps until exec has happened, nothing is copied, and the cost does not follow our size.
 // A child that cannot be set up or exec'd is reaped and reported as an error that names the step and the program
-// (exec errors keep their errno). Signals are reset to default and unblocked in the child.
+// (exec errors keep their errno). Signals are reset to default and unblocked in the child. The steps' order: cgroups
+// and oom_score_adj, session, descriptors, terminal, groups and ids, cwd (as the new user), exec. May be called from
+// any thread. Does not need descriptors 0, 1 and 2 to be open here.
 Result<Child> spawn(const SpawnPlan& plan);
 
 // Waits for a child of ours that has ended (its pidfd is readable) and frees its pid.

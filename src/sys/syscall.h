@@ -1,8 +1,7 @@
 #pragma once
 
-#include <fcntl.h>
-
 #include <cerrno>
+#include <fcntl.h>
 #include <string>
 #include <system_error>
 

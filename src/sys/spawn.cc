@@ -1,0 +1,387 @@
+#include "sys/spawn.h"
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cstring>
+#include <dirent.h>
+#include <linux/close_range.h>
+#include <memory>
+#include <mutex>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/syscall.h"
+
+// Code that runs in the child shares our memory and our thread's TLS, but is no thread the sanitizers know of.
+#if defined(__clang__)
+#define OSB_IN_CHILD __attribute__((disable_sanitizer_instrumentation, no_stack_protector))
+#else
+#define OSB_IN_CHILD
+#endif
+
+// glibc's own name of clone(): ThreadSanitizer replaces `clone` by one that expects the child to have its own memory.
+extern "C" int __clone(int (*fn)(void*), void* stack, int flags, void* arg, ...) noexcept;
+
+namespace osb::sys {
+namespace {
+
+// The kernel's set of 64 signals. glibc's sigset_t functions leave out the two it uses itself, which must be blocked
+// like the others while a child runs in our memory.
+using KernelSigset = std::uint64_t;
+
+constexpr std::size_t kStackSize = 16 * 1024;
+
+enum class Step : int { None, Cgroup, OomScore, Session, Descriptors, Terminal, Groups, Gid, Uid, Cwd, Exec };
+
+struct Report {
+  Step step = Step::None;
+  int error = 0;
+};
+
+struct Redirect {
+  int target;
+  int source;
+};
+
+// All that the child reads. Pointers go into the plan and into PreparedExec, which outlive the child's use of them
+// because the parent sleeps until exec.
+struct ChildArgument {
+  const char* program;
+  char* const* argv;
+  char* const* envp;
+  const char* cwd;
+  Redirect* redirects;
+  std::size_t redirect_count;
+  int first_free;  // above every target: where descriptors are safe from dup3
+  SpawnPlan::Group group;
+  int controlling_tty;
+  const gid_t* groups;  // with set_groups
+  std::size_t group_count;
+  bool set_groups, set_gid, set_uid;
+  gid_t gid;
+  uid_t uid;
+  const char* const* cgroup_procs;
+  std::size_t cgroup_count;
+  const char* oom_score_adj;
+  std::size_t oom_score_size;
+  int report;
+};
+
+template <typename... Args>
+OSB_IN_CHILD inline long raw(long number, Args... args) {
+  return ::syscall(number, args...);
+}
+
+[[noreturn]] OSB_IN_CHILD void give_up(const ChildArgument& a, Step step) {
+  const Report report{step, errno};
+  raw(SYS_write, a.report, &report, sizeof report);
+  for (;;) raw(SYS_exit_group, 127);
+}
+
+OSB_IN_CHILD bool write_file(const char* path, const char* text, std::size_t size) {
+  const long fd = raw(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool written = raw(SYS_write, fd, text, size) == static_cast<long>(size);
+  const int saved = errno;
+  raw(SYS_close, fd);
+  errno = saved;
+  return written;
+}
+
+// Zero is SIG_DFL, no flags, an empty mask, in the kernel's layout of every architecture.
+OSB_IN_CHILD void reset_signal_handlers() {
+  const unsigned long action[8] = {};
+  for (int sig = 1; sig <= 64; ++sig) {
+    raw(SYS_rt_sigaction, sig, action, nullptr, sizeof(KernelSigset));  // KILL and STOP answer EINVAL
+  }
+}
+
+OSB_IN_CHILD bool move_above(int& fd, int first_free) {
+  if (fd >= first_free) return true;
+  const long moved = raw(SYS_fcntl, fd, F_DUPFD_CLOEXEC, first_free);
+  if (moved < 0) return false;
+  fd = static_cast<int>(moved);
+  return true;
+}
+
+// For kernels before 5.11 and filters that refuse close_range.
+OSB_IN_CHILD bool mark_cloexec_one_by_one() {
+  const long dir = raw(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (dir < 0) return false;
+  alignas(8) char buffer[4096];
+  long size;
+  while ((size = raw(SYS_getdents64, dir, buffer, sizeof buffer)) > 0) {
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const struct dirent64*>(buffer + at);
+      int fd = 0;
+      const char* digit = entry->d_name;
+      for (; *digit >= '0' && *digit <= '9'; ++digit) fd = fd * 10 + (*digit - '0');
+      if (digit != entry->d_name) raw(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+      at += entry->d_reclen;
+    }
+  }
+  raw(SYS_close, dir);
+  return size == 0;
+}
+
+// Sources that a target would overwrite move above all targets first; dup3 then clears CLOEXEC in the copies, which
+// dup2(n, n) would not.
+OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
+  for (std::size_t i = 0; i < a.redirect_count; ++i) {
+    if (!move_above(a.redirects[i].source, a.first_free)) return false;
+  }
+  if (raw(SYS_close_range, 0U, ~0U, CLOSE_RANGE_CLOEXEC) != 0 && !mark_cloexec_one_by_one()) return false;
+  for (std::size_t i = 0; i < a.redirect_count; ++i) {
+    if (raw(SYS_dup3, a.redirects[i].source, a.redirects[i].target, 0) < 0) return false;
+  }
+  return true;
+}
+
+OSB_IN_CHILD int run_in_child(void* argument) {
+  ChildArgument& a = *static_cast<ChildArgument*>(argument);
+  if (!move_above(a.report, a.first_free)) give_up(a, Step::Descriptors);
+  reset_signal_handlers();
+  for (std::size_t i = 0; i < a.cgroup_count; ++i) {
+    if (!write_file(a.cgroup_procs[i], "0", 1)) give_up(a, Step::Cgroup);
+  }
+  if (a.oom_score_size != 0 && !write_file("/proc/self/oom_score_adj", a.oom_score_adj, a.oom_score_size)) {
+    give_up(a, Step::OomScore);
+  }
+  if (a.group == SpawnPlan::Group::NewSession && raw(SYS_setsid) < 0) give_up(a, Step::Session);
+  if (a.group == SpawnPlan::Group::NewGroup && raw(SYS_setpgid, 0, 0) < 0) give_up(a, Step::Session);
+  if (!arrange_descriptors(a)) give_up(a, Step::Descriptors);
+  if (a.controlling_tty >= 0 && raw(SYS_ioctl, a.controlling_tty, TIOCSCTTY, 0) < 0) give_up(a, Step::Terminal);
+  // Raw calls: glibc's would ask all threads of the parent to follow.
+  if (a.set_groups && raw(SYS_setgroups, a.group_count, a.groups) < 0) give_up(a, Step::Groups);
+  if (a.set_gid && raw(SYS_setresgid, a.gid, a.gid, a.gid) < 0) give_up(a, Step::Gid);
+  if (a.set_uid && raw(SYS_setresuid, a.uid, a.uid, a.uid) < 0) give_up(a, Step::Uid);
+  if (a.cwd != nullptr && raw(SYS_chdir, a.cwd) < 0) give_up(a, Step::Cwd);
+  const KernelSigset none = 0;
+  raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
+  raw(SYS_execve, a.program, a.argv, a.envp);
+  give_up(a, Step::Exec);
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  out.reserve(strings.size() + 1);
+  for (const std::string& s : strings) out.push_back(const_cast<char*>(s.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// The child's memory: everything is laid out here, before clone, and freed after exec.
+class PreparedExec {
+ public:
+  PreparedExec(const SpawnPlan& plan, int report, int dev_null)
+      : argv_(pointers_to(plan.argv)), envp_(pointers_to(plan.env)), cgroups_(pointers_to(plan.cgroup_procs)) {
+    int highest = 2;
+    for (const auto& [target, source] : plan.fds) {
+      highest = std::max(highest, target);
+      redirects_.push_back({target, source});
+    }
+    for (int fd = 0; fd < 3; ++fd) {
+      if (!names(plan, fd)) redirects_.push_back({fd, dev_null});
+    }
+    if (plan.oom_score_adj) oom_score_adj_ = std::to_string(*plan.oom_score_adj);
+    const bool drop_groups = plan.uid && *plan.uid != ::geteuid() && !plan.groups;
+    argument_ = {
+        .program = plan.program.c_str(),
+        .argv = argv_.data(),
+        .envp = envp_.data(),
+        .cwd = plan.cwd.empty() ? nullptr : plan.cwd.c_str(),
+        .redirects = redirects_.data(),
+        .redirect_count = redirects_.size(),
+        .first_free = highest + 1,
+        .group = plan.group,
+        .controlling_tty = plan.controlling_tty,
+        .groups = plan.groups ? plan.groups->data() : nullptr,
+        .group_count = plan.groups ? plan.groups->size() : 0,
+        .set_groups = plan.groups || drop_groups,
+        .set_gid = plan.gid.has_value(),
+        .set_uid = plan.uid.has_value(),
+        .gid = plan.gid.value_or(0),
+        .uid = plan.uid.value_or(0),
+        .cgroup_procs = cgroups_.data(),
+        .cgroup_count = plan.cgroup_procs.size(),
+        .oom_score_adj = oom_score_adj_.c_str(),
+        .oom_score_size = oom_score_adj_.size(),
+        .report = report,
+    };
+  }
+
+  static bool names(const SpawnPlan& plan, int fd) {
+    return std::ranges::any_of(plan.fds, [fd](const auto& entry) { return entry.first == fd; });
+  }
+
+  void* argument() { return &argument_; }
+  // Stacks grow down and start aligned.
+  void* stack_top() {
+    const auto end = reinterpret_cast<std::uintptr_t>(stack_.get() + kStackSize);
+    return reinterpret_cast<void*>(end & ~std::uintptr_t{15});
+  }
+
+ private:
+  std::vector<char*> argv_, envp_, cgroups_;
+  std::vector<Redirect> redirects_;
+  std::string oom_score_adj_;
+  std::unique_ptr<std::byte[]> stack_ = std::make_unique_for_overwrite<std::byte[]>(kStackSize);
+  ChildArgument argument_;
+};
+
+// No handler may run in the child: it would run in our memory, behind our back.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    const KernelSigset all = ~KernelSigset{0};
+    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
+  }
+  ~AllSignalsBlocked() { ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  KernelSigset before_ = 0;
+};
+
+// "Dumpable" belongs to the memory, which the child shares: its change of user turns the flag off for us too, and with
+// it the ownership of our files in /proc. Put back afterwards, one such spawn at a time: in between the flag is what
+// keeps the other user from attaching to a process that has our memory.
+class DumpableKept {
+ public:
+  explicit DumpableKept(bool changes_user) {
+    if (!changes_user) return;
+    lock_ = std::unique_lock(mutex_);
+    before_ = ::prctl(PR_GET_DUMPABLE);
+  }
+  ~DumpableKept() {
+    if (before_ == 1) ::prctl(PR_SET_DUMPABLE, 1);
+  }
+  DumpableKept(const DumpableKept&) = delete;
+  DumpableKept& operator=(const DumpableKept&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  std::unique_lock<std::mutex> lock_;
+  int before_ = -1;
+};
+
+std::string describe(Step step, const SpawnPlan& plan) {
+  switch (step) {
+    case Step::Cgroup:
+      return "join cgroup";
+    case Step::OomScore:
+      return "set oom_score_adj";
+    case Step::Session:
+      return plan.group == SpawnPlan::Group::NewSession ? "setsid" : "setpgid";
+    case Step::Descriptors:
+      return "arrange descriptors";
+    case Step::Terminal:
+      return "acquire controlling terminal";
+    case Step::Groups:
+      return "setgroups";
+    case Step::Gid:
+      return "switch to group " + std::to_string(plan.gid.value_or(0));
+    case Step::Uid:
+      return "switch to user " + std::to_string(plan.uid.value_or(0));
+    case Step::Cwd:
+      return "chdir " + plan.cwd;
+    case Step::None:
+    case Step::Exec:
+      break;
+  }
+  return "exec";
+}
+
+Report read_report(int fd) {
+  Report report;
+  ssize_t got;
+  do got = ::read(fd, &report, sizeof report);
+  while (got < 0 && errno == EINTR);
+  return got == sizeof report ? report : Report{};
+}
+
+Result<void> check(const SpawnPlan& plan) {
+  if (plan.program.empty() || plan.argv.empty()) return fail(Code::InvalidRequest, "spawn: no program");
+  const auto broken = [](const std::string& s) { return s.find('\0') != std::string::npos; };
+  if (broken(plan.program) || broken(plan.cwd) || std::ranges::any_of(plan.argv, broken) ||
+      std::ranges::any_of(plan.env, broken)) {
+    return fail(Code::InvalidRequest,
+                "spawn " + plan.program + ": a NUL byte in the program, arguments or environment");
+  }
+  for (const auto& [target, source] : plan.fds) {
+    if (target < 0 || source < 0)
+      return fail(Code::InvalidRequest, "spawn " + plan.program + ": a negative descriptor");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Child> spawn(const SpawnPlan& plan) {
+  if (auto ok = check(plan); !ok) return Failure(ok.error());
+  UniqueFd dev_null;
+  if (!PreparedExec::names(plan, 0) || !PreparedExec::names(plan, 1) || !PreparedExec::names(plan, 2)) {
+    auto opened = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+    if (!opened) return with_context("spawn " + plan.program, opened.error());
+    dev_null = std::move(*opened);
+  }
+  auto report = make_pipe();  // carries one Report; a successful exec closes it
+  if (!report) return with_context("spawn " + plan.program, report.error());
+  PreparedExec exec(plan, report->write.get(), dev_null.get());
+
+  // Like vfork: we sleep until exec, so nothing is copied and the cost does not follow our size.
+  // glibc's clone() gives the child its own stack; a raw clone3 here would return twice on ours.
+  const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | plan.namespaces;
+  int pidfd = -1;
+  int pid;
+  int clone_error;
+  {
+    const DumpableKept dumpable(plan.uid.has_value() || plan.gid.has_value());
+    const AllSignalsBlocked blocked;
+    pid = ::__clone(&run_in_child, exec.stack_top(), flags, exec.argument(), &pidfd);
+    clone_error = errno;
+  }
+  if (pid < 0) return from_errno("spawn " + plan.program + ": clone", clone_error);
+  Child child{pid, UniqueFd(pidfd)};
+  report->write.reset();
+  const Report failed = read_report(report->read.get());
+  if (failed.step == Step::None) return child;
+  (void)reap(child);  // somebody else may have: then there is nothing left to free
+  if (failed.step == Step::Exec) return from_errno("exec " + plan.program, failed.error);
+  return from_errno("spawn " + plan.program + ": " + describe(failed.step, plan), failed.error);
+}
+
+Result<ExitStatus> reap(const Child& child) {
+  siginfo_t info{};
+  while (::waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED) < 0) {
+    if (errno != EINTR) return from_errno("wait for process " + std::to_string(child.pid), errno);
+  }
+  return info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
+}
+
+std::optional<std::string> find_program(const std::string& name, std::string_view path) {
+  if (name.empty()) return std::nullopt;
+  if (name.find('/') != std::string::npos) return name;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string_view dir = path.substr(begin, end - begin);
+    // An empty entry means the current directory, as in every shell.
+    std::string candidate = dir.empty() ? "./" + name : std::string(dir) + "/" + name;
+    struct stat st{};
+    if (::stat(candidate.c_str(), &st) == 0 && S_ISREG(st.st_mode) && ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+}  // namespace osb::sys
