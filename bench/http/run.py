@@ -33,7 +33,7 @@ http {{
 """
 PROXY_UPSTREAM = "upstream up {{ server 127.0.0.1:{port}; keepalive 128; keepalive_requests 1000000000; }}"
 PROXY_BODY = """location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection "";
-                             proxy_buffering off; }"""
+                             proxy_buffering off; proxy_buffer_size 64k; }"""
 
 
 class Bench:
