@@ -50,9 +50,7 @@ class Execd:
         try:
             self.client.get("/ping").raise_for_status()
         except httpx.HTTPError as error:
-            self._process.kill()
-            self._process.wait()
-            raise RuntimeError(f"execd does not answer: {error}\n{self.log()}") from error
+            raise RuntimeError(f"execd ended with status {self._end()}: {error}\n{self.log()}") from error
 
     def alive(self):
         return self._process.poll() is None
@@ -64,9 +62,24 @@ class Execd:
         return self._log.read().decode(errors="replace")
 
     def check_alive(self):
-        """Raises if execd is gone: for the end of every test that did not stop it."""
-        if not self.alive():
-            raise AssertionError(f"execd ended with status {self._process.returncode} during the test\n{self.log()}")
+        """Raises if execd is gone or stuck: for the end of every test that did not stop it.
+
+        Asks instead of looking at the process: a crashing one closes its sockets before it can be waited for.
+        """
+        try:
+            httpx.get(f"{self.url}/ping", headers=self.client.headers, timeout=30, trust_env=False)
+            return
+        except httpx.HTTPError as error:
+            status = self._end()
+            raise AssertionError(f"execd ended with status {status} during the test ({error})\n{self.log()}") from None
+
+    def _end(self):
+        """The exit status of a process that should be gone; one that is not gets killed."""
+        try:
+            return self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
     def wait(self, timeout=30):
         """The exit status of an execd that is ending."""
