@@ -23,6 +23,9 @@ class BodySource {
   // middle or sends broken framing is an error, never an early end.
   virtual net::awaitable<Result<std::string_view>> read() = 0;
 
+  // True if the next read() will not have to wait for the peer.
+  virtual bool ready() const { return false; }
+
   // Content-Length, or nothing for a chunked or close-delimited body. 0 where there is no body.
   virtual std::optional<std::uint64_t> length() const = 0;
 
@@ -49,9 +52,10 @@ class BodyWriter {
 };
 
 // A body produced while it is sent. `produce` is called exactly once, also when the head cannot be sent or the request
-// was a HEAD (writes then go nowhere), so it may own work that has to be brought to an end. The session ends the chunked body after `produce` returned success. When it
-// returns an error or throws, the connection is closed without the final chunk, so that the client sees a truncation;
-// a stream with an in-band error form (events) must send that itself and return success.
+// was a HEAD (writes then go nowhere), so it may own work that has to be brought to an end. The session ends the
+// chunked body after `produce` returned success. When it returns an error or throws, the connection is closed without
+// the final chunk, so that the client sees a truncation; a stream with an in-band error form (events) must send that
+// itself and return success.
 struct StreamBody {
   std::move_only_function<net::awaitable<Result<void>>(BodyWriter&)> produce;
   // Known length: sent as Content-Length; producing another number of bytes is an error. Nothing: chunked.

@@ -24,12 +24,12 @@ class Connector {
 };
 
 // IP addresses and Unix sockets only.
-std::unique_ptr<Connector> make_plain_connector(net::any_io_executor executor);
+std::unique_ptr<Connector> make_plain_connector();
 
 struct ClientTimeouts {
   std::chrono::milliseconds connect{10'000};
-  std::chrono::milliseconds head{60'000};                // request sent -> response head; zero: none
-  std::optional<std::chrono::milliseconds> body_stall;   // no byte of the response body for so long
+  std::chrono::milliseconds head{60'000};               // request sent -> response head; zero: none
+  std::optional<std::chrono::milliseconds> body_stall;  // no byte of the response body for so long
 };
 
 struct ClientRequest {

@@ -4,7 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 namespace osb::http {
 namespace {
@@ -51,15 +54,25 @@ void Reactor::remove(Entry& entry) {
   cancel(entry, false, Outcome::Closed);
 }
 
-void Reactor::wait_read(Entry& entry, Waiter waiter) {
-  if (!entry.read_exhausted) rearm_edge(entry);
-  entry.read_waiter = std::move(waiter);
-  waiting_began(entry);
+net::awaitable<Reactor::Outcome> Reactor::wait(std::shared_ptr<Entry> entry, bool reading) {
+  co_return co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome)>(
+      [this, entry, reading](auto handler) {
+        auto slot = net::get_associated_cancellation_slot(handler);
+        if (slot.is_connected()) {
+          // Keeps the entry, not its owner: that may go before the waiter has run.
+          slot.assign([this, entry, reading](net::cancellation_type) { cancel(*entry, reading, Outcome::Cancelled); });
+        }
+        start_wait(*entry, reading, [handler = std::move(handler), slot](Outcome outcome) mutable {
+          if (slot.is_connected()) slot.clear();
+          std::move(handler)(outcome);
+        });
+      },
+      net::use_awaitable);
 }
 
-void Reactor::wait_write(Entry& entry, Waiter waiter) {
-  if (!entry.write_exhausted) rearm_edge(entry);
-  entry.write_waiter = std::move(waiter);
+void Reactor::start_wait(Entry& entry, bool reading, Waiter waiter) {
+  if (reading ? !entry.read_exhausted : !entry.write_exhausted) rearm_edge(entry);
+  (reading ? entry.read_waiter : entry.write_waiter) = std::move(waiter);
   waiting_began(entry);
 }
 

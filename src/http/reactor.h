@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <sys/epoll.h>
 
@@ -41,20 +42,25 @@ class Reactor : public net::execution_context::service {
     Waiter write_waiter;
     std::optional<std::chrono::steady_clock::time_point> deadline;
     std::list<Entry*>::iterator place;
+
+    void no_more_to_read() { readable = false, read_exhausted = true; }
+    void no_more_room() { writable = false, write_exhausted = true; }
   };
 
   explicit Reactor(net::execution_context& context);
 
+  // Suspends until the direction (reading or writing) is worth a try, or the wait is ended otherwise.
+  net::awaitable<Outcome> wait(std::shared_ptr<Entry> entry, bool reading);
+
   bool add(int fd, Entry& entry);  // false: errno says why
   void remove(Entry& entry);       // waiters get Closed
-  void wait_read(Entry& entry, Waiter waiter);
-  void wait_write(Entry& entry, Waiter waiter);
   // Ends the waits of one direction (true: reading) with `outcome`, from the loop, never inline.
   void cancel(Entry& entry, bool reading, Outcome outcome);
   void deadline_changed(const Entry& entry);
 
  private:
   void shutdown() override;
+  void start_wait(Entry& entry, bool reading, Waiter waiter);
   void waiting_began(const Entry& entry);
   void waiting_ended();
   void arm();

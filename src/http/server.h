@@ -16,11 +16,11 @@ namespace osb::http {
 
 struct ServerLimits {
   std::size_t header_bytes = 64 * 1024;
-  std::size_t connections = 10'000;               // more are answered 503 and closed
-  std::chrono::milliseconds header_time{30'000};  // from a request's first byte to the end of its head
-  std::chrono::milliseconds idle{600'000};        // between requests; clients keep pooled connections up to 5 minutes
-  std::chrono::milliseconds body_stall{120'000};  // a request body without a byte for so long
-  std::chrono::milliseconds write_stall{600'000}; // a response of which the peer takes nothing for so long
+  std::size_t connections = 10'000;                // more are answered 503 and closed
+  std::chrono::milliseconds header_time{30'000};   // from a request's first byte to the end of its head
+  std::chrono::milliseconds idle{600'000};         // between requests; clients keep pooled connections up to 5 minutes
+  std::chrono::milliseconds body_stall{120'000};   // a request body without a byte for so long
+  std::chrono::milliseconds write_stall{600'000};  // a response of which the peer takes nothing for so long
 };
 
 // What happened to one request, for access logs and metrics; reported when the response is over.
@@ -35,6 +35,8 @@ struct RequestSummary {
 struct ServerOptions {
   ServerLimits limits;
   std::function<void(const RequestSummary&)> on_complete;  // may be empty
+  // A handler threw: a bug. The client gets a 500 (or a broken stream); this is for the log. May be empty.
+  std::function<void(const Request&, const std::exception&)> on_exception;
   // Turns an accepted socket into another transport (TLS). Empty: plain.
   std::function<net::awaitable<Result<std::unique_ptr<Transport>>>(std::unique_ptr<Transport>)> secure;
 };

@@ -13,10 +13,7 @@
 #include <sys/un.h>
 #include <vector>
 
-#include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "http/reactor.h"
 #include "http/socket_address.h"
@@ -53,13 +50,13 @@ class PlainTransport final : public Transport {
       if (n > 0) {
         // Edge-triggered: less than asked for means the queue is empty and the next byte will wake us, unless the
         // peer's end of stream has been announced already.
-        if (static_cast<std::size_t>(n) < into.size() && !entry_->hangup) read_exhausted();
+        if (static_cast<std::size_t>(n) < into.size() && !entry_->hangup) entry_->no_more_to_read();
         return done(static_cast<std::size_t>(n));
       }
       if (n == 0) return {.kind = Io::Kind::End};
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return failed(errno);
-      read_exhausted();
+      entry_->no_more_to_read();
       return again(Wait::Readable);
     }
   }
@@ -75,7 +72,7 @@ class PlainTransport final : public Transport {
       if (n >= 0) return done(static_cast<std::size_t>(n));
       if (errno == EINTR) continue;
       if (errno != EAGAIN) return failed(errno);
-      write_exhausted();
+      entry_->no_more_room();
       return again(Wait::Writable);
     }
   }
@@ -94,7 +91,7 @@ class PlainTransport final : public Transport {
       if (errno == EINTR) continue;
       if (errno == EINVAL || errno == ENOSYS) return std::nullopt;  // a file system without sendfile
       if (errno != EAGAIN) return failed(errno);
-      write_exhausted();
+      entry_->no_more_room();
       return again(Wait::Writable);
     }
   }
@@ -113,7 +110,7 @@ class PlainTransport final : public Transport {
     const bool flag = reading ? entry_->readable : entry_->writable;
     if (flag) co_return Result<void>();  // an edge came since the last try
     if (entry_->deadline && *entry_->deadline <= SteadyClock::now()) co_return fail(Code::Timeout, "timed out");
-    const Reactor::Outcome outcome = co_await suspend(reading);
+    const Reactor::Outcome outcome = co_await reactor_.wait(entry_, reading);
     switch (outcome) {
       case Reactor::Outcome::Ready:
         co_return Result<void>();
@@ -139,38 +136,6 @@ class PlainTransport final : public Transport {
   net::any_io_executor executor() override { return executor_; }
 
  private:
-  void read_exhausted() {
-    entry_->readable = false;
-    entry_->read_exhausted = true;
-  }
-  void write_exhausted() {
-    entry_->writable = false;
-    entry_->write_exhausted = true;
-  }
-
-  net::awaitable<Reactor::Outcome> suspend(bool reading) {
-    co_return co_await net::async_initiate<const net::use_awaitable_t<>, void(Reactor::Outcome)>(
-        [this, reading](auto handler) {
-          auto slot = net::get_associated_cancellation_slot(handler);
-          if (slot.is_connected()) {
-            // Keeps the entry, not the transport: that may go before the waiter has run.
-            slot.assign([entry = entry_, &reactor = reactor_, reading](net::cancellation_type) {
-              reactor.cancel(*entry, reading, Reactor::Outcome::Cancelled);
-            });
-          }
-          Reactor::Waiter waiter = [handler = std::move(handler), slot](Reactor::Outcome outcome) mutable {
-            if (slot.is_connected()) slot.clear();
-            std::move(handler)(outcome);
-          };
-          if (reading) {
-            reactor_.wait_read(*entry_, std::move(waiter));
-          } else {
-            reactor_.wait_write(*entry_, std::move(waiter));
-          }
-        },
-        net::use_awaitable);
-  }
-
   net::any_io_executor executor_;
   Reactor& reactor_;
   UniqueFd socket_;

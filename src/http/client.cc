@@ -1,0 +1,295 @@
+#include "http/client.h"
+
+#include <array>
+#include <charconv>
+#include <unordered_map>
+#include <vector>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "http/connection.h"
+
+namespace osb::http {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr std::size_t kMaxResponseHead = 256 * 1024;
+
+class PlainConnector final : public Connector {
+ public:
+  net::awaitable<Result<std::unique_ptr<Transport>>> connect(std::string origin,
+                                                             std::chrono::milliseconds timeout) override {
+    auto address = Address::parse(origin);
+    if (!address) co_return Failure(address.error());
+    co_return co_await connect_plain(std::move(*address), timeout);
+  }
+};
+
+// The request body on its way while the response may already be coming. Shared by the sender, which runs on its own,
+// and the response, which ends it.
+struct Upload {
+  explicit Upload(net::any_io_executor executor) : ended(executor) {}
+  bool running = true;
+  std::optional<Error> source_failed;  // reading the body failed, not sending it
+  net::cancellation_signal stop;
+  net::steady_timer ended;  // cancelled when the sender has ended
+};
+
+net::awaitable<void> send_body(std::shared_ptr<Connection> connection, std::shared_ptr<BodySource> source, bool chunked,
+                               std::shared_ptr<Upload> upload) {
+  for (;;) {
+    auto piece = co_await source->read();
+    if (!piece) {
+      upload->source_failed = piece.error();
+      connection->transport->close();  // upstream must see a truncated request, not a short one
+      co_return;
+    }
+    if (!chunked) {
+      if (piece->empty()) co_return;
+      if (!co_await connection->transport->write_all(*piece)) co_return;
+      continue;
+    }
+    std::array<char, 20> size;
+    char* end = std::to_chars(size.data(), size.data() + 16, piece->size(), 16).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    const iovec out[] = {{size.data(), static_cast<std::size_t>(end - size.data())},
+                         {const_cast<char*>(piece->data()), piece->size()},
+                         {const_cast<char*>("\r\n"), 2}};
+    if (!co_await connection->transport->write_all(out)) co_return;
+    if (piece->empty()) co_return;
+  }
+}
+
+bool repeatable(const ClientRequest& request) {
+  const std::string& m = request.method;
+  return !request.stream && (m == "GET" || m == "HEAD" || m == "PUT" || m == "DELETE" || m == "OPTIONS");
+}
+
+std::string host_of(std::string_view origin) {
+  if (origin.starts_with("unix:")) return "localhost";
+  if (const std::size_t scheme = origin.find("://"); scheme != std::string_view::npos) origin.remove_prefix(scheme + 3);
+  return std::string(origin);
+}
+
+std::string serialize(const std::string& origin, const ClientRequest& request, bool chunked) {
+  std::string out;
+  out.reserve(256 + request.target.size());
+  out.append(request.method).append(" ").append(request.target).append(" HTTP/1.1\r\n");
+  if (!request.headers.contains("Host")) out.append("Host: ").append(host_of(origin)).append("\r\n");
+  for (const auto& [name, value] : request.headers) out.append(name).append(": ").append(value).append("\r\n");
+  if (chunked) {
+    out += "Transfer-Encoding: chunked\r\n";
+  } else if (!request.headers.contains("Content-Length")) {
+    const std::uint64_t length = request.stream ? request.stream->length().value_or(0) : request.body.size();
+    const bool has_body =
+        length > 0 || request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
+    if (has_body) out.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
+  }
+  out += "\r\n";
+  return out;
+}
+
+}  // namespace
+
+struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
+  struct Idle {
+    std::shared_ptr<Connection> connection;
+    SteadyClock::time_point since;
+  };
+  std::unique_ptr<Connector> connector;
+  Options options;
+  std::unordered_map<std::string, std::vector<Idle>> idle;
+  bool closed = false;
+
+  std::shared_ptr<Connection> take(const std::string& origin) {
+    const auto found = idle.find(origin);
+    if (found == idle.end()) return nullptr;
+    auto& list = found->second;
+    std::shared_ptr<Connection> out;
+    while (!list.empty() && !out) {
+      Idle last = std::move(list.back());
+      list.pop_back();
+      if (SteadyClock::now() - last.since > options.idle) {
+        list.clear();  // the rest is older still
+        break;
+      }
+      // Costs no system call unless something has arrived, and then it is an end or a protocol violation.
+      char byte;
+      if (last.connection->transport->try_read({&byte, 1}).kind == Transport::Io::Kind::Again) {
+        out = std::move(last.connection);
+      }
+    }
+    if (list.empty()) idle.erase(found);
+    return out;
+  }
+
+  void give_back(const std::string& origin, std::shared_ptr<Connection> connection) {
+    if (closed) return;
+    auto& list = idle[origin];
+    const auto now = SteadyClock::now();
+    std::erase_if(list, [&](const Idle& entry) { return now - entry.since > options.idle; });
+    if (list.size() >= options.idle_per_origin) return;
+    connection->transport->set_deadline(std::nullopt);
+    connection->in.shrink();
+    list.push_back({std::move(connection), now});
+  }
+};
+
+namespace {
+
+// A response body that gives its connection back to the pool at its end.
+class ResponseBody final : public BodySource {
+ public:
+  using GiveBack = std::move_only_function<void(std::shared_ptr<Connection>)>;
+  ResponseBody(std::shared_ptr<Connection> connection, const ResponseHead& head, const ClientTimeouts& timeouts,
+               std::shared_ptr<Upload> upload, GiveBack give_back)
+      : connection_(connection),
+        inner_(connection, head.framing, {.stall = timeouts.body_stall, .send_continue = false}),
+        upload_(std::move(upload)),
+        give_back_(std::move(give_back)),
+        reusable_(head.keep_alive) {
+    if (inner_.finished() && (!upload_ || !upload_->running)) release();
+  }
+  ~ResponseBody() override {
+    if (upload_ && upload_->running) upload_->stop.emit(net::cancellation_type::terminal);
+    if (connection_) connection_->transport->close();
+  }
+
+  net::awaitable<Result<std::string_view>> read() override {
+    auto piece = co_await inner_.read();
+    if (piece && piece->empty() && connection_) {
+      if (upload_ && upload_->running) {
+        // Answered before it has read everything: the rest of the request is not wanted.
+        reusable_ = false;
+        upload_->stop.emit(net::cancellation_type::terminal);
+        connection_->transport->close();
+        while (upload_->running) {
+          boost::system::error_code ignored;
+          upload_->ended.expires_at(net::steady_timer::time_point::max());
+          co_await upload_->ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
+        }
+      }
+      release();
+    }
+    co_return piece;
+  }
+  std::optional<std::uint64_t> length() const override { return inner_.length(); }
+  bool ready() const override { return !connection_ || inner_.ready(); }
+
+ private:
+  void release() {
+    auto connection = std::exchange(connection_, nullptr);
+    if (reusable_ && connection->in.empty()) {
+      give_back_(std::move(connection));
+    } else {
+      connection->transport->close();
+    }
+  }
+
+  std::shared_ptr<Connection> connection_;  // empty once given back
+  MessageBody inner_;
+  std::shared_ptr<Upload> upload_;
+  GiveBack give_back_;
+  bool reusable_;
+};
+
+net::awaitable<Result<ResponseHead>> read_response_head(Connection& connection, bool to_head, bool& any_byte) {
+  std::size_t searched = 0;
+  for (;;) {
+    if (const std::size_t end = find_head_end(connection.in.data(), searched); end > 0) {
+      auto head = parse_response_head(connection.in.data().substr(0, end), to_head);
+      if (!head) co_return Failure(head.error());
+      connection.in.consume(end);
+      if (head->status / 100 != 1 || head->status == 101) co_return head;
+      searched = 0;
+      continue;
+    }
+    auto got = co_await connection.fill(kMaxResponseHead);
+    if (!got) co_return Failure(got.error());
+    if (*got == 0) co_return fail(Code::Unavailable, "the connection ended before a response came");
+    any_byte = true;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Connector> make_plain_connector() { return std::make_unique<PlainConnector>(); }
+
+Client::Client(std::unique_ptr<Connector> connector) : Client(std::move(connector), Options{}) {}
+
+Client::Client(std::unique_ptr<Connector> connector, Options options) : pool_(std::make_shared<Pool>()) {
+  pool_->connector = std::move(connector);
+  pool_->options = options;
+}
+
+Client::~Client() {
+  pool_->closed = true;
+  pool_->idle.clear();
+}
+
+void Client::clear() { pool_->idle.clear(); }
+
+net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRequest request) {
+  auto pool = pool_;
+  const bool chunked = request.stream && !request.stream->length().has_value();
+  const std::string head = serialize(origin, request, chunked);
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+
+  for (bool fresh_only = false;; fresh_only = true) {
+    std::shared_ptr<Connection> connection = fresh_only ? nullptr : pool->take(origin);
+    const bool reused = connection != nullptr;
+    if (!connection) {
+      auto transport = co_await pool->connector->connect(origin, request.timeouts.connect);
+      if (!transport) co_return Failure(transport.error());
+      connection = std::make_shared<Connection>();
+      connection->transport = std::move(*transport);
+    }
+    connection->transport->set_timeout(request.timeouts.head);
+    const iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {request.body.data(), request.body.size()}};
+    auto sent = co_await connection->transport->write_all(pieces);
+    std::shared_ptr<Upload> upload;
+    if (sent && request.stream && (chunked || request.stream->length().value_or(0) > 0)) {
+      upload = std::make_shared<Upload>(executor);
+      net::co_spawn(executor, send_body(connection, request.stream, chunked, upload),
+                    net::bind_cancellation_slot(upload->stop.slot(), [upload](std::exception_ptr) {
+                      upload->running = false;
+                      upload->ended.cancel();
+                    }));
+    }
+    bool any_byte = false;
+    Result<ResponseHead> got = sent ? co_await read_response_head(*connection, request.method == "HEAD", any_byte)
+                                    : Result<ResponseHead>(Failure(sent.error()));
+    if (!got) {
+      if (upload && upload->running) upload->stop.emit(net::cancellation_type::terminal);
+      const bool stale = reused && !any_byte && got.error().code == Code::Unavailable;
+      if (stale && repeatable(request)) continue;
+      if (upload && upload->source_failed) {
+        co_return with_context("request body for " + origin, *upload->source_failed);
+      }
+      co_return with_context(request.method + " " + origin, got.error());
+    }
+
+    ClientResponse response;
+    response.status = got->status;
+    if (got->status == 101) {
+      response.headers = std::move(got->headers);
+      response.buffered = connection->in.data();
+      connection->transport->set_deadline(std::nullopt);
+      response.upgraded = std::move(connection->transport);
+      co_return response;
+    }
+    response.body = std::make_unique<ResponseBody>(
+        connection, *got, request.timeouts, upload,
+        [pool, origin](std::shared_ptr<Connection> c) { pool->give_back(origin, std::move(c)); });
+    response.headers = std::move(got->headers);
+    co_return response;
+  }
+}
+
+}  // namespace osb::http

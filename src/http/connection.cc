@@ -1,0 +1,116 @@
+#include "http/connection.h"
+
+#include <algorithm>
+
+namespace osb::http {
+
+net::awaitable<Result<std::size_t>> Connection::fill(std::size_t limit) {
+  const std::span<char> room = in.room(limit);
+  if (room.empty()) co_return fail(Code::TooLarge, "message head is too long");
+  auto got = co_await transport->read_some(room);
+  if (got) in.received(*got);
+  co_return got;
+}
+
+MessageBody::MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options)
+    : connection_(std::move(connection)), framing_(framing), options_(std::move(options)), left_(framing.length) {
+  if (framing_.kind == Framing::Kind::None) state_ = State::End;
+}
+
+Failure MessageBody::broken(Error error) {
+  state_ = State::Broken;
+  return Failure(std::move(error));
+}
+
+std::optional<std::uint64_t> MessageBody::length() const {
+  if (framing_.kind == Framing::Kind::None || framing_.kind == Framing::Kind::Length) return framing_.length;
+  return std::nullopt;
+}
+
+bool MessageBody::cheap_to_finish() const {
+  if (options_.send_continue && !touched_) return false;  // the client may never send it
+  return framing_.kind == Framing::Kind::Chunked || (framing_.kind == Framing::Kind::Length && left_ <= 256 * 1024);
+}
+
+net::awaitable<Result<std::size_t>> MessageBody::more() {
+  connection_->transport->set_timeout(options_.stall);
+  auto got = co_await connection_->fill(ReadBuffer::kLarge);
+  if (!got && got.error().code == Code::Timeout) got.error().message = "no byte of the body for too long";
+  co_return got;
+}
+
+net::awaitable<Result<std::string_view>> MessageBody::read() {
+  if (lent_ > 0) connection_->in.consume(std::exchange(lent_, 0));
+  if (state_ == State::End) co_return std::string_view();
+  if (state_ == State::Broken) co_return fail(Code::Unavailable, "the body could not be read");
+  if (!touched_) {
+    touched_ = true;
+    if (options_.send_continue && connection_->in.empty()) {
+      auto sent = co_await connection_->transport->write_all("HTTP/1.1 100 Continue\r\n\r\n");
+      if (!sent) co_return broken(sent.error());
+    }
+  }
+  switch (framing_.kind) {
+    case Framing::Kind::Length:
+      co_return co_await read_length();
+    case Framing::Kind::Chunked:
+      co_return co_await read_chunked();
+    case Framing::Kind::UntilClose:
+      co_return co_await read_until_close();
+    case Framing::Kind::None:
+      break;
+  }
+  co_return std::string_view();
+}
+
+net::awaitable<Result<std::string_view>> MessageBody::read_length() {
+  if (left_ == 0) {
+    state_ = State::End;
+    co_return std::string_view();
+  }
+  if (connection_->in.empty()) {
+    auto got = co_await more();
+    if (!got) co_return broken(got.error());
+    if (*got == 0) co_return broken(Error(Code::Unavailable, "the connection ended in the middle of a body"));
+  }
+  std::string_view piece = connection_->in.data();
+  if (piece.size() > left_) piece = piece.substr(0, static_cast<std::size_t>(left_));
+  lent_ = piece.size();
+  left_ -= piece.size();
+  co_return piece;
+}
+
+net::awaitable<Result<std::string_view>> MessageBody::read_chunked() {
+  for (;;) {
+    auto step = chunks_.step(connection_->in.data());
+    if (!step) co_return broken(step.error());
+    if (!step->data.empty()) {
+      lent_ = step->consumed;
+      co_return step->data;
+    }
+    connection_->in.consume(step->consumed);
+    if (step->done) {
+      state_ = State::End;
+      co_return std::string_view();
+    }
+    if (!step->need_more) continue;
+    auto got = co_await more();
+    if (!got) co_return broken(got.error());
+    if (*got == 0) co_return broken(Error(Code::Unavailable, "the connection ended in the middle of a chunked body"));
+  }
+}
+
+net::awaitable<Result<std::string_view>> MessageBody::read_until_close() {
+  if (connection_->in.empty()) {
+    auto got = co_await more();
+    if (!got) co_return broken(got.error());
+    if (*got == 0) {
+      state_ = State::End;
+      co_return std::string_view();
+    }
+  }
+  lent_ = connection_->in.size();
+  co_return connection_->in.data();
+}
+
+}  // namespace osb::http

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "http/body.h"
+#include "http/parser.h"
+#include "http/read_buffer.h"
+#include "http/transport.h"
+
+namespace osb::http {
+
+// One connection with what has been received and not used yet. Internal to the session and the client.
+struct Connection {
+  std::unique_ptr<Transport> transport;
+  ReadBuffer in;
+
+  // Receives at least one byte more; 0 at the end of the stream. TooLarge when `limit` bytes are waiting already.
+  net::awaitable<Result<std::size_t>> fill(std::size_t limit);
+};
+
+// The body of one message on a connection, on either side.
+class MessageBody final : public BodySource {
+ public:
+  struct Options {
+    std::optional<std::chrono::milliseconds> stall;  // longest time without a byte
+    bool send_continue = false;                      // answer 100 Continue before the first byte is awaited
+  };
+  MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options);
+
+  net::awaitable<Result<std::string_view>> read() override;
+  std::optional<std::uint64_t> length() const override;
+  bool ready() const override { return state_ != State::Reading || connection_->in.size() > lent_; }
+
+  bool finished() const { return state_ == State::End; }
+  bool untouched() const { return !touched_; }
+  // True if reading on needs nothing from the peer but what is already here, or very little.
+  bool cheap_to_finish() const;
+
+ private:
+  enum class State { Reading, End, Broken };
+  net::awaitable<Result<std::string_view>> read_length();
+  net::awaitable<Result<std::string_view>> read_chunked();
+  net::awaitable<Result<std::string_view>> read_until_close();
+  net::awaitable<Result<std::size_t>> more();
+  Failure broken(Error error);
+
+  std::shared_ptr<Connection> connection_;
+  Framing framing_;
+  Options options_;
+  std::uint64_t left_;
+  ChunkDecoder chunks_;
+  std::size_t lent_ = 0;  // bytes of the buffer that the last returned view covers
+  State state_ = State::Reading;
+  bool touched_ = false;
+};
+
+}  // namespace osb::http

@@ -1,0 +1,138 @@
+#include "http/reverse_proxy.h"
+
+#include <array>
+#include <charconv>
+#include <vector>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+namespace osb::http {
+namespace {
+
+using namespace net::experimental::awaitable_operators;
+
+// RFC 9110, 7.6.1: these belong to one connection, and so does whatever Connection names.
+bool hop_by_hop(std::string_view name, const Headers& all) {
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "Connection", "Keep-Alive",        "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "TE",
+      "Trailer",    "Transfer-Encoding", "Upgrade"};
+  for (const std::string_view known : kNames) {
+    if (iequals(name, known)) return true;
+  }
+  return all.contains("Connection") && all.has_token("Connection", name);
+}
+
+Headers end_to_end(const Headers& all) {
+  Headers out;
+  out.reserve(all.size() + 4);
+  for (const auto& [name, value] : all) {
+    if (!hop_by_hop(name, all)) out.add(name, value);
+  }
+  return out;
+}
+
+net::awaitable<Result<void>> copy_body(BodySource& from, BodyWriter& to) {
+  for (;;) {
+    auto piece = co_await from.read();
+    if (!piece) co_return Failure(piece.error());
+    if (piece->empty()) co_return Result<void>();
+    if (auto sent = co_await to.write(*piece); !sent) co_return Failure(sent.error());
+  }
+}
+
+net::awaitable<Result<void>> stream_body(std::unique_ptr<BodySource> from, BodyWriter& to) {
+  // The usual small answer came in one piece with its head and needs no watching.
+  while (from->ready()) {
+    auto piece = co_await from->read();
+    if (!piece) co_return Failure(piece.error());
+    if (piece->empty()) co_return Result<void>();
+    if (auto sent = co_await to.write(*piece); !sent) co_return Failure(sent.error());
+  }
+  // Anything longer ends when the client leaves, not when upstream happens to send the next byte.
+  if (auto sent = co_await to.flush(); !sent) co_return Failure(sent.error());
+  auto first = co_await (copy_body(*from, to) || to.peer_closed());
+  if (first.index() == 1) co_return fail(Code::Cancelled, "the client left");
+  co_return std::get<0>(first);
+}
+
+// One direction of an upgraded connection: end-of-stream is passed on as such, anything else ends both.
+net::awaitable<void> splice_one(Transport& from, Transport& to, std::string first) {
+  if (!first.empty() && !co_await to.write_all(first)) {
+    from.close();
+    to.close();
+    co_return;
+  }
+  std::vector<char> buffer(16 * 1024);
+  for (;;) {
+    auto got = co_await from.read_some(buffer);
+    if (got && *got == 0) {
+      to.shutdown_write();
+      co_return;
+    }
+    if (!got || !co_await to.write_all(std::string_view(buffer.data(), *got))) {
+      from.close();
+      to.close();
+      co_return;
+    }
+    if (*got == buffer.size() && buffer.size() < 256 * 1024) buffer.resize(buffer.size() * 4);
+  }
+}
+
+net::awaitable<void> splice(Transport& client, std::string from_client, std::unique_ptr<Transport> upstream,
+                            std::string from_upstream) {
+  co_await (splice_one(client, *upstream, std::move(from_client)) &&
+            splice_one(*upstream, client, std::move(from_upstream)));
+}
+
+}  // namespace
+
+net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target, std::string_view error_code) {
+  ClientRequest out;
+  out.method = request.method;
+  out.target = std::move(target.target);
+  out.headers = end_to_end(request.headers);
+  out.timeouts = target.timeouts;
+  for (const std::string& name : target.drop) out.headers.remove(name);
+  for (const auto& [name, value] : target.add) out.headers.set(name, value);
+  if (!target.host.empty()) out.headers.set("Host", target.host);
+  out.headers.remove("Expect");  // answered here: our own session sends the 100
+  const std::string upgrade(request.headers.get("Upgrade"));
+  if (!upgrade.empty() && request.headers.has_token("Connection", "upgrade")) {
+    out.headers.set("Connection", "Upgrade");
+    out.headers.set("Upgrade", upgrade);
+  }
+  out.headers.remove("Content-Length");
+  if (request.body->length() != 0u) out.stream = request.body;
+
+  auto answer = co_await client.send(std::move(target.origin), std::move(out));
+  if (!answer) {
+    const bool slow = answer.error().code == Code::Timeout;
+    co_return problem(slow ? 504 : 502, error_code, answer.error().message);
+  }
+  Response response;
+  response.status = answer->status;
+  if (answer->upgraded) {
+    response.headers = std::move(answer->headers);
+    response.body = [upstream = std::move(answer->upgraded), early = std::move(answer->buffered)](
+                        Transport& transport, std::string buffered) mutable -> net::awaitable<void> {
+      return splice(transport, std::move(buffered), std::move(upstream), std::move(early));
+    };
+    co_return response;
+  }
+  response.headers = end_to_end(answer->headers);
+  std::optional<std::uint64_t> length = answer->body->length();
+  if (request.method == "HEAD") {
+    // What upstream would have sent; our session sends no body either way.
+    const std::string_view declared = answer->headers.get("Content-Length");
+    std::uint64_t value = 0;
+    const auto [end, ec] = std::from_chars(declared.data(), declared.data() + declared.size(), value);
+    const bool number = ec == std::errc() && end == declared.data() + declared.size();
+    length = number ? std::optional(value) : std::nullopt;
+  }
+  response.body = StreamBody{
+      .produce = [body = std::move(answer->body)](BodyWriter& to) mutable { return stream_body(std::move(body), to); },
+      .length = length};
+  co_return response;
+}
+
+}  // namespace osb::http

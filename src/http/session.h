@@ -1,0 +1,21 @@
+#pragma once
+
+#include <list>
+#include <memory>
+
+#include "http/connection.h"
+#include "http/server.h"
+
+namespace osb::http {
+
+// What the server and one session share about that session.
+struct SessionHandle {
+  std::shared_ptr<Connection> connection;
+  bool idle = true;       // between requests: may be closed at any time
+  bool stopping = false;  // end after the response that is being sent
+};
+
+// Serves one connection until either side ends it. All arguments outlive the session: the server waits for it.
+net::awaitable<void> run_session(SessionHandle& session, const Handler& handler, const ServerOptions& options);
+
+}  // namespace osb::http
