@@ -1,0 +1,182 @@
+#include "http/middleware.h"
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <boost/asio/error.hpp>
+#include <boost/system/system_error.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/await.h"
+#include "support/temp_dir.h"
+
+namespace osb::http {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Handler answering(Response (*make)()) {
+  return [make](Request&) -> net::awaitable<Response> { co_return make(); };
+}
+
+Request request_with(Headers headers, std::string method = "GET") {
+  Request request;
+  request.method = std::move(method);
+  request.target = "/x?secret=1";
+  request.headers = std::move(headers);
+  return request;
+}
+
+Response run(const Handler& handler, Request& request) { return testing::await(handler(request)); }
+
+// What is logged while the object lives goes to a file.
+class CapturedLog {
+ public:
+  CapturedLog() {
+    LogOptions options;
+    options.outputs = {(dir_ / "log").string()};
+    EXPECT_TRUE(configure_log(options));
+  }
+  ~CapturedLog() { EXPECT_TRUE(configure_log({})); }
+  std::string text() const {
+    std::ifstream in(dir_ / "log");
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+ private:
+  testing::TempDir dir_;
+};
+
+TEST(RequestId, IsTakenTrimmedAndEchoed) {
+  const Handler handler = with_request_id(answering([] { return problem(404, "X", "y"); }));
+  Request request = request_with({{"x-request-id", "  abc def-1 "}});
+  const Response response = run(handler, request);
+  EXPECT_EQ(request.request_id, "abc def-1");
+  EXPECT_EQ(response.headers.get("X-Request-ID"), "abc def-1");
+  EXPECT_EQ(response.status, 404);
+}
+
+TEST(RequestId, UnusableOnesAreReplacedByAFreshOne) {
+  const Handler handler = with_request_id(answering([] { return empty_response(); }));
+  std::string last;
+  for (const std::string& given : {std::string(), std::string("   "), std::string(129, 'x'), std::string("a\x01"),
+                                   std::string("\xC3\xA9"), std::string("a\x7f")}) {
+    Request request = request_with({{"X-Request-ID", given}});
+    const Response response = run(handler, request);
+    EXPECT_THAT(request.request_id, ::testing::MatchesRegex("[0-9a-f]{32}")) << given;
+    EXPECT_EQ(response.headers.get("X-Request-ID"), request.request_id);
+    EXPECT_NE(request.request_id, last);
+    last = request.request_id;
+  }
+  Request longest = request_with({{"X-Request-ID", std::string(128, 'x')}});
+  run(handler, longest);
+  EXPECT_EQ(longest.request_id, std::string(128, 'x'));
+}
+
+TEST(RequestId, ReplacesABackendsOwn) {
+  const Handler handler = with_request_id(answering([] {
+    Response response = empty_response();
+    response.headers.add("x-request-id", "theirs");
+    return response;
+  }));
+  Request request = request_with({{"X-Request-ID", "ours"}});
+  const Response response = run(handler, request);
+  EXPECT_EQ(response.headers.count("X-Request-ID"), 1U);
+  EXPECT_EQ(response.headers.get("X-Request-ID"), "ours");
+}
+
+TEST(Cors, NothingIsAddedWithoutAnOrigin) {
+  Request request = request_with({{"Cookie", "a=b"}});
+  const Response response = run(with_cors(answering([] { return empty_response(); })), request);
+  EXPECT_FALSE(response.headers.contains("Access-Control-Allow-Origin"));
+  EXPECT_FALSE(response.headers.contains("Vary"));
+}
+
+TEST(Cors, AnyOriginMayReadAndOneWithACookieIsNamed) {
+  const Handler handler = with_cors(answering([] {
+    Response response = empty_response();
+    response.headers.add("Access-Control-Allow-Origin", "https://backend");
+    response.headers.add("Vary", "Accept");
+    return response;
+  }));
+  Request plain = request_with({{"Origin", "https://a"}});
+  const Response open = run(handler, plain);
+  EXPECT_EQ(open.headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_EQ(open.headers.count("Access-Control-Allow-Origin"), 1U);
+  EXPECT_EQ(open.headers.get("Access-Control-Allow-Credentials"), "true");
+  EXPECT_FALSE(open.headers.has_token("Vary", "Origin"));
+
+  Request cookie = request_with({{"Origin", "https://a"}, {"Cookie", "a=b"}});
+  const Response named = run(handler, cookie);
+  EXPECT_EQ(named.headers.get("Access-Control-Allow-Origin"), "https://a");
+  EXPECT_EQ(named.headers.get("Access-Control-Allow-Credentials"), "true");
+  EXPECT_TRUE(named.headers.has_token("Vary", "Origin"));
+  EXPECT_TRUE(named.headers.has_token("Vary", "Accept"));
+}
+
+TEST(Cors, PreflightsAreAnsweredBeforeTheHandler) {
+  const Handler handler = with_cors(answering([]() -> Response { throw std::logic_error("reached"); }));
+  Request request = request_with({{"Origin", "https://a"},
+                                  {"Access-Control-Request-Method", "PUT"},
+                                  {"Access-Control-Request-Headers", "x-a, x-b"}},
+                                 "OPTIONS");
+  const Response response = run(handler, request);
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(std::get<std::string>(response.body), "OK");
+  EXPECT_EQ(response.headers.get("Access-Control-Allow-Origin"), "https://a");
+  EXPECT_EQ(response.headers.get("Access-Control-Allow-Credentials"), "true");
+  EXPECT_EQ(response.headers.get("Access-Control-Allow-Methods"), "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT");
+  EXPECT_EQ(response.headers.get("Access-Control-Allow-Headers"), "x-a, x-b");
+  EXPECT_EQ(response.headers.get("Access-Control-Max-Age"), "600");
+  EXPECT_EQ(response.headers.get("Vary"), "Origin");
+}
+
+TEST(Cors, OtherOptionsRequestsReachTheHandler) {
+  Request request = request_with({{"Origin", "https://a"}}, "OPTIONS");
+  EXPECT_EQ(run(with_cors(answering([] { return empty_response(204); })), request).status, 204);
+}
+
+TEST(Fence, AnExceptionBecomesOneProblemAndOneLogLine) {
+  const CapturedLog log;
+  const Handler handler =
+      with_request_id(with_cors(with_fence(answering([]() -> Response { throw std::runtime_error("the details"); }))));
+  Request request = request_with({{"X-Request-ID", "id-1"}, {"Origin", "https://a"}});
+  const Response response = run(handler, request);
+  EXPECT_EQ(response.status, 500);
+  EXPECT_EQ(std::get<std::string>(response.body), R"({"code":"GENERAL::UNKNOWN_ERROR","message":"internal error"})");
+  EXPECT_EQ(response.headers.get("X-Request-ID"), "id-1");
+  EXPECT_EQ(response.headers.get("Access-Control-Allow-Origin"), "*");
+  EXPECT_THAT(log.text(), HasSubstr("the details"));
+  EXPECT_THAT(log.text(), HasSubstr("id-1"));
+  EXPECT_THAT(log.text(), Not(HasSubstr("secret")));
+}
+
+TEST(Fence, CatchesWhatIsNoStdException) {
+  const CapturedLog log;
+  Request request = request_with({});
+  EXPECT_EQ(run(with_fence(answering([]() -> Response { throw 1; })), request).status, 500);
+}
+
+TEST(Fence, LetsACancellationThrough) {
+  const Handler handler =
+      with_fence(answering([]() -> Response { throw boost::system::system_error(net::error::operation_aborted); }));
+  Request request = request_with({});
+  EXPECT_THROW(run(handler, request), boost::system::system_error);
+}
+
+TEST(AccessLog, TellsWhatHappenedWithoutTheQuery) {
+  const CapturedLog log;
+  Request request = request_with({});
+  request.request_id = "id-2";
+  access_log()({request, 206, 1234, std::chrono::nanoseconds(1500999), false});
+  EXPECT_THAT(log.text(), HasSubstr("method=GET path=/x status=206 bytes=1234 ms=1.5 request_id=id-2"));
+  EXPECT_THAT(log.text(), Not(HasSubstr("secret")));
+  access_log(LogLevel::Debug)({request, 418, 0, {}, false});
+  EXPECT_THAT(log.text(), Not(HasSubstr("418")));
+}
+
+}  // namespace
+}  // namespace osb::http
