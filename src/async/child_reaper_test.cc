@@ -31,7 +31,10 @@ sys::SpawnPlan shell(std::string script) {
 
 void wait_until_ended(const sys::Child& child) {
   pollfd p{child.pidfd.get(), POLLIN, 0};
-  ASSERT_EQ(::poll(&p, 1, -1), 1);
+  int ready;
+  do ready = ::poll(&p, 1, -1);
+  while (ready < 0 && errno == EINTR);  // other children's SIGCHLD
+  ASSERT_EQ(ready, 1);
 }
 
 bool has_children() {
