@@ -85,9 +85,12 @@ struct Router::Node {
   Routes tail;
 
   Node& literal(std::string_view segment) {
-    const auto at = lower_bound(literals, segment);
-    if (at != literals.end() && at->first == segment) return *at->second;
-    return *literals.emplace(at, std::string(segment), std::make_unique<Node>())->second;
+    const std::size_t at = literal_index(segment);
+    if (at < literals.size() && literals[at].first == segment) return *literals[at].second;
+    return *literals
+                .emplace(literals.begin() + static_cast<std::ptrdiff_t>(at), std::string(segment),
+                         std::make_unique<Node>())
+                ->second;
   }
 
   // `rest` is empty or starts with the slash in front of the next segment.
@@ -105,10 +108,10 @@ struct Router::Node {
   }
 
  private:
-  // The first literal not less than `segment`.
-  static auto lower_bound(auto& literals, std::string_view segment) {
-    return std::ranges::lower_bound(literals, segment, {},
-                                    [](const auto& entry) { return std::string_view(entry.first); });
+  // Of the first literal that is not less than `segment`.
+  std::size_t literal_index(std::string_view segment) const {
+    const auto name = [](const auto& entry) { return std::string_view(entry.first); };
+    return static_cast<std::size_t>(std::ranges::lower_bound(literals, segment, {}, name) - literals.begin());
   }
 
   const Route* find_below(std::string_view raw, std::string_view rest, Search& search) const {
@@ -119,9 +122,9 @@ struct Router::Node {
       if (!decoded) return nullptr;  // dispatch() finds out why
       segment = *decoded;
     }
-    const auto at = lower_bound(literals, segment);
-    if (at != literals.end() && at->first == segment) {
-      if (const Route* route = at->second->find(rest, search)) return route;
+    const std::size_t at = literal_index(segment);
+    if (at < literals.size() && literals[at].first == segment) {
+      if (const Route* route = literals[at].second->find(rest, search)) return route;
     }
     if (!number && !any) return nullptr;
     search.values[search.count++] = raw;
