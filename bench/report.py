@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -57,6 +58,37 @@ def memory_kib(pid, field):
 def reset_peak_memory(pid):
     """From here on VmHWM is the peak since this call (proc(5): clear_refs 5)."""
     pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def cpu_seconds(pid):
+    """User and system time of a process so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Foreign:
+    """How busy others kept the machine during a measurement: figures taken on a busy machine judge nothing.
+
+    `pids` are the servers of the measurement; finished children of this process (load generators) are ours too.
+    """
+
+    LIMIT = 0.10  # of all cores
+
+    def __init__(self, pids):
+        self._pids = pids
+        self._begin = self._state()
+
+    def _state(self):
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        own = children.ru_utime + children.ru_stime + sum(map(cpu_seconds, [*self._pids, "self"]))
+        # user, nice and system, and what the hypervisor gave to others; interrupts belong to nobody.
+        fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        busy = sum(int(fields[i]) for i in (1, 2, 3, 8)) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic(), busy, own
+
+    def share(self):
+        elapsed, busy, own = (now - then for now, then in zip(self._state(), self._begin))
+        return max(0.0, (busy - own) / (elapsed * os.cpu_count()))
 
 
 def git(*arguments):

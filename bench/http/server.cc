@@ -33,7 +33,7 @@ using namespace osb;
 
 int serve(std::uint16_t port, const char* upstream) {
   net::io_context io(1);
-  http::Client client(http::make_plain_connector(io.get_executor()));
+  http::Client client(http::make_plain_connector());
   http::Router router;
   if (upstream != nullptr) {
     const std::string origin = upstream;
