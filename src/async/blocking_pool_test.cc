@@ -76,8 +76,8 @@ TEST(BlockingPool, ABurstUsesAllThreadsAndNotMore) {
 TEST(BlockingPool, TheDestructorRunsWhatIsQueued) {
   std::atomic<int> ran = 0;
   {
-    BlockingPool pool(1);
     std::latch go(1);
+    BlockingPool pool(1);
     pool.post([&] { go.wait(); });
     for (int i = 0; i < 5; ++i) pool.post([&] { ++ran; });
     go.count_down();

@@ -1,0 +1,204 @@
+#include "sys/cgroup.h"
+
+#include <algorithm>
+#include <charconv>
+#include <dirent.h>
+#include <functional>
+#include <memory>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys/pidfd.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::sys {
+namespace {
+
+// Without a freezer new members may appear while the old ones are being killed.
+constexpr int kKillRounds = 1000;
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    out.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// mountinfo writes space, tab, newline and backslash as \ooo.
+std::string unescape(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
+    if (text[i] == '\\' && i + 3 < text.size() && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat st{};
+  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+CgroupDirectories::Directory locate(const std::string& mount, const std::string& root, const std::string& path) {
+  std::string below;
+  if (root == "/") {
+    below = path;
+  } else if (path == root || path.starts_with(root + "/")) {
+    below = path.substr(root.size());
+  }
+  while (below.ends_with('/')) below.pop_back();
+  const bool inside = !below.empty() && below.find("/..") == std::string::npos && is_directory(mount + below);
+  return {mount, inside ? mount + below : mount};
+}
+
+void for_each_directory(const std::string& path, const std::function<void(const std::string&)>& fn) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
+  if (!dir) return;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_type == DT_DIR && name != "." && name != "..") fn(path + "/" + entry->d_name);
+  }
+}
+
+void append_pids(const std::string& directory, std::vector<pid_t>& out) {
+  if (const auto text = read_text(directory + "/cgroup.procs")) {
+    for_each_line(*text, [&](std::string_view line) {
+      pid_t pid = 0;  // stays 0 for a member outside our pid namespace
+      std::from_chars(line.data(), line.data() + line.size(), pid);
+      if (pid > 0) out.push_back(pid);
+    });
+  }
+  for_each_directory(directory, [&](const std::string& child) { append_pids(child, out); });
+}
+
+Result<void> remove_all(const std::string& directory) {
+  Result<void> result;
+  for_each_directory(directory, [&](const std::string& child) {
+    if (auto removed = remove_all(child); !removed) result = Failure(removed.error());
+  });
+  if (!result) return result;
+  if (::rmdir(directory.c_str()) < 0 && errno != ENOENT) return from_errno("remove cgroup " + directory, errno);
+  return {};
+}
+
+// A pid is signalled only if it was a member before and after its pidfd was opened. Returns how many were.
+std::size_t kill_members(const CommandCgroup& cgroup) {
+  struct Member {
+    pid_t pid;
+    UniqueFd fd;
+  };
+  constexpr std::size_t kAtOnce = 64;  // descriptors are scarcer than processes
+  const std::vector<pid_t> all = cgroup.pids();
+  for (std::size_t at = 0; at < all.size(); at += kAtOnce) {
+    std::vector<Member> opened;
+    for (std::size_t i = at; i < std::min(at + kAtOnce, all.size()); ++i) {
+      if (auto fd = open_pidfd(all[i])) opened.push_back({all[i], std::move(*fd)});
+    }
+    auto still = cgroup.pids();
+    std::ranges::sort(still);
+    for (const Member& member : opened) {
+      if (std::ranges::binary_search(still, member.pid)) (void)send_signal(member.fd.get(), SIGKILL);
+    }
+  }
+  return all.size();
+}
+
+}  // namespace
+
+CgroupDirectories find_cgroups(const CgroupSources& sources) {
+  CgroupDirectories out;
+  const auto membership = read_text(sources.membership);
+  const auto mounts = read_text(sources.mounts);
+  if (!membership || !mounts) return out;
+
+  std::map<std::string, std::string, std::less<>> paths;   // controller, or "" for v2 -> our path
+  for_each_line(*membership, [&](std::string_view line) {  // "4:memory:/a/b", "0::/a"
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) return;
+    for (const auto name : split(line.substr(first + 1, second - first - 1), ',')) {
+      paths.emplace(name, line.substr(second + 1));
+    }
+  });
+  // "40 31 0:37 ROOT MOUNTPOINT options [optional fields] - FSTYPE source SUPER-OPTIONS"
+  for_each_line(*mounts, [&](std::string_view line) {
+    const std::size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) return;
+    const auto before = split(line.substr(0, dash), ' ');
+    const auto after = split(line.substr(dash + 3), ' ');
+    if (before.size() < 6 || after.size() < 3) return;
+    const std::string root = unescape(before[3]), mount = unescape(before[4]);
+    if (after[0] == "cgroup2") {
+      if (const auto path = paths.find(""); path != paths.end() && !out.v2) out.v2 = locate(mount, root, path->second);
+    } else if (after[0] == "cgroup") {
+      for (const auto option : split(after[2], ',')) {
+        if (option.empty()) continue;
+        const auto path = paths.find(option);
+        if (path != paths.end()) out.v1.try_emplace(std::string(option), locate(mount, root, path->second));
+      }
+    }
+  });
+  return out;
+}
+
+std::vector<pid_t> CommandCgroup::pids() const {
+  std::vector<pid_t> out;
+  append_pids(directory_, out);
+  return out;
+}
+
+Result<void> CommandCgroup::kill() const {
+  if (kind_ == Kind::V2) {
+    const auto killed = write_text(directory_ + "/cgroup.kill", "1");
+    if (killed || !is_directory(directory_)) return {};
+  }
+  const std::string freezer = directory_ + (kind_ == Kind::V2 ? "/cgroup.freeze" : "/freezer.state");
+  if (kind_ != Kind::V1Other && write_text(freezer, kind_ == Kind::V2 ? "1" : "FROZEN")) {
+    // v1 freezes in the background and answers FREEZING until every member stands still.
+    for (int look = 0; kind_ == Kind::V1Freezer && look < kKillRounds; ++look) {
+      if (const auto state = read_text(freezer); !state || state->starts_with("FROZEN")) break;
+    }
+    kill_members(*this);
+    return write_text(freezer, kind_ == Kind::V2 ? "0" : "THAWED");
+  }
+  for (int round = 0; round < kKillRounds; ++round) {
+    if (kill_members(*this) == 0) return {};
+  }
+  return fail(Code::Timeout, "kill cgroup " + directory_ + ": members remain");
+}
+
+Result<void> CommandCgroup::remove() const { return remove_all(directory_); }
+
+std::optional<CommandCgroups> CommandCgroups::find(const CgroupSources& sources) {
+  const CgroupDirectories found = find_cgroups(sources);
+  const auto writable = [](const std::string& path) { return ::access(path.c_str(), W_OK | X_OK) == 0; };
+  if (found.v2 && writable(found.v2->path)) return CommandCgroups(found.v2->path, CommandCgroup::Kind::V2);
+  for (const char* name : {"freezer", "pids", "name=systemd"}) {
+    const auto it = found.v1.find(name);
+    if (it == found.v1.end() || !writable(it->second.path)) continue;
+    const bool freezer = std::string_view(name) == "freezer";
+    return CommandCgroups(it->second.path, freezer ? CommandCgroup::Kind::V1Freezer : CommandCgroup::Kind::V1Other);
+  }
+  return std::nullopt;
+}
+
+Result<CommandCgroup> CommandCgroups::create_leaf(const std::string& name) const {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+    return fail(Code::InvalidRequest, "create cgroup: bad name");
+  }
+  const std::string path = directory_ + "/" + name;
+  if (::mkdir(path.c_str(), 0755) < 0) return from_errno("create cgroup " + path, errno);
+  return CommandCgroup(path, kind_);
+}
+
+}  // namespace osb::sys

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "base/error.h"
+
+namespace osb::sys {
+
+// Where the kernel says which cgroups there are; tests pass files of their own.
+struct CgroupSources {
+  std::string membership = "/proc/self/cgroup";
+  std::string mounts = "/proc/self/mountinfo";
+};
+
+// The directories of this process's cgroups. Inside a container a hierarchy is often mounted with the container's own
+// cgroup as its root, or the path is that of another namespace: then the mount point itself is ours.
+struct CgroupDirectories {
+  struct Directory {
+    std::string mount;  // the topmost directory that can be seen
+    std::string path;   // ours, at or below `mount`
+  };
+  std::optional<Directory> v2;
+  std::map<std::string, Directory, std::less<>> v1;  // by controller ("memory", "cpu") or name ("name=systemd")
+};
+
+CgroupDirectories find_cgroups(const CgroupSources& sources = {});
+
+// A cgroup made for one command, so that nothing it starts can hide. It has no limits. The directory stays when the
+// object goes: remove() it.
+class CommandCgroup {
+ public:
+  enum class Kind { V2, V1Freezer, V1Other };
+  CommandCgroup(std::string directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+
+  const std::string& directory() const { return directory_; }
+  // For SpawnPlan::cgroup_procs. On v1 a task joins by itself: moving it from outside waits for an RCU period.
+  std::string join_file() const { return directory_ + (kind_ == Kind::V2 ? "/cgroup.procs" : "/tasks"); }
+
+  // Members, also those of cgroups below it.
+  std::vector<pid_t> pids() const;
+  // SIGKILL to all members, against which no fork helps: cgroup.kill, else while frozen, else repeated until none is
+  // left. Returns before they have ended.
+  Result<void> kill() const;
+  // With all cgroups below. Fails (EBUSY) while there are live members; an absent directory is a success.
+  Result<void> remove() const;
+
+ private:
+  std::string directory_;
+  Kind kind_;
+};
+
+// Makes cgroups for commands below our own: in the v2 hierarchy if that can be written, else in a v1 hierarchy (freezer
+// first: it can kill reliably). No cgroup at all is normal in an unprivileged container, so callers go on without one;
+// joining can fail too (a threaded or delegated v2 tree), in which case spawn() names the step "join cgroup".
+class CommandCgroups {
+ public:
+  // Nothing when no hierarchy lets us make directories.
+  static std::optional<CommandCgroups> find(const CgroupSources& sources = {});
+
+  // `name` is one path component that nobody else uses.
+  Result<CommandCgroup> create_leaf(const std::string& name) const;
+
+  const std::string& directory() const { return directory_; }
+  CommandCgroup::Kind kind() const { return kind_; }
+
+ private:
+  CommandCgroups(std::string directory, CommandCgroup::Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+  std::string directory_;
+  CommandCgroup::Kind kind_;
+};
+
+}  // namespace osb::sys
