@@ -1,11 +1,11 @@
 #include "sys/cgroup.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
 #include <unistd.h>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,0 +1,172 @@
+#include "sys/cgroup_stats.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <sched.h>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+
+#include "sys/proc_stats.h"
+#include "sys/text_file.h"
+
+namespace osb::sys {
+namespace {
+
+using Directory = CgroupDirectories::Directory;
+
+// v1 writes "no limit" as the highest number of pages; nobody has this much.
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
+
+template <typename T>
+std::optional<T> parse(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return value;
+}
+
+template <typename T>
+std::optional<T> read_number(const std::string& path) {
+  const auto text = read_text(path);
+  return text ? parse<T>(*text) : std::nullopt;
+}
+
+// "key value" lines: memory.stat, cpu.stat.
+std::optional<std::uint64_t> read_key(const std::string& path, std::string_view key) {
+  const auto text = read_text(path);
+  std::optional<std::uint64_t> out;
+  if (!text) return out;
+  for_each_line(*text, [&](std::string_view line) {
+    if (line.starts_with(key) && line.substr(key.size()).starts_with(' ')) {
+      out = parse<std::uint64_t>(line.substr(key.size() + 1));
+    }
+  });
+  return out;
+}
+
+// Our directory, then its parents, to the mount point.
+void for_each_level(const Directory& directory, const std::function<void(const std::string&)>& fn) {
+  for (std::string path = directory.path;;) {
+    fn(path);
+    if (path.size() <= directory.mount.size()) return;
+    path.resize(path.rfind('/'));
+  }
+}
+
+const Directory* find(const CgroupDirectories& directories, std::string_view controller) {
+  const auto it = directories.v1.find(controller);
+  return it == directories.v1.end() ? nullptr : &it->second;
+}
+
+double usable_cpus() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return std::max(1U, std::thread::hardware_concurrency());  // more CPUs than a cpu_set_t holds
+}
+
+// The tightest memory limit and the directory that sets it.
+struct MemoryLimit {
+  std::uint64_t bytes = kNoLimit;
+  std::string directory;
+};
+
+MemoryLimit tightest(const Directory& directory, const char* file) {
+  MemoryLimit limit;
+  for_each_level(directory, [&](const std::string& path) {
+    const auto bytes = read_number<std::uint64_t>(path + file);  // v2's "max" is no number
+    if (bytes && *bytes < limit.bytes) limit = {*bytes, path};
+  });
+  return limit;
+}
+
+}  // namespace
+
+CgroupStats::CgroupStats(const CgroupSources& sources, std::string proc)
+    : directories_(find_cgroups(sources)), proc_(std::move(proc)) {}
+
+double CgroupStats::cpu_count() const {
+  double cpus = usable_cpus();
+  const auto apply = [&](std::optional<std::int64_t> quota, std::optional<std::int64_t> period) {
+    if (!quota || !period || *quota <= 0 || *period <= 0) return;  // v1: -1 is no quota
+    cpus = std::min(cpus, static_cast<double>(*quota) / static_cast<double>(*period));
+  };
+  if (const Directory* cpu = find(directories_, "cpu")) {
+    for_each_level(*cpu, [&](const std::string& path) {
+      apply(read_number<std::int64_t>(path + "/cpu.cfs_quota_us"),
+            read_number<std::int64_t>(path + "/cpu.cfs_period_us"));
+    });
+  }
+  if (directories_.v2) {
+    for_each_level(*directories_.v2, [&](const std::string& path) {
+      const auto text = read_text(path + "/cpu.max");  // "50000 100000" or "max 100000"
+      if (!text) return;
+      const std::size_t space = text->find(' ');
+      if (space == std::string::npos) return;
+      apply(parse<std::int64_t>(*text), parse<std::int64_t>(std::string_view(*text).substr(space + 1)));
+    });
+  }
+  return cpus;
+}
+
+std::optional<std::chrono::nanoseconds> CgroupStats::cpu_used() const {
+  if (const Directory* cpuacct = find(directories_, "cpuacct")) {
+    if (const auto ns = read_number<std::int64_t>(cpuacct->path + "/cpuacct.usage")) {
+      return std::chrono::nanoseconds(*ns);
+    }
+  }
+  if (directories_.v2) {
+    if (const auto us = read_key(directories_.v2->path + "/cpu.stat", "usage_usec")) {
+      return std::chrono::microseconds(static_cast<std::int64_t>(*us));
+    }
+  }
+  return std::nullopt;
+}
+
+CgroupStats::Memory CgroupStats::memory() const {
+  const auto host = host_memory(proc_).value_or(HostMemory{});
+  MemoryLimit limit;
+  std::optional<std::uint64_t> used, inactive;
+  if (const Directory* memory = find(directories_, "memory")) {
+    limit = tightest(*memory, "/memory.limit_in_bytes");
+    used = read_number<std::uint64_t>(limit.directory + "/memory.usage_in_bytes");
+    inactive = read_key(limit.directory + "/memory.stat", "total_inactive_file");
+  } else if (directories_.v2) {
+    limit = tightest(*directories_.v2, "/memory.max");
+    used = read_number<std::uint64_t>(limit.directory + "/memory.current");
+    inactive = read_key(limit.directory + "/memory.stat", "inactive_file");
+  }
+  if (limit.bytes >= kNoLimit || !used) {
+    return {host.total_bytes, std::min(host.used_bytes, host.total_bytes), false};
+  }
+  const std::uint64_t total = host.total_bytes == 0 ? limit.bytes : std::min(limit.bytes, host.total_bytes);
+  const std::uint64_t held = *used - std::min(inactive.value_or(0), *used);
+  return {total, std::min(held, total), true};
+}
+
+CpuMeter::CpuMeter(const CgroupStats& stats, std::string proc)
+    : stats_(stats), proc_(std::move(proc)), last_(sample()) {}
+
+CpuMeter::Sample CpuMeter::sample() const {
+  if (const auto used = stats_.cpu_used()) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return {std::chrono::duration<double>(*used).count(), std::chrono::duration<double>(now).count(),
+            stats_.cpu_count()};
+  }
+  const auto host = host_cpu_time(proc_).value_or(HostCpuTime{});
+  const double ticks = static_cast<double>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+  // The total is a sum over all CPUs, idle time included.
+  return {static_cast<double>(host.busy) / ticks, static_cast<double>(host.total) / ticks, 1};
+}
+
+double CpuMeter::percent() {
+  const Sample now = sample();
+  const double possible = (now.elapsed - last_.elapsed) * now.cpus;
+  if (possible <= 0) return last_percent_;  // two questions within a clock tick: nothing new to say
+  last_percent_ = std::clamp(100.0 * (now.used - last_.used) / possible, 0.0, 100.0);
+  last_ = now;
+  return last_percent_;
+}
+
+}  // namespace osb::sys
