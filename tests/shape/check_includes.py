@@ -128,7 +128,7 @@ class Checker:
 
 
 def is_test(path):
-    return path.name.endswith("_test.cc") or path.parts[0] in ("tests", "fuzz", "bench")
+    return path.name.endswith(("_test.cc", "_fixture.h")) or path.parts[0] in ("tests", "fuzz", "bench")
 
 
 def main():

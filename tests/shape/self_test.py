@@ -19,6 +19,7 @@ GOOD = {
     "src/http/server.h": '#include "base/error.h"\n#include "http/router.h"\n',
     "src/http/server.cc": '#include <boost/beast/core.hpp>\n#include "async/net.h"\n',
     "src/http/server_test.cc": '#include "support/await.h"\nTEST(Server, Answers) {}\n',
+    "src/http/http_fixture.h": '#include "support/await.h"\n',
     "src/execd/README.md": "execd\n",
     "src/execd/command.cc": '#include "http/server.h"\n// getpwnam() would load NSS\n',
     "apps/execd/main.cc": '#include "execd/command.h"\n#include "local.h"\n',
