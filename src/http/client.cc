@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <sys/socket.h>
 #include <unordered_map>
 #include <vector>
 
@@ -107,7 +108,8 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
   std::unordered_map<std::string, std::vector<Idle>> idle;
   bool closed = false;
 
-  std::shared_ptr<Connection> take(const std::string& origin) {
+  // `certain`: the request cannot be repeated, so the connection's life is worth a system call.
+  std::shared_ptr<Connection> take(const std::string& origin, bool certain) {
     const auto found = idle.find(origin);
     if (found == idle.end()) return nullptr;
     auto& list = found->second;
@@ -119,11 +121,12 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
         list.clear();  // the rest is older still
         break;
       }
-      // Costs no system call unless something has arrived, and then it is an end or a protocol violation.
+      // Something has arrived that nobody asked for: an end, or a protocol violation.
       char byte;
-      if (last.connection->transport->try_read({&byte, 1}).kind == Transport::Io::Kind::Again) {
-        out = std::move(last.connection);
-      }
+      Transport& transport = *last.connection->transport;
+      const bool ended = certain ? ::recv(transport.native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0
+                                 : transport.try_read({&byte, 1}).kind != Transport::Io::Kind::Again;
+      if (!ended) out = std::move(last.connection);
     }
     if (list.empty()) idle.erase(found);
     return out;
@@ -150,7 +153,7 @@ class ResponseBody final : public BodySource {
   ResponseBody(std::shared_ptr<Connection> connection, const ResponseHead& head, const ClientTimeouts& timeouts,
                std::shared_ptr<Upload> upload, GiveBack give_back)
       : connection_(connection),
-        inner_(connection, head.framing, {.stall = timeouts.body_stall, .send_continue = false}),
+        inner_(connection, head.framing, {.stall = timeouts.body_stall}),
         upload_(std::move(upload)),
         give_back_(std::move(give_back)),
         reusable_(head.keep_alive) {
@@ -242,7 +245,7 @@ net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRe
   const net::any_io_executor executor = co_await net::this_coro::executor;
 
   for (bool fresh_only = false;; fresh_only = true) {
-    std::shared_ptr<Connection> connection = fresh_only ? nullptr : pool->take(origin);
+    std::shared_ptr<Connection> connection = fresh_only ? nullptr : pool->take(origin, !repeatable(request));
     const bool reused = connection != nullptr;
     if (!connection) {
       auto transport = co_await pool->connector->connect(origin, request.timeouts.connect);

@@ -27,15 +27,41 @@ std::optional<std::uint64_t> MessageBody::length() const {
   return std::nullopt;
 }
 
+MessageBody::Ahead MessageBody::look_ahead() const {
+  Ahead out;
+  ChunkDecoder decoder = chunks_;
+  std::string_view rest = connection_->in.data().substr(lent_);
+  for (;;) {
+    auto step = decoder.step(rest);
+    if (!step || step->done) {
+      out.end = true;  // broken counts: the reader learns it without waiting
+      return out;
+    }
+    if (step->need_more) return out;
+    out.data = out.data || !step->data.empty();
+    rest.remove_prefix(step->consumed);
+  }
+}
+
+bool MessageBody::ready() const {
+  if (state_ != State::Reading) return true;
+  if (framing_.kind == Framing::Kind::Length && left_ == 0) return true;
+  if (connection_->in.size() <= lent_) return false;
+  if (framing_.kind != Framing::Kind::Chunked) return true;
+  const Ahead ahead = look_ahead();
+  return ahead.data || ahead.end;
+}
+
 bool MessageBody::cheap_to_finish() const {
   if (options_.send_continue && !touched_) return false;  // the client may never send it
-  return framing_.kind == Framing::Kind::Chunked || (framing_.kind == Framing::Kind::Length && left_ <= 256 * 1024);
+  if (framing_.kind == Framing::Kind::Length) return left_ <= 256 * 1024;
+  return framing_.kind == Framing::Kind::Chunked && state_ == State::Reading && look_ahead().end;
 }
 
 net::awaitable<Result<std::size_t>> MessageBody::more() {
   connection_->transport->set_timeout(options_.stall);
   auto got = co_await connection_->fill(ReadBuffer::kLarge);
-  if (!got && got.error().code == Code::Timeout) got.error().message = "no byte of the body for too long";
+  if (!got && got.error().code == Code::Timeout) got = fail(options_.stall_code, "no byte of the body for too long");
   co_return got;
 }
 

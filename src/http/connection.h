@@ -25,17 +25,18 @@ class MessageBody final : public BodySource {
  public:
   struct Options {
     std::optional<std::chrono::milliseconds> stall;  // longest time without a byte
+    Code stall_code = Code::Timeout;                 // what a stall is to the reader
     bool send_continue = false;                      // answer 100 Continue before the first byte is awaited
   };
   MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options);
 
   net::awaitable<Result<std::string_view>> read() override;
   std::optional<std::uint64_t> length() const override;
-  bool ready() const override { return state_ != State::Reading || connection_->in.size() > lent_; }
+  bool ready() const override;
 
   bool finished() const { return state_ == State::End; }
   bool untouched() const { return !touched_; }
-  // True if reading on needs nothing from the peer but what is already here, or very little.
+  // True if reading to the end needs nothing from the peer but what is here already, or a little that it has promised.
   bool cheap_to_finish() const;
 
  private:
@@ -45,6 +46,12 @@ class MessageBody final : public BodySource {
   net::awaitable<Result<std::string_view>> read_until_close();
   net::awaitable<Result<std::size_t>> more();
   Failure broken(Error error);
+  // What the chunks that are here already hold.
+  struct Ahead {
+    bool data = false;
+    bool end = false;
+  };
+  Ahead look_ahead() const;
 
   std::shared_ptr<Connection> connection_;
   Framing framing_;

@@ -76,9 +76,14 @@ std::string serialize_head(const Response& response, std::optional<std::uint64_t
   return out;
 }
 
-ResponseWriter::ResponseWriter(Connection& connection, std::string head, Mode mode, std::uint64_t length,
-                               std::chrono::milliseconds stall)
-    : connection_(connection), head_(std::move(head)), mode_(mode), left_(length), stall_(stall) {}
+ResponseWriter::ResponseWriter(Connection& connection, const MessageBody& request_body, std::string head, Mode mode,
+                               std::uint64_t length, std::chrono::milliseconds stall)
+    : connection_(connection),
+      request_body_(request_body),
+      head_(std::move(head)),
+      mode_(mode),
+      left_(length),
+      stall_(stall) {}
 
 net::awaitable<Result<void>> ResponseWriter::send(std::span<const iovec> pieces) {
   connection_.transport->set_timeout(stall_);
@@ -145,7 +150,7 @@ net::awaitable<Result<void>> ResponseWriter::finish() {
 net::awaitable<void> ResponseWriter::peer_closed() {
   // Whatever the client sends meanwhile (a pipelined request) is kept; only its end counts. A client that has filled
   // the buffer with requests cannot be watched any further, and is then noticed by the next write.
-  for (;;) {
+  while (request_body_.finished()) {
     auto got = co_await connection_.fill(ReadBuffer::kSmall);
     if (!got && got.error().code == Code::TooLarge) break;
     if (!got || *got == 0) co_return;

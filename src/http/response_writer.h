@@ -17,8 +17,9 @@ std::string serialize_head(const Response& response, std::optional<std::uint64_t
 class ResponseWriter final : public BodyWriter {
  public:
   enum class Mode { Chunked, Length, UntilClose, Discard };
-  ResponseWriter(Connection& connection, std::string head, Mode mode, std::uint64_t length,
-                 std::chrono::milliseconds stall);
+  // `request_body` is read by others; as long as it has not ended, watching the peer is their business.
+  ResponseWriter(Connection& connection, const MessageBody& request_body, std::string head, Mode mode,
+                 std::uint64_t length, std::chrono::milliseconds stall);
 
   net::awaitable<Result<void>> write(std::span<const std::string_view> pieces) override;
   using BodyWriter::write;
@@ -35,6 +36,7 @@ class ResponseWriter final : public BodyWriter {
   net::awaitable<Result<void>> send(std::span<const iovec> pieces);
 
   Connection& connection_;
+  const MessageBody& request_body_;
   std::string head_;  // empty once sent
   Mode mode_;
   std::uint64_t left_;

@@ -45,10 +45,11 @@ class Session {
     request.headers = std::move(in.headers);
     request.minor_version = in.minor_version;
     request.peer = peer_;
-    auto body = std::make_shared<MessageBody>(
+    body_ = std::make_shared<MessageBody>(
         connection_, in.framing,
-        MessageBody::Options{.stall = limits_.body_stall, .send_continue = in.expect_continue});
-    request.body = body;
+        MessageBody::Options{
+            .stall = limits_.body_stall, .stall_code = Code::InvalidRequest, .send_continue = in.expect_continue});
+    request.body = body_;
 
     Response response = co_await call_handler(request);
     if (auto* upgrade = std::get_if<UpgradeHandler>(&response.body)) {
@@ -56,15 +57,15 @@ class Session {
       co_return false;
     }
     const bool keep =
-        in.keep_alive && !handle_.stopping && !response.close && (body->finished() || body->cheap_to_finish());
+        in.keep_alive && !handle_.stopping && !response.close && (body_->finished() || body_->cheap_to_finish());
     const bool sent = co_await send(request, response, keep, started);
     if (!sent || !keep || handle_.stopping) {
       // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
       // for a short time, as long as the peer has not read the end.
-      if (sent && !body->finished()) co_await linger(body);
+      if (sent && !body_->finished()) co_await linger();
       co_return false;
     }
-    co_return co_await finish_body(*body);
+    co_return co_await finish_body(*body_);
   }
 
   net::awaitable<Result<std::optional<RequestHead>>> read_head() {
@@ -167,8 +168,8 @@ class Session {
       keep = false;
     }
     const bool chunked = !length && !unframed && request.minor_version >= 1;
-    ResponseWriter writer(*connection_, serialize_head(response, length, chunked, keep, request.minor_version), mode,
-                          length.value_or(0), limits_.write_stall);
+    ResponseWriter writer(*connection_, *body_, serialize_head(response, length, chunked, keep, request.minor_version),
+                          mode, length.value_or(0), limits_.write_stall);
     Result<void> produced;
     try {
       produced = co_await stream.produce(writer);
@@ -212,11 +213,11 @@ class Session {
     co_return true;
   }
 
-  net::awaitable<void> linger(std::shared_ptr<MessageBody> body) {
+  net::awaitable<void> linger() {
     transport_.shutdown_write();
     transport_.set_timeout(std::chrono::seconds(2));
     const auto until = SteadyClock::now() + std::chrono::seconds(2);
-    if (auto* rest = connection_.get()) rest->in.consume(rest->in.size());
+    connection_->in.consume(connection_->in.size());
     std::vector<char> sink(16 * 1024);
     while (SteadyClock::now() < until) {
       transport_.set_deadline(until);
@@ -233,12 +234,12 @@ class Session {
                                                           : problem(400, "GENERAL::BAD_REQUEST", error.message);
     if (error.message.starts_with("only HTTP/1")) response.status = 505;
     Request nobody;
+    nobody.body = body_ = std::make_shared<MessageBody>(connection_, Framing{}, MessageBody::Options{});
     nobody.method = "-";
     nobody.target = "-";
     nobody.peer = peer_;
     handle_.idle = false;
-    auto none = std::make_shared<MessageBody>(connection_, Framing{}, MessageBody::Options{});
-    if (co_await send(nobody, response, false, SteadyClock::now())) co_await linger(none);
+    if (co_await send(nobody, response, false, SteadyClock::now())) co_await linger();
   }
 
   void report(const Request& request, int status, std::uint64_t bytes, SteadyClock::time_point started,
@@ -254,6 +255,7 @@ class Session {
   const ServerOptions& options_;
   const ServerLimits& limits_;
   std::string peer_;
+  std::shared_ptr<MessageBody> body_;  // of the current request
 };
 
 }  // namespace

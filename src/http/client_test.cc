@@ -1,0 +1,172 @@
+#include "http/client.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "http/http_fixture.h"
+
+namespace osb::http {
+namespace {
+
+using namespace http::testing;
+using osb::testing::await;
+
+// A body from memory, in pieces, as a request stream.
+class Pieces final : public BodySource {
+ public:
+  explicit Pieces(std::vector<std::string> pieces, std::optional<std::uint64_t> length = {}, bool fails = false)
+      : pieces_(std::move(pieces)), length_(length), fails_(fails) {}
+  net::awaitable<Result<std::string_view>> read() override {
+    if (next_ < pieces_.size()) co_return pieces_[next_++];
+    if (fails_) co_return fail(Code::Internal, "source broke");
+    co_return std::string_view();
+  }
+  std::optional<std::uint64_t> length() const override { return length_; }
+
+ private:
+  std::vector<std::string> pieces_;
+  std::optional<std::uint64_t> length_;
+  bool fails_;
+  std::size_t next_ = 0;
+};
+
+class ClientTest : public HttpFixture {
+ protected:
+  Result<ClientResponse> send(ClientRequest request) {
+    return await(io, client.send(address.to_string(), std::move(request)));
+  }
+  std::string text(Result<ClientResponse> response) {
+    if (!response) return "error: " + response.error().message;
+    auto body = await(io, response->body->read_all(1 << 24));
+    return body ? *body : "error: " + body.error().message;
+  }
+  ~ClientTest() override { client.clear(); }
+
+  Client client{make_plain_connector()};
+};
+
+TEST_F(ClientTest, SendsAndReceivesAndReusesItsConnection) {
+  Server& server = serve([](Request& request) -> net::awaitable<Response> {
+    auto body = co_await request.body->read_all(100);
+    co_return text_response(200, request.method + request.target + *body + std::string(request.headers.get("Host")));
+  });
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(
+        text(send({.method = "POST", .target = "/x?y", .headers = {}, .body = "hi", .stream = {}, .timeouts = {}})),
+        "POST/x?yhi" + address.to_string());
+  }
+  EXPECT_EQ(server.open_connections(), 1u);
+}
+
+TEST_F(ClientTest, StreamsBodiesWithAndWithoutALength) {
+  serve([](Request& request) -> net::awaitable<Response> {
+    auto body = co_await request.body->read_all(1 << 20);
+    co_return text_response(200,
+                            std::to_string(body->size()) + " " + std::string(request.headers.get("Content-Length")));
+  });
+  ClientRequest chunked{.method = "PUT", .target = "/", .headers = {}, .body = {}, .stream = {}, .timeouts = {}};
+  chunked.stream = std::make_shared<Pieces>(std::vector<std::string>{"abc", std::string(70'000, 'x'), "d"});
+  EXPECT_EQ(text(send(std::move(chunked))), "70004 ");
+  ClientRequest known{.method = "PUT", .target = "/", .headers = {}, .body = {}, .stream = {}, .timeouts = {}};
+  known.stream = std::make_shared<Pieces>(std::vector<std::string>{"abc", "def"}, 6);
+  EXPECT_EQ(text(send(std::move(known))), "6 6");
+}
+
+TEST_F(ClientTest, ABrokenBodySourceTruncatesTheRequest) {
+  bool whole = true;
+  serve([&](Request& request) -> net::awaitable<Response> {
+    whole = (co_await request.body->read_all(100)).has_value();
+    co_return text_response(200, "");
+  });
+  ClientRequest request{.method = "PUT", .target = "/", .headers = {}, .body = {}, .stream = {}, .timeouts = {}};
+  request.stream = std::make_shared<Pieces>(std::vector<std::string>{"abc"}, std::nullopt, true);
+  auto response = send(std::move(request));
+  ASSERT_FALSE(response);
+  EXPECT_TRUE(response.error().message.contains("source broke")) << response.error().message;
+  io.poll();
+  EXPECT_FALSE(whole);
+}
+
+TEST_F(ClientTest, AnAnswerBeforeTheRequestIsOverIsReturned) {
+  serve([](Request&) -> net::awaitable<Response> {
+    Response response = problem(413, "X", "too large");
+    response.close = true;
+    co_return response;
+  });
+  ClientRequest request{.method = "PUT", .target = "/", .headers = {}, .body = {}, .stream = {}, .timeouts = {}};
+  request.stream = std::make_shared<Pieces>(std::vector<std::string>(100, std::string(100'000, 'x')));
+  auto response = send(std::move(request));
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 413);
+}
+
+TEST_F(ClientTest, AStaleConnectionIsReplaced) {
+  ServerOptions options;
+  options.limits.idle = Millis(1);
+  Server& server = serve([](Request&) -> net::awaitable<Response> { co_return text_response(200, "ok"); }, options);
+  EXPECT_EQ(text(send({})), "ok");
+  while (server.open_connections() > 0) io.run_one();
+  EXPECT_EQ(text(send({.method = "POST", .target = "/", .headers = {}, .body = "x", .stream = {}, .timeouts = {}})),
+            "ok");
+}
+
+TEST_F(ClientTest, NobodyListeningIsUnavailable) {
+  address = Address::tcp("127.0.0.1", 1);
+  auto response = send({});
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::Unavailable);
+  EXPECT_TRUE(response.error().message.contains("127.0.0.1:1")) << response.error().message;
+}
+
+TEST_F(ClientTest, ASlowHeadTimesOut) {
+  net::steady_timer gate(io, net::steady_timer::time_point::max());
+  serve([&](Request&) -> net::awaitable<Response> {
+    boost::system::error_code ec;
+    co_await gate.async_wait(net::redirect_error(net::use_awaitable, ec));
+    co_return text_response(200, "");
+  });
+  ClientRequest request;
+  request.timeouts.head = Millis(20);
+  auto response = send(std::move(request));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::Timeout);
+  gate.cancel();
+}
+
+TEST_F(ClientTest, TruncatedAndOverlongAnswersAreErrors) {
+  serve([](Request& request) -> net::awaitable<Response> {
+    const bool chunked = request.target == "/chunked";
+    Response response;
+    response.body = StreamBody{.produce = [](BodyWriter& out) -> net::awaitable<Result<void>> {
+                                 co_await out.write("abc");
+                                 co_return fail(Code::Internal, "broke");
+                               },
+                               .length = chunked ? std::nullopt : std::optional<std::uint64_t>(10)};
+    co_return response;
+  });
+  for (const char* target : {"/chunked", "/length"}) {
+    ClientRequest request;
+    request.target = target;
+    EXPECT_TRUE(text(send(std::move(request))).starts_with("error: ")) << target;
+  }
+}
+
+TEST_F(ClientTest, DroppingAResponseClosesItsConnection) {
+  Server& server = serve([](Request&) -> net::awaitable<Response> {
+    co_return event_stream([](BodyWriter& out) -> net::awaitable<Result<void>> {
+      for (;;) {
+        if (auto sent = co_await out.write(std::string(1000, 'x')); !sent) co_return sent;
+      }
+    });
+  });
+  {
+    auto response = send({});
+    ASSERT_TRUE(response);
+  }
+  while (server.open_connections() > 0) io.run_one();
+}
+
+}  // namespace
+}  // namespace osb::http
