@@ -13,6 +13,7 @@ using std::chrono::seconds;
 
 constexpr std::int64_t kMillisAbove = 20'000'000'000;  // numbers beyond this are milliseconds
 constexpr std::int64_t kMicrosPerSecond = 1'000'000;
+constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
 
 constexpr std::int64_t kFirstSecond =
     std::chrono::sys_seconds(std::chrono::sys_days(std::chrono::year(1) / 1 / 1)).time_since_epoch().count();
@@ -26,6 +27,17 @@ Failure bad(std::string_view text, const char* why) {
 Result<Timestamp> in_range(std::int64_t second, std::int64_t micros, std::string_view text) {
   if (second < kFirstSecond || second > kLastSecond) return bad(text, "outside the years 0001 to 9999");
   return Timestamp(seconds(second) + microseconds(micros));
+}
+
+struct Split {
+  std::int64_t second;
+  std::int64_t rest;  // not negative
+};
+
+// Not std::chrono::floor, which multiplies back and overflows near the ends of the range.
+Split split(std::int64_t count, std::int64_t per_second) {
+  const std::int64_t rest = count % per_second;
+  return rest < 0 ? Split{count / per_second - 1, rest + per_second} : Split{count / per_second, rest};
 }
 
 void put_digits(std::string& out, std::int64_t value, int width) {
@@ -128,11 +140,10 @@ bool looks_like_number(std::string_view text) {
 }  // namespace
 
 std::string format_timestamp(Timestamp time) {
-  const auto whole = std::chrono::floor<seconds>(time);
-  const std::int64_t second = std::clamp(std::int64_t{whole.time_since_epoch().count()}, kFirstSecond, kLastSecond);
-  const std::int64_t micros = second == whole.time_since_epoch().count() ? (time - whole).count() : 0;
+  const auto [whole, micros] = split(time.time_since_epoch().count(), kMicrosPerSecond);
+  const std::int64_t second = std::clamp(whole, kFirstSecond, kLastSecond);
   std::string out = date_and_time(second);
-  if (micros != 0) {
+  if (second == whole && micros != 0) {
     out.push_back('.');
     put_digits(out, micros, 6);
   }
@@ -141,22 +152,14 @@ std::string format_timestamp(Timestamp time) {
 }
 
 std::string format_timestamp_nanos(std::chrono::sys_time<std::chrono::nanoseconds> time) {
-  // 64 bits of nanoseconds reach from 1677 to 2262: nothing to clamp.
-  const auto whole = std::chrono::floor<seconds>(time);
-  std::string out = date_and_time(whole.time_since_epoch().count());
-  if (const auto nanos = (time - whole).count(); nanos != 0) {
-    out.push_back('.');
-    put_digits(out, nanos, 9);
-    out.erase(out.find_last_not_of('0') + 1);
-  }
-  out.push_back('Z');
-  return out;
+  const auto [second, nanos] = split(time.time_since_epoch().count(), kNanosPerSecond);
+  return format_timestamp_nanos(timespec{second, nanos});
 }
 
 std::string format_timestamp_nanos(const timespec& time) {
   const std::int64_t second = std::clamp(std::int64_t{time.tv_sec}, kFirstSecond, kLastSecond);
   std::string out = date_and_time(second);
-  if (second == time.tv_sec && time.tv_nsec > 0 && time.tv_nsec < 1'000'000'000) {
+  if (second == time.tv_sec && time.tv_nsec > 0 && time.tv_nsec < kNanosPerSecond) {
     out.push_back('.');
     put_digits(out, time.tv_nsec, 9);
     out.erase(out.find_last_not_of('0') + 1);
@@ -216,8 +219,8 @@ Result<Timestamp> timestamp_from_number(double number) {
   }
   const bool millis = std::fabs(number) > static_cast<double>(kMillisAbove);
   const std::int64_t micros = std::llround(number * (millis ? 1e3 : 1e6));
-  const auto whole = std::chrono::floor<seconds>(microseconds(micros));
-  return in_range(whole.count(), (microseconds(micros) - whole).count(), std::to_string(number));
+  const auto [second, rest] = split(micros, kMicrosPerSecond);
+  return in_range(second, rest, std::to_string(number));
 }
 
 std::int64_t unix_millis() {
