@@ -3,30 +3,27 @@
 #include <algorithm>
 #include <string>
 
+#include "base/utf8.h"
+
 namespace osb::execd {
 namespace {
 
 // Code points, with bytes that are no UTF-8 mapped behind the last one so that they equal only themselves.
 void decode(std::string_view text, std::vector<char32_t>& out) {
   out.clear();
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned lead = byte(i);
-    const int more = lead < 0x80                   ? 0
-                     : lead >= 0xC2 && lead < 0xE0 ? 1
-                     : lead >= 0xE0 && lead < 0xF0 ? 2
-                     : lead >= 0xF0 && lead < 0xF5 ? 3
-                                                   : -1;
-    char32_t c = more == 0 ? lead : more > 0 ? lead & (0x3Fu >> more) : 0;
-    bool valid = more >= 0 && i + more < text.size();
-    for (int k = 1; valid && k <= more; ++k) {
-      valid = (byte(i + k) & 0xC0) == 0x80;
-      c = c << 6 | (byte(i + k) & 0x3Fu);
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const char32_t lead = static_cast<unsigned char>(*p);
+    const std::size_t length = utf8_sequence_length(p, end);
+    if (length <= 1) {
+      out.push_back(length == 1 ? lead : 0x110000 + lead);
+      ++p;
+      continue;
     }
-    if (more == 2 && (c < 0x800 || (c >= 0xD800 && c < 0xE000))) valid = false;
-    if (more == 3 && (c < 0x10000 || c > 0x10FFFF)) valid = false;
-    out.push_back(valid ? c : 0x110000 + lead);
-    i += valid ? more + 1 : 1;
+    char32_t c = lead & (0x7Fu >> length);
+    for (std::size_t k = 1; k < length; ++k) c = c << 6 | (static_cast<unsigned char>(p[k]) & 0x3Fu);
+    out.push_back(c);
+    p += length;
   }
 }
 

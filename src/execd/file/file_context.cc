@@ -1,0 +1,21 @@
+#include "execd/file/file_context.h"
+
+namespace osb::execd {
+
+Result<std::string> FileContext::resolve(std::string_view path) const {
+  auto resolved = expand_path(path, env, cwd);
+  if (resolved) return resolved;
+  Error error = resolved.error();
+  error.code = Code::Internal;
+  return Failure(std::move(error));
+}
+
+http::Response file_problem(const Error& error) {
+  const bool not_found = error.code == Code::NotFound;
+  const bool bad_request = error.code == Code::InvalidRequest || error.code == Code::TooLarge;
+  const int status = not_found ? 404 : bad_request ? 400 : 500;
+  const char* reason = not_found ? "FILE_NOT_FOUND" : bad_request ? "INVALID_REQUEST_BODY" : "RUNTIME_ERROR";
+  return http::problem(status, error.reason.empty() ? reason : error.reason, error.message);
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,261 @@
+#include "execd/file/file_routes.h"
+
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <sys/stat.h>
+
+#include "api/execd_requests.h"
+#include "base/json_escape.h"
+#include "execd/file/archive.h"
+#include "execd/file/download.h"
+#include "execd/file/edit.h"
+#include "execd/file/file_info.h"
+#include "execd/file/listing.h"
+#include "execd/file/owner_names.h"
+#include "execd/file/permission.h"
+#include "execd/file/remove_tree.h"
+#include "execd/file/stream.h"
+#include "execd/file/upload.h"
+#include "http/url.h"
+#include "sys/syscall.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::size_t kMaxJson = 64 * 1024 * 1024;  // replacements carry file contents
+// Listings up to here have their exact status: an unreadable directory is a 500 and not a broken connection.
+constexpr std::size_t kListingCommit = 1024 * 1024;
+// More paths than this in one request are looked up on the pool.
+constexpr std::size_t kFewPaths = 16;
+
+using http::Request;
+using http::Response;
+
+// The part that all handlers share: a failure becomes its response.
+template <typename Handle>
+http::Handler handler(const FileContext& context, Handle handle) {
+  return [&context, handle](Request& request) -> net::awaitable<Response> {
+    Result<Response> response = co_await handle(context, request);
+    if (!response) co_return file_problem(response.error());
+    co_return std::move(*response);
+  };
+}
+
+Result<std::string> required_path(const FileContext& context, const http::Query& query) {
+  if (query.get("path").empty()) {
+    Error error(Code::InvalidRequest, "query parameter path is required");
+    error.reason = "MISSING_QUERY";
+    return Failure(std::move(error));
+  }
+  return context.resolve(query.get("path"));
+}
+
+net::awaitable<Result<std::string>> json_body(Request& request) {
+  auto body = co_await request.body->read_all(kMaxJson);
+  if (!body) {
+    Error error = body.error();
+    error.code = Code::InvalidRequest;
+    co_return Failure(std::move(error));
+  }
+  co_return body;
+}
+
+// --- GET /files/info
+
+Result<std::string> describe(const FileContext& context, const std::vector<std::string>& paths) {
+  OwnerNames names(context.owners);
+  std::string json = "{";
+  for (const std::string& given : paths) {
+    auto path = context.resolve(given);
+    if (!path) return Failure(path.error());
+    struct stat st;
+    if (::lstat(path->c_str(), &st) < 0) return sys::from_errno("stat " + *path, errno);
+    if (json.size() > 1) json += ',';
+    append_json_string(json, given);
+    json += ':';
+    append_file_info(json, *path, st, names);
+  }
+  json += '}';
+  return json;
+}
+
+net::awaitable<Result<Response>> info(const FileContext& context, Request& request) {
+  const auto paths = http::Query::parse(request.query()).all("path");
+  auto json = paths.size() <= kFewPaths ? describe(context, paths)
+                                        : co_await context.pool.run([&] { return describe(context, paths); });
+  if (!json) co_return Failure(json.error());
+  co_return http::json_response(200, std::move(*json));
+}
+
+// --- DELETE /files, DELETE /directories
+
+net::awaitable<Result<Response>> remove_each(const FileContext& context, Request& request,
+                                             Result<void> (*remove)(const std::string&)) {
+  const auto paths = http::Query::parse(request.query()).all("path");
+  auto done = co_await context.pool.run([&]() -> Result<void> {
+    for (const std::string& given : paths) {
+      auto path = context.resolve(given);
+      if (!path) return Failure(path.error());
+      if (auto ok = remove(*path); !ok) return ok;
+    }
+    return {};
+  });
+  if (!done) co_return Failure(done.error());
+  co_return http::empty_response();
+}
+
+net::awaitable<Result<Response>> remove_files(const FileContext& context, Request& request) {
+  return remove_each(context, request, &remove_file);
+}
+
+net::awaitable<Result<Response>> remove_directories(const FileContext& context, Request& request) {
+  return remove_each(context, request, &remove_tree);
+}
+
+// --- POST /files/permissions, POST /directories
+
+Result<void> change_permission(const std::string& path, const Permission& permission) {
+  auto ok = apply_permission(path, permission);
+  // Missing is a 500 here.
+  if (!ok) ok.error().code = Code::Internal;
+  return ok;
+}
+
+net::awaitable<Result<Response>> with_permissions(const FileContext& context, Request& request,
+                                                  Result<void> (*apply)(const std::string&, const Permission&)) {
+  auto body = co_await json_body(request);
+  if (!body) co_return Failure(body.error());
+  auto wanted = api::decode_path_permissions(*body);
+  if (!wanted) co_return Failure(wanted.error());
+  auto done = co_await context.pool.run([&]() -> Result<void> {
+    const OwnerNames names(context.owners);
+    for (const auto& [given, permission] : *wanted) {
+      auto path = context.resolve(given);
+      if (!path) return Failure(path.error());
+      auto resolved = resolve_permission(permission, names);
+      if (!resolved) return Failure(resolved.error());
+      if (auto ok = apply(*path, *resolved); !ok) return ok;
+    }
+    return {};
+  });
+  if (!done) co_return Failure(done.error());
+  co_return http::empty_response();
+}
+
+net::awaitable<Result<Response>> change_permissions(const FileContext& context, Request& request) {
+  return with_permissions(context, request, &change_permission);
+}
+
+net::awaitable<Result<Response>> make_each_directory(const FileContext& context, Request& request) {
+  return with_permissions(context, request, &make_directory);
+}
+
+// --- POST /files/mv
+
+net::awaitable<Result<Response>> move_files(const FileContext& context, Request& request) {
+  auto body = co_await json_body(request);
+  if (!body) co_return Failure(body.error());
+  auto moves = api::decode_moves(*body);
+  if (!moves) co_return Failure(moves.error());
+  auto done = co_await context.pool.run([&]() -> Result<void> {
+    for (const auto& [given_source, given_destination] : *moves) {
+      auto source = context.resolve(given_source);
+      if (!source) return Failure(source.error());
+      auto destination = context.resolve(given_destination);
+      if (!destination) return Failure(destination.error());
+      if (auto ok = move_path(*source, *destination); !ok) return ok;
+    }
+    return {};
+  });
+  if (!done) co_return Failure(done.error());
+  co_return http::empty_response();
+}
+
+// --- POST /files/replace
+
+net::awaitable<Result<Response>> replace_contents(const FileContext& context, Request& request) {
+  auto body = co_await json_body(request);
+  if (!body) co_return Failure(body.error());
+  auto wanted = api::decode_replacements(*body);
+  if (!wanted) co_return Failure(wanted.error());
+  auto counts = co_await context.pool.run([&]() -> Result<std::string> {
+    std::string json = "{";
+    for (const auto& [given, old_text, new_text] : *wanted) {
+      auto path = context.resolve(given);
+      if (!path) return Failure(path.error());
+      auto count = replace_in_file(*path, old_text, new_text);
+      if (!count) return Failure(count.error());
+      if (json.size() > 1) json += ',';
+      append_json_string(json, given);
+      json += R"(:{"replacedCount":)" + std::to_string(*count) + "}";
+    }
+    json += '}';
+    return json;
+  });
+  if (!counts) co_return Failure(counts.error());
+  const bool verbose = http::Query::parse(request.query()).get("verbose") == "true";
+  // Not an empty body otherwise: one of the generated clients stumbles over it.
+  co_return http::json_response(200, verbose ? std::move(*counts) : "{}");
+}
+
+// --- GET /directories/list, GET /files/search
+
+net::awaitable<Result<Response>> stream_listing(const FileContext& context,
+                                                std::move_only_function<Result<Listing>()> open) {
+  Producer producer = [open = std::move(open), listing = std::unique_ptr<Listing>()](
+                          std::string& out, std::size_t limit) mutable -> Result<bool> {
+    if (!listing) {
+      auto opened = open();
+      if (!opened) return Failure(opened.error());
+      listing = std::make_unique<Listing>(std::move(*opened));
+    }
+    return listing->fill(out, limit);
+  };
+  return produce_response(context.pool, {{"Content-Type", "application/json"}}, std::move(producer), kListingCommit);
+}
+
+net::awaitable<Result<Response>> list_directory(const FileContext& context, Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  auto path = required_path(context, query);
+  if (!path) co_return Failure(path.error());
+  std::int64_t depth = 1;
+  if (const std::string_view text = query.get("depth"); !text.empty()) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), depth);
+    if (error != std::errc() || end != text.data() + text.size() || depth < 0) {
+      co_return fail(Code::InvalidRequest, "depth: expected an integer >= 0");
+    }
+  }
+  const auto levels = static_cast<std::uint32_t>(std::min<std::int64_t>(depth, UINT32_MAX));
+  co_return co_await stream_listing(
+      context, [&context, path = *path, levels] { return Listing::list(path, levels, OwnerNames(context.owners)); });
+}
+
+net::awaitable<Result<Response>> search_files(const FileContext& context, Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  auto path = required_path(context, query);
+  if (!path) co_return Failure(path.error());
+  co_return co_await stream_listing(context, [&context, path = *path, pattern = std::string(query.get("pattern"))] {
+    return Listing::search(path, pattern, OwnerNames(context.owners));
+  });
+}
+
+}  // namespace
+
+void add_file_routes(http::Router& router, const FileContext& context) {
+  router.get("/files/info", handler(context, info));
+  router.del("/files", handler(context, remove_files));
+  router.post("/files/permissions", handler(context, change_permissions));
+  router.post("/files/mv", handler(context, move_files));
+  router.post("/files/replace", handler(context, replace_contents));
+  router.get("/files/search", handler(context, search_files));
+  router.get("/files/download", [&context](Request& request) { return download_file(context, request); });
+  router.post("/files/upload", [&context](Request& request) { return upload_files(context, request); });
+  router.get("/directories/list", handler(context, list_directory));
+  router.post("/directories", handler(context, make_each_directory));
+  router.del("/directories", handler(context, remove_directories));
+  router.get("/directories/archive", [&context](Request& request) { return download_archive(context, request); });
+  router.post("/directories/archive", [&context](Request& request) { return upload_archive(context, request); });
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,62 @@
+#include "execd/file/owner_names.h"
+
+#include <charconv>
+
+namespace osb::execd {
+namespace {
+
+// Not -1, which means "leave it" to chown.
+std::optional<std::uint32_t> decimal_id(std::string_view text) {
+  std::uint32_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc() || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
+  return id;
+}
+
+}  // namespace
+
+std::optional<std::string> OwnerDatabase::user_name(uid_t uid) {
+  const std::lock_guard lock(mutex_);
+  const sys::User* user = database_.find_user(uid);
+  return user != nullptr ? std::optional(user->name) : std::nullopt;
+}
+
+std::optional<std::string> OwnerDatabase::group_name(gid_t gid) {
+  const std::lock_guard lock(mutex_);
+  return database_.group_name(gid);
+}
+
+std::optional<uid_t> OwnerDatabase::user_id(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const sys::User* user = database_.find_user(name);
+  return user != nullptr ? std::optional(user->uid) : std::nullopt;
+}
+
+std::optional<gid_t> OwnerDatabase::group_id(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return database_.find_group(name);
+}
+
+const std::string* OwnerNames::user_name(uid_t uid) {
+  const auto [at, fresh] = users_.try_emplace(uid);
+  if (fresh) at->second = database_->user_name(uid);
+  return at->second ? &*at->second : nullptr;
+}
+
+const std::string* OwnerNames::group_name(gid_t gid) {
+  const auto [at, fresh] = groups_.try_emplace(gid);
+  if (fresh) at->second = database_->group_name(gid);
+  return at->second ? &*at->second : nullptr;
+}
+
+std::optional<uid_t> OwnerNames::user_id(std::string_view name_or_id) const {
+  if (const auto known = known_user_id(name_or_id)) return known;
+  return decimal_id(name_or_id);
+}
+
+std::optional<gid_t> OwnerNames::group_id(std::string_view name_or_id) const {
+  if (const auto known = known_group_id(name_or_id)) return known;
+  return decimal_id(name_or_id);
+}
+
+}  // namespace osb::execd
