@@ -97,19 +97,21 @@ void EventLog::readers_moved() {
   if (on_room_ && !congested()) on_room_();
 }
 
-void EventLog::discard_all_but_last() {
-  spill_.reset();
-  spare_.reset();
-  if (blocks_.empty() || (blocks_.size() == 1 && blocks_.front()->first_seq == last_seq_)) return;
+std::shared_ptr<EventLog> EventLog::last_event_only() const {
+  auto log = std::make_shared<EventLog>(options_);
+  log->last_seq_ = last_seq_;
+  log->end_ = end_;
+  log->closed_ = closed_;
+  if (blocks_.empty()) return log;
   const Block& tail = *blocks_.back();
   const std::string_view event = skip_events(tail.bytes(), last_seq_ - tail.first_seq);
   auto last = std::make_shared<Block>(event.size());
   last->size = event.copy(last->data.get(), event.size());
   last->first_seq = last->last_seq = last_seq_;
   last->start = end_ - last->size;
-  in_ring_ = memory_ = last->size;
-  blocks_.clear();
-  blocks_.push_back(std::move(last));
+  log->in_ring_ = log->memory_ = last->size;
+  log->blocks_.push_back(std::move(last));
+  return log;
 }
 
 void EventLog::shrink() {

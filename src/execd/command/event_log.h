@@ -52,8 +52,9 @@ class EventLog {
   // Called whenever a reader took something or left and the log is not congested.
   void on_room(std::move_only_function<void()> callback) { on_room_ = std::move(callback); }
 
-  // Forgets everything but the last event: readers get a gap and then that one.
-  void discard_all_but_last();
+  // A log that has forgotten everything but the last event: its readers get a gap and then that one. Readers of this
+  // one are not disturbed.
+  std::shared_ptr<EventLog> last_event_only() const;
   // Gives back memory that was reserved for more events; for closed logs that are kept for a while.
   void shrink();
   std::size_t memory_bytes() const { return memory_; }

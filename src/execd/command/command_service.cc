@@ -1,0 +1,249 @@
+#include "execd/command/command_service.h"
+
+#include <string.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "async/timer.h"
+#include "base/id.h"
+#include "base/json_escape.h"
+#include "base/time.h"
+#include "execd/command/account.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::string_view kErrorName = "CommandExecError";
+constexpr int kNotStarted = 255;
+
+std::string signal_name(int signal) {
+  const char* name = ::sigdescr_np(signal);
+  if (name == nullptr) return "signal " + std::to_string(signal);
+  std::string lower = name;
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+  }
+  return lower;
+}
+
+// Who the command runs as; nothing to do where the request names nobody.
+Result<void> set_account(const api::RunCommand& request, sys::SpawnPlan& plan) {
+  std::optional<Account> account;
+  if (!request.user.empty()) {
+    account = find_account(request.user);
+    if (!account) return fail(Code::InvalidRequest, "user " + quoted(request.user) + ": not in /etc/passwd");
+  } else if (request.uid) {
+    account = request.gid ? Account{*request.uid, *request.gid, {}} : find_account(*request.uid);
+    if (!account) account = Account{*request.uid, 0, {}};
+    // What we are already needs no privilege.
+    const bool same_group = !request.gid || *request.gid == ::getegid();
+    if (::geteuid() != 0 && *request.uid == ::geteuid() && same_group) account.reset();
+  }
+  if (account) {
+    plan.uid = account->uid;
+    plan.gid = account->gid;
+    plan.groups = std::move(account->groups);
+  }
+  return {};
+}
+
+}  // namespace
+
+CommandOutcome outcome_of(const sys::ExitStatus& status) {
+  if (status.signal != 0) return {-1, "signal: " + signal_name(status.signal)};
+  if (status.code != 0) return {status.code, "exit status " + std::to_string(status.code)};
+  return {};
+}
+
+void write_outcome(EventWriter& writer, const RunEnd& end) {
+  const CommandOutcome outcome = outcome_of(end.status);
+  if (outcome.exit_code == 0) return writer.complete(end.took);
+  writer.error(kErrorName, std::to_string(outcome.exit_code), std::vector<std::string>{outcome.error});
+}
+
+struct CommandService::Expiry {
+  explicit Expiry(const net::any_io_executor& executor) : timer(executor) {}
+  net::steady_timer timer;
+  bool armed = false;
+};
+
+CommandService::CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options)
+    : host_(host),
+      environment_(environment),
+      options_(std::move(options)),
+      expiry_(std::make_unique<Expiry>(host.executor())) {}
+
+CommandService::~CommandService() = default;
+
+Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request) {
+  sys::SpawnPlan plan;
+  const Environment env = environment_.for_command(request.envs);
+  auto cwd = environment_.directory(request.cwd, env);
+  if (!cwd) return Failure(cwd.error());
+  plan.cwd = std::move(*cwd);
+  if (auto set = set_account(request, plan); !set) return Failure(set.error());
+  plan.env = to_environ(env);
+  return plan;
+}
+
+Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& request) {
+  if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
+  auto process = plan(request);
+  if (!process) return Failure(process.error());
+
+  auto command = std::make_shared<Command>();
+  command->id = new_hex_id();
+  command->content = request.command;
+  command->background = request.background;
+  command->started_at = std::chrono::system_clock::now();
+  if (request.background) {
+    command->output = std::make_shared<OutputLog>(options_.temp_directory, options_.log_bytes);
+  }
+  const auto before = std::chrono::steady_clock::now();
+
+  auto shell = environment_.shell();
+  if (shell) {
+    process->program = *shell;
+    process->argv = {*shell, "-c", request.command};
+  }
+  RunPlan run_plan;
+  run_plan.id = command->id;
+  run_plan.init_text = command->id;
+  run_plan.process = std::move(*process);
+  run_plan.merge_stderr = request.background;
+  run_plan.timeout = request.timeout;
+  run_plan.log = {options_.ring_bytes, options_.spill_bytes, options_.temp_directory, !request.background};
+  run_plan.raw = command->output;
+  run_plan.on_end = [this, weak = std::weak_ptr(command)](const RunEnd& end, EventWriter& writer) {
+    write_outcome(writer, end);
+    if (const auto ended = weak.lock()) {
+      ended->outcome = outcome_of(end.status);
+      ended->finished_at = end.at;
+      finished(ended);
+    }
+  };
+  command->run = std::make_shared<Run>(host_, std::move(run_plan));
+  command->events = command->run->log();
+  // Known before anybody sees its id.
+  commands_.emplace(command->id, command);
+
+  const Result<void> started = shell ? command->run->start() : Failure(shell.error());
+  command->spawn_time =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - before);
+  if (!started) {
+    command->run->fail(kErrorName, started.error().message);
+    command->outcome = CommandOutcome{kNotStarted, started.error().message};
+    command->finished_at = std::chrono::system_clock::now();
+    if (request.background) {
+      finished(command);
+    } else {
+      command->run.reset();
+      commands_.erase(command->id);
+    }
+  }
+  return command;
+}
+
+std::shared_ptr<Command> CommandService::find(std::string_view id) const {
+  const auto it = commands_.find(id);
+  return it == commands_.end() ? nullptr : it->second;
+}
+
+net::awaitable<std::optional<Result<void>>> CommandService::interrupt(std::string id) {
+  const std::shared_ptr<Command> command = find(id);
+  if (!command) co_return std::nullopt;
+  const std::shared_ptr<Run> run = command->run;
+  if (!run || !co_await run->stop(options_.interrupt_grace)) {
+    co_return Result<void>(fail(Code::Internal, "command " + id + " has finished already"));
+  }
+  co_return Result<void>();
+}
+
+net::awaitable<void> CommandService::shutdown(std::chrono::milliseconds grace) {
+  closing_ = true;
+  expiry_->timer.cancel();
+  std::vector<std::shared_ptr<Run>> runs;
+  for (const auto& [id, command] : commands_) {
+    if (command->running()) runs.push_back(command->run);
+  }
+  // Shared, because the tasks may outlive a cancelled caller.
+  struct Progress {
+    Progress(const net::any_io_executor& executor, std::size_t count) : left(count), changed(executor) {}
+    std::size_t left;
+    Notifier changed;
+  };
+  const auto progress = std::make_shared<Progress>(host_.executor(), runs.size());
+  for (auto& run : runs) {
+    auto stop = [](std::shared_ptr<Run> one, std::chrono::milliseconds time,
+                   std::shared_ptr<Progress> all) -> net::awaitable<void> {
+      co_await one->stop(time);
+      --all->left;
+      all->changed.notify_all();
+    };
+    net::co_spawn(host_.executor(), stop(std::move(run), grace, progress), net::detached);
+  }
+  co_await progress->changed.wait_until([&] { return progress->left == 0; });
+  host_.close();
+}
+
+void CommandService::finished(const std::shared_ptr<Command>& command) {
+  command->run.reset();
+  command->kept_since = std::chrono::steady_clock::now();
+  command->kept_memory = command->events->memory_bytes();
+  kept_text_ += command->content.size();
+  command->kept_files = command->events->file_bytes() + (command->output ? command->output->file_bytes() : 0);
+  kept_memory_ += command->kept_memory;
+  kept_files_ += command->kept_files;
+  finished_.push_back(command);
+  const auto too_much = [&] {
+    return finished_.size() - without_output_ > options_.finished_with_output ||
+           kept_memory_ > options_.finished_memory || kept_files_ > options_.finished_files;
+  };
+  while (without_output_ < finished_.size() && too_much()) drop_output(*finished_[without_output_++]);
+  while (finished_.size() > options_.finished || kept_text_ > options_.finished_memory) forget_oldest();
+  schedule_expiry();
+}
+
+void CommandService::drop_output(Command& command) {
+  kept_memory_ -= std::exchange(command.kept_memory, 0);
+  kept_files_ -= std::exchange(command.kept_files, 0);
+  command.events = command.events->last_event_only();
+  if (command.output) command.output_end = command.output->end();
+  command.output.reset();
+}
+
+void CommandService::forget_oldest() {
+  const std::shared_ptr<Command> command = std::move(finished_.front());
+  finished_.pop_front();
+  if (without_output_ > 0) {
+    --without_output_;
+  } else {
+    kept_memory_ -= command->kept_memory;
+    kept_files_ -= command->kept_files;
+  }
+  kept_text_ -= command->content.size();
+  commands_.erase(command->id);
+}
+
+void CommandService::expire(std::chrono::steady_clock::time_point now) {
+  while (!finished_.empty() && finished_.front()->kept_since + options_.retention <= now) forget_oldest();
+}
+
+void CommandService::schedule_expiry() {
+  if (expiry_->armed || closing_ || finished_.empty()) return;
+  expiry_->armed = true;
+  expiry_->timer.expires_at(finished_.front()->kept_since + options_.retention);
+  expiry_->timer.async_wait([this](boost::system::error_code stopped) {
+    if (stopped) return;
+    expiry_->armed = false;
+    expire(std::chrono::steady_clock::now());
+    schedule_expiry();
+  });
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "api/execd_requests.h"
+#include "execd/command/command_options.h"
+#include "execd/command/environment.h"
+#include "execd/command/interruptible.h"
+#include "execd/command/run.h"
+#include "execd/command/run_host.h"
+
+namespace osb::execd {
+
+// How clients see the end of a shell: {0, ""}, {3, "exit status 3"}, {-1, "signal: killed"}.
+struct CommandOutcome {
+  int exit_code = 0;
+  std::string error;
+};
+CommandOutcome outcome_of(const sys::ExitStatus& status);
+// The final event for that: execution_complete, or error with the exit code as its value.
+void write_outcome(EventWriter& writer, const RunEnd& end);
+
+// One command, running or finished, as status, logs and event streams need it.
+struct Command {
+  std::string id;
+  std::string content;
+  bool background = false;
+  std::chrono::system_clock::time_point started_at;
+  std::chrono::milliseconds spawn_time{0};
+
+  std::shared_ptr<Run> run;           // null once finished, or when it could not be started
+  std::shared_ptr<EventLog> events;   // never null
+  std::shared_ptr<OutputLog> output;  // background only; null when it has been given up
+  std::uint64_t output_end = 0;       // where the output ended when that happened
+
+  // Set when the shell has ended.
+  std::optional<CommandOutcome> outcome;
+  std::chrono::system_clock::time_point finished_at;
+  std::chrono::steady_clock::time_point kept_since;
+  std::size_t kept_memory = 0;
+  std::uint64_t kept_files = 0;
+
+  bool running() const { return run != nullptr && !run->exited(); }
+};
+
+// Runs shell commands and remembers them. One thread. Everything given to the constructor outlives it, and it outlives
+// the loop's last turn.
+class CommandService final : public Interruptible {
+ public:
+  CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options);
+  ~CommandService() override;
+
+  // Starts it. An error is a request that cannot be carried out as it stands (cwd, user). A shell that could not be
+  // started is told by the events (init, error) instead; in the background it also leaves a record.
+  Result<std::shared_ptr<Command>> start(const api::RunCommand& request);
+
+  // Null: unknown, or forgotten.
+  std::shared_ptr<Command> find(std::string_view id) const;
+  net::awaitable<std::optional<Result<void>>> interrupt(std::string id) override;
+
+  // Takes no more commands, ends the running ones (SIGTERM, after `grace` SIGKILL) and returns when their streams have
+  // their final event.
+  net::awaitable<void> shutdown(std::chrono::milliseconds grace);
+
+  // Forgets the commands that ended before now - retention. Happens by itself when it is time.
+  void expire(std::chrono::steady_clock::time_point now);
+
+  std::size_t known() const { return commands_.size(); }
+  std::size_t running() const { return commands_.size() - finished_.size(); }
+
+ private:
+  struct IdHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view id) const { return std::hash<std::string_view>()(id); }
+  };
+
+  Result<sys::SpawnPlan> plan(const api::RunCommand& request);
+  void finished(const std::shared_ptr<Command>& command);
+  void drop_output(Command& command);
+  void forget_oldest();
+  void schedule_expiry();
+
+  RunHost& host_;
+  CommandEnvironment& environment_;
+  const CommandOptions options_;
+  std::unordered_map<std::string, std::shared_ptr<Command>, IdHash, std::equal_to<>> commands_;
+  // In order of their end. The first `without_output_` of them have lost their output.
+  std::deque<std::shared_ptr<Command>> finished_;
+  std::size_t without_output_ = 0;
+  std::size_t kept_memory_ = 0;
+  std::uint64_t kept_files_ = 0;
+  std::size_t kept_text_ = 0;
+  struct Expiry;
+  std::unique_ptr<Expiry> expiry_;
+  bool closing_ = false;
+};
+
+}  // namespace osb::execd

@@ -1,0 +1,133 @@
+#include "execd/command/environment.h"
+
+#include <cerrno>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json_escape.h"
+#include "execd/command/small_file.h"
+#include "sys/spawn.h"
+#include "sys/syscall.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::size_t kMaxEnvFile = 1024 * 1024;
+constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+// Only clients need it, and every process of a command could read it.
+constexpr std::string_view kSecrets[] = {"EXECD_ACCESS_TOKEN"};
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  const std::size_t from = text.find_first_not_of(kBlank);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
+}
+
+bool is_name(char c, bool first) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
+}
+
+std::string expand_value(std::string_view text, const Environment& env) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t dollar = text.find('$');
+    out += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar + 1);
+    const bool braced = text.starts_with('{');
+    std::size_t end = braced ? 1 : 0;
+    while (end < text.size() && is_name(text[end], end == (braced ? 1U : 0U))) ++end;
+    const std::string_view name = text.substr(braced, end - braced);
+    if (name.empty() || (braced && (end == text.size() || text[end] != '}'))) {
+      out += '$';  // starts no variable
+      continue;
+    }
+    if (const auto it = env.find(name); it != env.end()) out += it->second;
+    text.remove_prefix(end + braced);
+  }
+  return out;
+}
+
+}  // namespace
+
+Environment parse_environ(const char* const* environ) {
+  Environment env;
+  for (; environ != nullptr && *environ != nullptr; ++environ) {
+    const std::string_view entry = *environ;
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string_view::npos) env.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return env;
+}
+
+std::vector<std::string> to_environ(const Environment& env) {
+  std::vector<std::string> out;
+  out.reserve(env.size() + 1);
+  for (const auto& [name, value] : env) out.push_back(name + "=" + value);
+  return out;
+}
+
+Environment parse_env_file(std::string_view text, const Environment& daemon) {
+  Environment env;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = trim(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::size_t equals = line.find('=');
+    if (line.starts_with('#') || equals == std::string_view::npos) continue;
+    const std::string_view name = trim(line.substr(0, equals));
+    const std::string_view value = trim(line.substr(equals + 1));
+    // exec would cut the string there.
+    if (name.empty() || line.contains('\0')) continue;
+    env.insert_or_assign(std::string(name), expand_value(value, daemon));
+  }
+  return env;
+}
+
+CommandEnvironment::CommandEnvironment(Environment daemon, std::string cwd)
+    : daemon_(std::move(daemon)), cwd_(std::move(cwd)) {
+  for (const std::string_view name : kSecrets) {
+    if (const auto it = daemon_.find(name); it != daemon_.end()) daemon_.erase(it);
+  }
+  if (const auto it = daemon_.find("EXECD_ENVS"); it != daemon_.end() && !it->second.empty()) {
+    env_file_ = expand_path(it->second, daemon_, cwd_).value_or("");
+  }
+}
+
+Environment CommandEnvironment::for_command(const std::map<std::string, std::string>& request) const {
+  Environment env = daemon_;
+  if (!env_file_.empty()) {
+    for (auto& [name, value] : parse_env_file(read_small_file(env_file_, kMaxEnvFile).value_or(""), daemon_)) {
+      env.insert_or_assign(name, std::move(value));
+    }
+  }
+  for (const auto& [name, value] : request) env.insert_or_assign(name, value);
+  return env;
+}
+
+Result<std::string> CommandEnvironment::directory(std::string_view cwd, const Environment& env) const {
+  if (cwd.empty()) return cwd_;
+  auto path = expand_path(cwd, env, cwd_);
+  if (!path) return with_context("cwd", path.error());
+  struct stat info{};
+  if (::stat(path->c_str(), &info) < 0) {
+    auto failure = sys::from_errno("cwd " + quoted(*path), errno);
+    failure.error().code = Code::InvalidRequest;
+    return failure;
+  }
+  if (!S_ISDIR(info.st_mode)) return fail(Code::InvalidRequest, "cwd " + quoted(*path) + ": not a directory");
+  return path;
+}
+
+Result<std::string> CommandEnvironment::shell() {
+  if (!shell_.empty() && ::access(shell_.c_str(), X_OK) == 0) return shell_;
+  const auto it = daemon_.find("PATH");
+  const std::string_view path = it != daemon_.end() ? std::string_view(it->second) : kDefaultPath;
+  for (const char* name : {"bash", "sh"}) {
+    if (auto found = sys::find_program(name, path)) return shell_ = *found;
+  }
+  return fail(Code::NotFound, "neither bash nor sh is in PATH (" + std::string(path) + ")");
+}
+
+}  // namespace osb::execd

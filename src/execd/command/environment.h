@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "execd/file/path.h"
+
+namespace osb::execd {
+
+// "KEY=value" strings, as environ(7) has them, into a map; of equal names the first wins, as getenv does.
+Environment parse_environ(const char* const* environ);
+std::vector<std::string> to_environ(const Environment& env);
+
+// Lines KEY=VALUE, trimmed; blank lines, comments (#) and lines without '=' are skipped; later ones win. "$NAME" and
+// "${NAME}" in values are replaced from `daemon`, by nothing where undefined.
+Environment parse_env_file(std::string_view text, const Environment& daemon);
+
+// Where commands get their environment from.
+class CommandEnvironment {
+ public:
+  // `daemon` is this process's environment; the daemon's own secrets are taken out here. `cwd`: where relative paths
+  // of requests start.
+  CommandEnvironment(Environment daemon, std::string cwd);
+
+  const Environment& daemon() const { return daemon_; }
+  const std::string& cwd() const { return cwd_; }
+
+  // The daemon's, below what the file named by EXECD_ENVS says now, below the request's. A file that cannot be read
+  // changes nothing.
+  Environment for_command(const std::map<std::string, std::string>& request) const;
+
+  // A request's cwd as an absolute path, with the variables of `env` replaced; the daemon's own where it is empty.
+  // Fails (Code::InvalidRequest) unless it is a directory.
+  Result<std::string> directory(std::string_view cwd, const Environment& env) const;
+
+  // bash where there is one, else sh; looked for in the daemon's PATH once, and again when it is gone.
+  Result<std::string> shell();
+
+ private:
+  Environment daemon_;
+  std::string cwd_;
+  std::string env_file_;  // expanded; empty: none
+  std::string shell_;
+};
+
+}  // namespace osb::execd

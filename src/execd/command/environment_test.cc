@@ -1,0 +1,77 @@
+#include "execd/command/environment.h"
+
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace osb::execd {
+namespace {
+
+TEST(ParseEnvFile, FollowsTheContract) {
+  const Environment daemon = {{"HOME", "/root"}, {"A", "1"}};
+  const Environment env = parse_env_file(
+      "# comment\n"
+      "\n"
+      "  PLAIN = a value  \r\n"
+      "no equals sign\n"
+      "TWICE=first\n"
+      "TWICE=second\n"
+      "EXPANDED=$HOME/${A}x$UNDEFINED.\n"
+      "LITERAL=100$ ${ $9 a$\n"
+      "OWN=$PLAIN\n"
+      "EMPTY=\n"
+      "EQ=a=b",
+      daemon);
+  const Environment want = {
+      {"PLAIN", "a value"}, {"TWICE", "second"}, {"EXPANDED", "/root/1x."}, {"LITERAL", "100$ ${ $9 a$"}, {"OWN", ""},
+      {"EMPTY", ""},        {"EQ", "a=b"}};
+  EXPECT_EQ(env, want);
+}
+
+TEST(CommandEnvironment, LaterLayersWinAndTheTokenIsNotPassedOn) {
+  const testing::TempDir dir;
+  const auto file = dir / "envs";
+  CommandEnvironment source({{"EXECD_ACCESS_TOKEN", "secret"},
+                             {"EXECD_ENVS", "$DIR/envs"},
+                             {"DIR", dir.path().string()},
+                             {"A", "daemon"},
+                             {"B", "daemon"},
+                             {"C", "daemon"}},
+                            "/");
+  EXPECT_EQ(source.for_command({}).at("B"), "daemon") << "a file that is not there changes nothing";
+  std::ofstream(file) << "B=file\nC=file\n";
+  Environment env = source.for_command({{"C", "request"}});
+  EXPECT_EQ(env.at("A"), "daemon");
+  EXPECT_EQ(env.at("B"), "file");
+  EXPECT_EQ(env.at("C"), "request");
+  EXPECT_FALSE(env.contains("EXECD_ACCESS_TOKEN"));
+  std::ofstream(file) << "B=again\n";
+  EXPECT_EQ(source.for_command({}).at("B"), "again") << "read anew for every command";
+}
+
+TEST(CommandEnvironment, CwdMayUseVariablesOfTheRequest) {
+  const testing::TempDir dir;
+  CommandEnvironment source({{"HOME", dir.path().string()}}, "/usr");
+  EXPECT_EQ(source.directory("", {}).value(), "/usr");
+  EXPECT_EQ(source.directory("~", source.daemon()).value(), dir.path().string());
+  EXPECT_EQ(source.directory("$WHERE/.", source.for_command({{"WHERE", dir.path().string()}})).value(),
+            dir.path().string());
+  EXPECT_EQ(source.directory("bin", {}).value(), "/usr/bin");
+  for (const char* bad : {"/nonexistent", "$UNDEFINED", "/etc/passwd", "/etc/passwd/x"}) {
+    const auto result = source.directory(bad, {});
+    ASSERT_FALSE(result) << bad;
+    EXPECT_EQ(result.error().code, Code::InvalidRequest) << bad;
+  }
+}
+
+TEST(CommandEnvironment, FindsAShell) {
+  CommandEnvironment source({{"PATH", "/nonexistent:/usr/bin:/bin"}}, "/");
+  EXPECT_TRUE(source.shell().value().ends_with("/bash"));
+  EXPECT_FALSE(CommandEnvironment({{"PATH", "/nonexistent"}}, "/").shell());
+}
+
+}  // namespace
+}  // namespace osb::execd

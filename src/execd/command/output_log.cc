@@ -1,0 +1,72 @@
+#include "execd/command/output_log.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "execd/command/temp_file.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::uint64_t kMemoryLimit = 4 * 1024 * 1024;
+
+}  // namespace
+
+bool OutputLog::open(File& file) {
+  auto made = make_unnamed_file(directory_);
+  if (!made) {
+    made = UniqueFd(::memfd_create("execd-output", MFD_CLOEXEC));
+    if (!*made) return false;
+    limit_ = std::min(limit_, kMemoryLimit);
+  }
+  file.file = std::make_shared<const UniqueFd>(std::move(*made));
+  return true;
+}
+
+// The file that takes the next byte, or nullptr when there is none to be had.
+OutputLog::File* OutputLog::writable() {
+  File& older = files_[0];
+  File& newer = files_[1];
+  if (!older.file && !open(older)) return nullptr;
+  if (older.size < limit_ / 2) return &older;
+  if (newer.file && newer.size >= limit_ / 2) older = std::move(newer), newer = {};
+  if (!newer.file) {
+    newer.start = end_of(older);
+    if (!open(newer)) return nullptr;
+  }
+  return &newer;
+}
+
+void OutputLog::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    File* file = writable();
+    if (file == nullptr) return;
+    const std::uint64_t room = std::max<std::uint64_t>(limit_ / 2, file->size + 1) - file->size;
+    const std::size_t part = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), room));
+    const ssize_t n = ::pwrite(file->file->get(), bytes.data(), part, static_cast<off_t>(file->size));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // a full disk loses output, it does not stop the command
+    file->size += static_cast<std::uint64_t>(n);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+std::vector<OutputLog::Part> OutputLog::slice(std::uint64_t from) const {
+  std::vector<Part> parts;
+  for (const File& file : files_) {
+    if (!file.file || from >= end_of(file)) continue;
+    const std::uint64_t offset = std::max(from, file.start) - file.start;
+    parts.push_back({file.file, offset, file.size - offset});
+  }
+  return parts;
+}
+
+void OutputLog::discard() {
+  const std::uint64_t at = end();
+  files_ = {};
+  files_[0].start = at;
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,277 @@
+#include "execd/command/run.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "async/descriptor.h"
+#include "base/time.h"
+#include "execd/command/line_splitter.h"
+#include "sys/pidfd.h"
+#include "sys/syscall.h"
+
+namespace osb::execd {
+namespace {
+
+// For commands that write a lot: fewer switches between writer and reader. Others keep the default 64 KiB.
+constexpr int kLargePipe = 1024 * 1024;
+
+// SIGTERM to members that are not in the leader's process group.
+void terminate_outside(const sys::ProcessTree& tree) {
+  for (const sys::Process& member : sys::collect_tree(tree)) {
+    if (member.group == tree.leader) continue;
+    const auto handle = sys::open_pidfd(member.pid);
+    const auto same = sys::read_process(member.pid);
+    if (handle && same && same->start == member.start) static_cast<void>(sys::send_signal(handle->get(), SIGTERM));
+  }
+}
+
+// Returns true when no member is left, false when the time is up first. `tree` and `host` outlive the call.
+net::awaitable<bool> all_gone(RunHost& host, const sys::ProcessTree& tree,
+                              std::chrono::steady_clock::time_point deadline) {
+  for (;;) {
+    const std::vector<sys::Process> members = co_await host.pool().run([&] { return sys::collect_tree(tree); });
+    if (members.empty()) co_return true;
+    for (const sys::Process& member : members) {
+      auto handle = sys::open_pidfd(member.pid);
+      const auto same = sys::read_process(member.pid);
+      if (!handle || !same || same->start != member.start) continue;
+      auto ended = Descriptor::open(host.executor(), std::move(*handle));
+      if (!ended) co_return false;
+      const auto left = deadline - std::chrono::steady_clock::now();
+      if (left.count() <= 0 || !co_await with_timeout(ended->wait_readable(), left)) co_return false;
+    }
+  }
+}
+
+}  // namespace
+
+struct Run::Pipe {
+  Pipe(const net::any_io_executor& executor, UniqueFd fd, bool stderr_events)
+      : file(executor, fd.release()), is_stderr(stderr_events), splitter(kMaxEventText) {}
+
+  net::posix::stream_descriptor file;
+  const bool is_stderr;
+  LineSplitter splitter;
+  bool large = false;
+  bool blocked = false;  // waits for room in the log instead of for bytes
+  std::size_t left = 0;  // after the process's end: what was in the pipe then and is not read yet
+};
+
+struct Run::Timeout {
+  Timeout(const net::any_io_executor& executor, std::chrono::milliseconds time) : timer(executor, time) {}
+  net::steady_timer timer;
+};
+
+Run::Run(RunHost& host, RunPlan plan)
+    : host_(host), plan_(std::move(plan)), log_(std::make_shared<EventLog>(plan_.log)), writer_(*log_) {
+  log_->on_room([this] { on_room(); });
+}
+
+Run::~Run() { log_->on_room(nullptr); }
+
+void Run::write_init() {
+  writer_.stamp(unix_millis());
+  writer_.init(plan_.init_text);
+}
+
+Result<void> Run::start() {
+  write_init();
+  started_ = std::chrono::steady_clock::now();
+
+  sys::SpawnPlan process = std::exchange(plan_.process, {});
+  process.env.push_back(std::string(kRunIdVariable) + "=" + plan_.id);
+  UniqueFd writers[2];
+  for (int i = 0; i < (plan_.merge_stderr ? 1 : 2); ++i) {
+    auto pipe = sys::make_pipe();
+    if (!pipe) return Failure(pipe.error());
+    // Only our end: the writers' end is another open file, which children expect to be blocking.
+    if (::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return sys::from_errno("pipe O_NONBLOCK", errno);
+    pipes_[i] = std::make_unique<Pipe>(host_.executor(), std::move(pipe->read), i == 1);
+    writers[i] = std::move(pipe->write);
+  }
+  process.fds.emplace_back(1, writers[0].get());
+  process.fds.emplace_back(2, writers[plan_.merge_stderr ? 0 : 1].get());
+  auto child = sys::spawn(process);
+  if (!child) {
+    for (auto& pipe : pipes_) pipe.reset();
+    return Failure(child.error());
+  }
+  pid_ = child->pid;
+  host_.reaper().watch(pid_, [self = shared_from_this()](sys::ExitStatus status) { self->on_exit(status); });
+  for (auto& pipe : pipes_) {
+    if (pipe) arm(*pipe);
+  }
+  if (plan_.timeout.count() > 0) {
+    timeout_ = std::make_unique<Timeout>(host_.executor(), plan_.timeout);
+    timeout_->timer.async_wait([self = shared_from_this()](boost::system::error_code stopped) {
+      if (stopped || self->exited_) return;
+      self->timed_out_ = true;
+      self->kill_tree();
+    });
+  }
+  log_->publish();
+  return {};
+}
+
+void Run::fail(std::string_view name, std::string_view value) {
+  if (log_->last_seq() == 0) write_init();
+  writer_.error(name, value, std::vector<std::string>{std::string(value)});
+  log_->close();
+}
+
+void Run::arm(Pipe& pipe) {
+  pipe.file.async_wait(net::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this(), &pipe](boost::system::error_code stopped) {
+                         // After the end the pipe belongs to drain(), or is gone.
+                         if (!stopped && !self->exited_) self->on_readable(pipe);
+                       });
+}
+
+void Run::on_readable(Pipe& pipe) {
+  if (log_->congested()) {
+    pipe.blocked = blocked_ = true;
+    return;
+  }
+  consume(pipe, host_.buffer().size());
+  log_->publish();
+  if (pipe.file.is_open()) arm(pipe);
+}
+
+// Reads once; closes the pipe at its end. Returns how much it was.
+std::size_t Run::consume(Pipe& pipe, std::size_t limit) {
+  const std::span<char> buffer = host_.buffer();
+  const ssize_t n = ::read(pipe.file.native_handle(), buffer.data(), std::min(limit, buffer.size()));
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n <= 0) {
+    pipe.file.close();
+    return 0;
+  }
+  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+  if (plan_.raw) plan_.raw->append(bytes);
+  writer_.stamp(unix_millis());
+  pipe.splitter.feed(bytes, [&](std::string_view line) { emit(pipe, line); });
+  if (!pipe.large && bytes.size() == buffer.size()) {
+    pipe.large = true;  // an unprivileged user may have used up his share of pipe memory: then it stays as it is
+    ::fcntl(pipe.file.native_handle(), F_SETPIPE_SZ, kLargePipe);
+  }
+  return bytes.size();
+}
+
+void Run::emit(const Pipe& pipe, std::string_view line) {
+  if (!line.empty()) {
+    writer_.output(pipe.is_stderr, line);
+  } else if (!plan_.drop_empty_lines) {
+    writer_.output(pipe.is_stderr, "\n");
+  }
+}
+
+void Run::on_room() {
+  if (!std::exchange(blocked_, false)) return;
+  // Not at once: the reader that made room is in the middle of taking events.
+  net::post(host_.executor(), [self = shared_from_this()] {
+    if (self->exited_) {
+      self->drain();
+    } else {
+      for (auto& pipe : self->pipes_) {
+        if (pipe && std::exchange(pipe->blocked, false)) self->arm(*pipe);
+      }
+    }
+  });
+}
+
+void Run::on_exit(sys::ExitStatus status) {
+  exited_ = true;
+  end_.status = status;
+  end_.timed_out = timed_out_;
+  end_.at = std::chrono::system_clock::now();
+  end_.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+  if (timeout_) timeout_->timer.cancel();
+  if (exit_event_) exit_event_->set();
+  for (auto& pipe : pipes_) {
+    if (!pipe || !pipe->file.is_open()) continue;
+    pipe->file.cancel();
+    int bytes = 0;
+    if (::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) pipe->left = static_cast<std::size_t>(bytes);
+  }
+  drain();
+}
+
+// Takes what was in the pipes when the process ended, and no more: a descendant may write for ever.
+void Run::drain() {
+  for (auto& pipe : pipes_) {
+    while (pipe && pipe->left > 0) {
+      if (log_->congested()) {
+        blocked_ = true;
+        return;
+      }
+      const std::size_t n = consume(*pipe, pipe->left);
+      pipe->left = n > 0 ? pipe->left - n : 0;
+      log_->publish();
+    }
+  }
+  finish();
+}
+
+void Run::finish() {
+  writer_.stamp(unix_millis());
+  for (auto& pipe : pipes_) {
+    if (!pipe) continue;
+    pipe->splitter.finish([&](std::string_view line) { emit(*pipe, line); });
+    if (pipe->file.is_open()) {
+      UniqueFd file(pipe->file.release());
+      char byte;
+      // Usually nobody else has it open.
+      if (const ssize_t n = ::read(file.get(), &byte, 1); n != 0) {
+        if (n > 0 && plan_.raw) plan_.raw->append({&byte, 1});
+        host_.keep_draining(std::move(file), plan_.raw);
+      }
+    }
+    pipe.reset();
+  }
+  plan_.on_end(end_, writer_);
+  log_->close();
+  log_->shrink();
+}
+
+// The start time is read while the process cannot have been freed: it tells the pid from a later process's.
+sys::ProcessTree Run::tree() const {
+  sys::ProcessTree tree;
+  tree.leader = pid_;
+  if (const auto leader = sys::read_process(pid_)) tree.leader_start = leader->start;
+  tree.marker = std::string(kRunIdVariable) + "=" + plan_.id;
+  return tree;
+}
+
+void Run::kill_tree() {
+  if (pid_ < 0 || exited_) return;
+  // A process in the kernel's hands does not die: nothing more can be done about it.
+  host_.pool().post([tree = tree()] { static_cast<void>(sys::kill_tree(tree)); });
+}
+
+net::awaitable<bool> Run::stop(std::chrono::milliseconds grace) {
+  if (pid_ < 0 || exited_) co_return false;
+  const auto self = shared_from_this();
+  const sys::ProcessTree members = tree();
+  // The group at once and as a whole; those that left it one by one.
+  ::kill(-pid_, SIGTERM);
+  const auto deadline = std::chrono::steady_clock::now() + grace;
+  co_await host_.pool().run([&] { terminate_outside(members); });
+  if (!co_await all_gone(host_, members, deadline)) {
+    co_await host_.pool().run([&] { static_cast<void>(sys::kill_tree(members)); });
+  }
+  if (!exited_) {
+    if (!exit_event_) exit_event_ = std::make_unique<Event>(host_.executor());
+    co_await exit_event_->wait();
+  }
+  co_return true;
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+#include "async/net.h"
+#include "async/timer.h"
+#include "base/error.h"
+#include "execd/command/event_log.h"
+#include "execd/command/event_writer.h"
+#include "execd/command/output_log.h"
+#include "execd/command/run_host.h"
+#include "sys/process_tree.h"
+#include "sys/spawn.h"
+
+namespace osb::execd {
+
+// How a run ended.
+struct RunEnd {
+  sys::ExitStatus status;
+  bool timed_out = false;
+  std::chrono::milliseconds took{0};
+  std::chrono::system_clock::time_point at;
+};
+
+// Variable that every process of a run inherits; it finds those that left the run's process group.
+inline constexpr std::string_view kRunIdVariable = "OPENSANDBOX_COMMAND_ID";
+
+struct RunPlan {
+  std::string id;                 // value of kRunIdVariable
+  std::string init_text;          // text of the init event
+  sys::SpawnPlan process;         // environment without kRunIdVariable, descriptors without 1 and 2: those are added
+  bool merge_stderr = false;      // one pipe: everything is stdout, in the order it was written
+  bool drop_empty_lines = false;  // else an empty line is an event with the text "\n"
+  std::chrono::milliseconds timeout{0};  // zero: none
+  EventLog::Options log;
+  std::shared_ptr<OutputLog> raw;  // gets every byte as well; may be null
+  // Writes the final event; called once, when all output that was there at the process's end is in the log.
+  std::move_only_function<void(const RunEnd&, EventWriter&)> on_end;
+};
+
+// A process whose output becomes numbered events: init, output line by line, one final event. It ends when the process
+// itself ends; what its descendants hold open is drained by the host afterwards. A reader of the log that does not keep
+// up holds the process back (if the log is made so). Bytes go from the pipe to the log's memory, readers send from
+// there.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  Run(RunHost& host, RunPlan plan);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // Writes init and starts the process. Where that fails the caller ends the log, see fail().
+  Result<void> start();
+  // Ends the log of a run that has not been started: init, if that is not there yet, and an error event.
+  void fail(std::string_view name, std::string_view value);
+
+  const std::shared_ptr<EventLog>& log() const { return log_; }
+  pid_t pid() const { return pid_; }  // -1: never started
+  // The process has ended and is freed; its last output may still wait for a slow reader.
+  bool exited() const { return exited_; }
+  const RunEnd& end() const { return end_; }  // valid once exited()
+
+  // SIGKILL to every process of the run, from another thread. Nothing happens after exited().
+  void kill_tree();
+  // SIGTERM to every process of the run; what is left after `grace` gets SIGKILL. Returns when all have ended; false,
+  // at once, if the process itself had ended already.
+  net::awaitable<bool> stop(std::chrono::milliseconds grace);
+
+ private:
+  struct Pipe;
+  struct Timeout;
+
+  void write_init();
+  void arm(Pipe& pipe);
+  void on_readable(Pipe& pipe);
+  std::size_t consume(Pipe& pipe, std::size_t limit);
+  void emit(const Pipe& pipe, std::string_view line);
+  void on_room();
+  void on_exit(sys::ExitStatus status);
+  void drain();
+  void finish();
+  sys::ProcessTree tree() const;
+
+  RunHost& host_;
+  RunPlan plan_;
+  std::shared_ptr<EventLog> log_;
+  EventWriter writer_;
+  std::unique_ptr<Pipe> pipes_[2];     // stdout (or both), stderr
+  std::unique_ptr<Timeout> timeout_;   // null: none
+  std::unique_ptr<Event> exit_event_;  // made by the first who waits
+  pid_t pid_ = -1;
+  std::chrono::steady_clock::time_point started_;
+  bool exited_ = false;
+  bool timed_out_ = false;
+  bool blocked_ = false;  // something waits for room in the log
+  RunEnd end_;
+};
+
+}  // namespace osb::execd

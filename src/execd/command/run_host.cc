@@ -1,0 +1,63 @@
+#include "execd/command/run_host.h"
+
+#include <cerrno>
+#include <unistd.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+namespace osb::execd {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 * 1024;
+
+}  // namespace
+
+struct RunHost::Drain {
+  Drain(RunHost& owner, UniqueFd fd, std::weak_ptr<OutputLog> log)
+      : host(&owner), pipe(owner.executor(), fd.release()), into(std::move(log)) {}
+
+  RunHost* host;  // null once closed
+  net::posix::stream_descriptor pipe;
+  std::weak_ptr<OutputLog> into;
+  std::list<std::shared_ptr<Drain>>::iterator place;
+};
+
+RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool)
+    : executor_(std::move(executor)), reaper_(reaper), pool_(pool) {}
+
+RunHost::~RunHost() { close(); }
+
+std::span<char> RunHost::buffer() {
+  if (buffer_.empty()) buffer_.resize(kReadBytes);
+  return buffer_;
+}
+
+void RunHost::keep_draining(UniqueFd pipe, std::weak_ptr<OutputLog> into) {
+  auto drain = std::make_shared<Drain>(*this, std::move(pipe), std::move(into));
+  drain->place = drains_.insert(drains_.end(), drain);
+  read_on(std::move(drain));
+}
+
+void RunHost::read_on(std::shared_ptr<Drain> drain) {
+  auto& pipe = drain->pipe;
+  pipe.async_wait(net::posix::stream_descriptor::wait_read, [drain = std::move(drain)](boost::system::error_code) {
+    if (drain->host == nullptr) return;
+    const std::span<char> buffer = drain->host->buffer();
+    const ssize_t n = ::read(drain->pipe.native_handle(), buffer.data(), buffer.size());
+    if (n > 0) {
+      if (const auto log = drain->into.lock()) log->append({buffer.data(), static_cast<std::size_t>(n)});
+    }
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) return read_on(drain);
+    drain->host->drains_.erase(drain->place);
+  });
+}
+
+void RunHost::close() {
+  for (const auto& drain : drains_) {
+    drain->host = nullptr;
+    drain->pipe.close();
+  }
+  drains_.clear();
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "async/blocking_pool.h"
+#include "async/child_reaper.h"
+#include "async/net.h"
+#include "base/unique_fd.h"
+#include "execd/command/output_log.h"
+
+namespace osb::execd {
+
+// What all runs of a daemon share: the loop, the reaper, one read buffer, and the pipes that outlive their run. The
+// process should be a subreaper (or PID 1), so that killing a run also finds processes that lost their parent.
+class RunHost {
+ public:
+  RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool);
+  ~RunHost();
+  RunHost(const RunHost&) = delete;
+  RunHost& operator=(const RunHost&) = delete;
+
+  const net::any_io_executor& executor() const { return executor_; }
+  ChildReaper& reaper() { return reaper_; }
+  // Where process trees are searched and killed.
+  BlockingPool& pool() { return pool_; }
+  // For one read at a time: its content is used up before the reader goes back to the loop.
+  std::span<char> buffer();
+
+  // Reads a pipe until all its writers have closed it, so that a daemon that a command left behind neither blocks nor
+  // gets SIGPIPE. The bytes go to `into` as long as that exists, else nowhere.
+  void keep_draining(UniqueFd pipe, std::weak_ptr<OutputLog> into);
+  std::size_t draining() const { return drains_.size(); }
+  // Lets go of all such pipes.
+  void close();
+
+ private:
+  struct Drain;
+  static void read_on(std::shared_ptr<Drain> drain);
+
+  net::any_io_executor executor_;
+  ChildReaper& reaper_;
+  BlockingPool& pool_;
+  std::vector<char> buffer_;
+  std::list<std::shared_ptr<Drain>> drains_;
+};
+
+}  // namespace osb::execd
