@@ -25,18 +25,19 @@ class WebSocket {
     std::size_t max_message_bytes = 16 * 1024 * 1024;
     std::chrono::milliseconds ping_interval{30'000};  // zero: no pings of our own
     std::chrono::milliseconds read_timeout{60'000};   // reset by any frame, pongs included; zero: none
-    std::chrono::milliseconds write_timeout{10'000};
+    std::chrono::milliseconds write_timeout{10'000};  // the peer takes not a byte for so long; zero: none
   };
 
   virtual ~WebSocket() = default;
   // The next message. An error when the peer closed (Code::Cancelled, close_code() tells the code), broke the
   // protocol, or was silent for too long.
   virtual net::awaitable<Result<Message>> read() = 0;
-  virtual net::awaitable<Result<void>> send_text(std::string_view text) = 0;    // view must outlive the call
+  virtual net::awaitable<Result<void>> send_text(std::string_view text) = 0;  // view must outlive the call
   virtual net::awaitable<Result<void>> send_binary(std::string_view bytes) = 0;
   // Sends a close frame (once) and waits shortly for the peer's.
   virtual net::awaitable<void> close(std::uint16_t code, std::string reason) = 0;
-  virtual std::uint16_t close_code() const = 0;  // what the peer sent; 1006 when it sent none
+  virtual std::uint16_t close_code() const = 0;       // what the peer sent; 1006 when it sent none
+  virtual std::string_view close_reason() const = 0;  // what came with it
 };
 
 // True if the request asks for a WebSocket upgrade that we can answer.
