@@ -59,9 +59,9 @@ net::awaitable<void> send_body(std::shared_ptr<Connection> connection, std::shar
     char* end = std::to_chars(size.data(), size.data() + 16, piece->size(), 16).ptr;
     *end++ = '\r';
     *end++ = '\n';
-    const iovec out[] = {{size.data(), static_cast<std::size_t>(end - size.data())},
-                         {const_cast<char*>(piece->data()), piece->size()},
-                         {const_cast<char*>("\r\n"), 2}};
+    iovec out[] = {{size.data(), static_cast<std::size_t>(end - size.data())},
+                   {const_cast<char*>(piece->data()), piece->size()},
+                   {const_cast<char*>("\r\n"), 2}};
     if (!co_await connection->transport->write_all(out)) co_return;
     if (piece->empty()) co_return;
   }
@@ -254,8 +254,12 @@ net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRe
       connection->transport = std::move(*transport);
     }
     connection->transport->set_timeout(request.timeouts.head);
-    const iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {request.body.data(), request.body.size()}};
-    auto sent = co_await connection->transport->write_all(pieces);
+    iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {request.body.data(), request.body.size()}};
+    std::span<iovec> left = pieces;
+    Result<void> sent;
+    if (connection->transport->write_now(left).kind != Transport::Io::Kind::Done) {
+      sent = co_await connection->transport->write_all(left);
+    }
     std::shared_ptr<Upload> upload;
     if (sent && request.stream && (chunked || request.stream->length().value_or(0) > 0)) {
       upload = std::make_shared<Upload>(executor);

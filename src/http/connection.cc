@@ -7,6 +7,11 @@ namespace osb::http {
 net::awaitable<Result<std::size_t>> Connection::fill(std::size_t limit) {
   const std::span<char> room = in.room(limit);
   if (room.empty()) co_return fail(Code::TooLarge, "message head is too long");
+  const Transport::Io now = transport->try_read(room);  // saves a coroutine where bytes are here already
+  if (now.kind == Transport::Io::Kind::Done) {
+    in.received(now.bytes);
+    co_return now.bytes;
+  }
   auto got = co_await transport->read_some(room);
   if (got) in.received(*got);
   co_return got;

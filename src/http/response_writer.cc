@@ -85,7 +85,8 @@ ResponseWriter::ResponseWriter(Connection& connection, const MessageBody& reques
       left_(length),
       stall_(stall) {}
 
-net::awaitable<Result<void>> ResponseWriter::send(std::span<const iovec> pieces) {
+net::awaitable<Result<void>> ResponseWriter::send(std::span<iovec> pieces) {
+  if (connection_.transport->write_now(pieces).kind == Transport::Io::Kind::Done) co_return Result<void>();
   connection_.transport->set_timeout(stall_);
   auto sent = co_await connection_.transport->write_all(pieces);
   if (!sent) failure_ = sent.error();
@@ -129,7 +130,7 @@ net::awaitable<Result<void>> ResponseWriter::flush() {
   if (failure_) co_return Failure(*failure_);
   if (head_.empty()) co_return Result<void>();
   const std::string head = std::exchange(head_, {});
-  const iovec piece = piece_of(head);
+  iovec piece = piece_of(head);
   co_return co_await send(std::span(&piece, 1));
 }
 
@@ -141,7 +142,7 @@ net::awaitable<Result<void>> ResponseWriter::finish() {
   }
   if (mode_ == Mode::Chunked) {
     const std::string head = std::exchange(head_, {});
-    const std::array<iovec, 2> out = {piece_of(head), piece_of("0\r\n\r\n")};
+    std::array<iovec, 2> out = {piece_of(head), piece_of("0\r\n\r\n")};
     co_return co_await send(out);
   }
   co_return co_await flush();
@@ -153,6 +154,10 @@ net::awaitable<void> ResponseWriter::peer_closed() {
   while (request_body_.finished()) {
     auto got = co_await connection_.fill(ReadBuffer::kSmall);
     if (!got && got.error().code == Code::TooLarge) break;
+    if (!got && got.error().code == Code::Timeout) {  // a deadline of the writing side; being silent is not leaving
+      connection_.transport->set_deadline(std::nullopt);
+      continue;
+    }
     if (!got || *got == 0) co_return;
   }
   net::steady_timer never(co_await net::this_coro::executor, net::steady_timer::time_point::max());

@@ -33,7 +33,7 @@ class ResponseWriter final : public BodyWriter {
   bool failed() const { return failure_.has_value(); }
 
  private:
-  net::awaitable<Result<void>> send(std::span<const iovec> pieces);
+  net::awaitable<Result<void>> send(std::span<iovec> pieces);
 
   Connection& connection_;
   const MessageBody& request_body_;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -250,6 +251,27 @@ TEST_F(ServerTest, AProducerLearnsThatItsReaderHasLeft) {
   client->close();
   while (server.open_connections() > 0) io.run_one();
   EXPECT_TRUE(left);
+}
+
+TEST_F(ServerTest, ASilentReaderHasNotLeft) {
+  using namespace net::experimental::awaitable_operators;
+  ServerOptions options;
+  options.limits.header_time = options.limits.write_stall = Millis(10);
+  std::size_t first = 9;
+  serve(
+      [&](Request&) -> net::awaitable<Response> {
+        co_return event_stream([&](BodyWriter& out) -> net::awaitable<Result<void>> {
+          co_await out.flush();
+          net::steady_timer later(co_await net::this_coro::executor, Millis(1200));
+          first = (co_await (out.peer_closed() || later.async_wait(net::use_awaitable))).index();
+          co_return Result<void>();
+        });
+      },
+      options);
+  auto client = connect();
+  send(*client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  read_until(*client, "0\r\n\r\n");
+  EXPECT_EQ(first, 1u);
 }
 
 TEST_F(ServerTest, ASlowReaderHoldsTheProducerBack) {

@@ -27,48 +27,54 @@ class Session {
   }
 
  private:
-  // False: the connection is over.
+  // False: the connection is over. Request and response are members, not locals: coroutine frames above about a
+  // kilobyte miss Asio's cache and cost a trip to malloc per request.
   net::awaitable<bool> serve_one() {
-    auto head = co_await read_head();
-    if (!head) {
-      if (head.error().code != Code::Cancelled) co_await refuse(head.error());
+    auto got = co_await read_head();
+    if (!got) {
+      if (got.error().code != Code::Cancelled) co_await refuse(got.error());
       co_return false;
     }
-    if (!*head) co_return false;  // the peer left between requests
+    if (!*got) co_return false;  // the peer left between requests
     handle_.idle = false;
     const auto started = SteadyClock::now();
-
-    RequestHead& in = **head;
-    Request request;
-    request.method = std::move(in.method);
-    request.target = std::move(in.target);
-    request.headers = std::move(in.headers);
-    request.minor_version = in.minor_version;
-    request.peer = peer_;
-    body_ = std::make_shared<MessageBody>(
-        connection_, in.framing,
-        MessageBody::Options{
-            .stall = limits_.body_stall, .stall_code = Code::InvalidRequest, .send_continue = in.expect_continue});
-    request.body = body_;
-
-    Response response = co_await call_handler(request);
-    if (auto* upgrade = std::get_if<UpgradeHandler>(&response.body)) {
-      co_await run_upgrade(request, response, *upgrade, started);
+    begin_request();
+    transport_.set_deadline(std::nullopt);  // a handler may take as long as it likes
+    co_await call_handler();
+    if (std::holds_alternative<UpgradeHandler>(response_.body)) {
+      co_await run_upgrade(started);
       co_return false;
     }
-    const bool keep =
-        in.keep_alive && !handle_.stopping && !response.close && (body_->finished() || body_->cheap_to_finish());
-    const bool sent = co_await send(request, response, keep, started);
+    bool keep =
+        head_.keep_alive && !handle_.stopping && !response_.close && (body_->finished() || body_->cheap_to_finish());
+    const bool sent = co_await send(keep, started);
     if (!sent || !keep || handle_.stopping) {
       // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
       // for a short time, as long as the peer has not read the end.
       if (sent && !body_->finished()) co_await linger();
       co_return false;
     }
-    co_return co_await finish_body(*body_);
+    request_ = {};
+    response_ = {};
+    if (body_->finished()) co_return true;
+    co_return co_await finish_body();
   }
 
-  net::awaitable<Result<std::optional<RequestHead>>> read_head() {
+  void begin_request() {
+    request_.method = std::move(head_.method);
+    request_.target = std::move(head_.target);
+    request_.headers = std::move(head_.headers);
+    request_.minor_version = head_.minor_version;
+    request_.peer = peer_;
+    body_ = std::make_shared<MessageBody>(
+        connection_, head_.framing,
+        MessageBody::Options{
+            .stall = limits_.body_stall, .stall_code = Code::InvalidRequest, .send_continue = head_.expect_continue});
+    request_.body = body_;
+  }
+
+  // True: head_ holds the next request; false: the peer ended the connection between two of them.
+  net::awaitable<Result<bool>> read_head() {
     ReadBuffer& in = connection_->in;
     std::size_t searched = 0;
     bool started = !in.empty();
@@ -85,20 +91,21 @@ class Session {
         if (end > limits_.header_bytes) co_return fail(Code::TooLarge, "the request head is too long");
         auto head = parse_request_head(in.data().substr(0, end));
         if (!head) co_return Failure(head.error());
+        head_ = std::move(*head);
         in.consume(end);
-        co_return std::optional(std::move(*head));
+        co_return true;
       }
-      if (in.empty() && handle_.stopping) co_return std::optional<RequestHead>();
+      if (in.empty() && handle_.stopping) co_return false;
       auto got = co_await connection_->fill(limits_.header_bytes);
       if (!got) {
         // An idle connection that times out or breaks just ends; only a half-sent head deserves an answer.
-        if (in.empty()) co_return std::optional<RequestHead>();
+        if (in.empty()) co_return false;
         if (got.error().code == Code::Timeout) co_return fail(Code::Timeout, "the request head took too long");
         if (got.error().code != Code::TooLarge) co_return fail(Code::Cancelled, got.error().message);
         co_return Failure(got.error());
       }
       if (*got == 0) {
-        if (in.empty()) co_return std::optional<RequestHead>();
+        if (in.empty()) co_return false;
         co_return fail(Code::InvalidRequest, "the connection ended inside a request head");
       }
       if (!started) {
@@ -109,72 +116,77 @@ class Session {
     }
   }
 
-  net::awaitable<Response> call_handler(Request& request) {
+  net::awaitable<void> call_handler() {
     try {
-      co_return co_await handler_(request);
+      response_ = co_await handler_(request_);
+      co_return;
     } catch (const std::exception& bug) {
-      if (options_.on_exception) options_.on_exception(request, bug);
+      if (options_.on_exception) options_.on_exception(request_, bug);
     }
-    Response response = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
-    response.close = true;
-    co_return response;
+    response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
+    response_.close = true;
   }
 
   // Sends the response; true if the client has all of it.
-  net::awaitable<bool> send(Request& request, Response& response, bool keep, SteadyClock::time_point started) {
-    response.headers.remove("Content-Length");
-    response.headers.remove("Transfer-Encoding");
-    response.headers.remove("Connection");
-    const bool head_only = request.method == "HEAD";
-    const bool bodiless = head_only || response.status == 204 || response.status == 304 || response.status / 100 == 1;
-    transport_.set_timeout(limits_.write_stall);
+  net::awaitable<bool> send(bool& keep, SteadyClock::time_point started) {
+    response_.headers.remove("Content-Length");
+    response_.headers.remove("Transfer-Encoding");
+    response_.headers.remove("Connection");
+    const bool head_only = request_.method == "HEAD";
+    const bool bodiless =
+        head_only || response_.status == 204 || response_.status == 304 || response_.status / 100 == 1;
     std::uint64_t bytes = 0;
     bool sent = false;
-    if (auto* text = std::get_if<std::string>(&response.body)) {
+    if (auto* text = std::get_if<std::string>(&response_.body)) {
       const bool has_length = head_only || !bodiless;
-      const std::string head = serialize_head(response, has_length ? std::optional(text->size()) : std::nullopt, false,
-                                              keep, request.minor_version);
-      const iovec pieces[] = {{const_cast<char*>(head.data()), head.size()},
-                              {text->data(), bodiless ? 0 : text->size()}};
-      sent = (co_await transport_.write_all(pieces)).has_value();
+      const std::string head = serialize_head(response_, has_length ? std::optional(text->size()) : std::nullopt, false,
+                                              keep, request_.minor_version);
+      iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {text->data(), bodiless ? 0 : text->size()}};
+      std::span<iovec> left = pieces;
+      sent = transport_.write_now(left).kind == Transport::Io::Kind::Done;
+      if (!sent) {
+        transport_.set_timeout(limits_.write_stall);
+        sent = (co_await transport_.write_all(left)).has_value();
+      }
       bytes = bodiless ? 0 : text->size();
-    } else if (auto* file = std::get_if<FileBody>(&response.body)) {
-      const std::string head = serialize_head(response, file->length, false, keep, request.minor_version);
+    } else if (auto* file = std::get_if<FileBody>(&response_.body)) {
+      const std::string head = serialize_head(response_, file->length, false, keep, request_.minor_version);
+      transport_.set_timeout(limits_.write_stall);
       sent = (co_await transport_.write_all(head)).has_value();
       if (sent && !bodiless) {
         sent = (co_await transport_.send_file(file->file.get(), file->offset, file->length)).has_value();
         bytes = file->length;
       }
-    } else if (auto* stream = std::get_if<StreamBody>(&response.body)) {
-      sent = co_await send_stream(request, response, *stream, bodiless, keep, bytes);
+    } else if (auto* stream = std::get_if<StreamBody>(&response_.body)) {
+      sent = co_await send_stream(*stream, bodiless, keep, bytes);
     }
-    report(request, response.status, bytes, started, !sent);
+    report(response_.status, bytes, started, !sent);
     co_return sent;
   }
 
-  net::awaitable<bool> send_stream(Request& request, Response& response, StreamBody& stream, bool bodiless, bool& keep,
-                                   std::uint64_t& bytes) {
+  net::awaitable<bool> send_stream(StreamBody& stream, bool bodiless, bool& keep, std::uint64_t& bytes) {
     using Mode = ResponseWriter::Mode;
     // A 204 or 304 has neither a body nor a length; an answer to HEAD has the length of the body it leaves out.
-    const bool unframed = response.status == 204 || response.status == 304 || response.status / 100 == 1;
+    const bool unframed = response_.status == 204 || response_.status == 304 || response_.status / 100 == 1;
     const std::optional<std::uint64_t> length = unframed ? std::nullopt : stream.length;
     Mode mode = Mode::Chunked;
     if (bodiless) {
       mode = Mode::Discard;
     } else if (length) {
       mode = Mode::Length;
-    } else if (request.minor_version == 0) {
+    } else if (request_.minor_version == 0) {
       mode = Mode::UntilClose;
       keep = false;
     }
-    const bool chunked = !length && !unframed && request.minor_version >= 1;
-    ResponseWriter writer(*connection_, *body_, serialize_head(response, length, chunked, keep, request.minor_version),
-                          mode, length.value_or(0), limits_.write_stall);
+    const bool chunked = !length && !unframed && request_.minor_version >= 1;
+    ResponseWriter writer(*connection_, *body_,
+                          serialize_head(response_, length, chunked, keep, request_.minor_version), mode,
+                          length.value_or(0), limits_.write_stall);
     Result<void> produced;
     try {
       produced = co_await stream.produce(writer);
     } catch (const std::exception& bug) {
-      if (options_.on_exception) options_.on_exception(request, bug);
+      if (options_.on_exception) options_.on_exception(request_, bug);
       produced = fail(Code::Internal, "internal error");
     }
     if (produced) produced = co_await writer.finish();
@@ -182,9 +194,8 @@ class Session {
     co_return produced.has_value() && !writer.failed();
   }
 
-  net::awaitable<void> run_upgrade(Request& request, Response& response, UpgradeHandler& upgrade,
-                                   SteadyClock::time_point started) {
-    std::string head = serialize_head(response, std::nullopt, false, true, request.minor_version);
+  net::awaitable<void> run_upgrade(SteadyClock::time_point started) {
+    std::string head = serialize_head(response_, std::nullopt, false, true, request_.minor_version);
     transport_.set_timeout(limits_.write_stall);
     const bool sent = (co_await transport_.write_all(head)).has_value();
     if (sent) {
@@ -193,19 +204,19 @@ class Session {
       connection_->in.consume(buffered.size());
       connection_->in.shrink();
       try {
-        co_await upgrade(transport_, std::move(buffered));
+        co_await std::get<UpgradeHandler>(response_.body)(transport_, std::move(buffered));
       } catch (const std::exception& bug) {
-        if (options_.on_exception) options_.on_exception(request, bug);
+        if (options_.on_exception) options_.on_exception(request_, bug);
       }
     }
-    report(request, response.status, 0, started, !sent);
+    report(response_.status, 0, started, !sent);
   }
 
-  net::awaitable<bool> finish_body(MessageBody& body) {
+  net::awaitable<bool> finish_body() {
     constexpr std::uint64_t kMost = 1 << 20;
     std::uint64_t dropped = 0;
-    while (!body.finished()) {
-      auto piece = co_await body.read();
+    while (!body_->finished()) {
+      auto piece = co_await body_->read();
       if (!piece) co_return false;
       dropped += piece->size();
       if (dropped > kMost) co_return false;
@@ -228,24 +239,30 @@ class Session {
 
   // A request that could not be read: say why, if the peer still listens, and end.
   net::awaitable<void> refuse(const Error& error) {
-    Response response = error.code == Code::TooLarge      ? problem(431, "GENERAL::HEADERS_TOO_LARGE", error.message)
-                        : error.code == Code::Timeout     ? problem(408, "GENERAL::REQUEST_TIMEOUT", error.message)
-                        : error.code == Code::Unsupported ? problem(501, "GENERAL::NOT_IMPLEMENTED", error.message)
-                                                          : problem(400, "GENERAL::BAD_REQUEST", error.message);
-    if (error.message.starts_with("only HTTP/1")) response.status = 505;
-    Request nobody;
-    nobody.body = body_ = std::make_shared<MessageBody>(connection_, Framing{}, MessageBody::Options{});
-    nobody.method = "-";
-    nobody.target = "-";
-    nobody.peer = peer_;
+    const auto [status, code] = [&]() -> std::pair<int, std::string_view> {
+      switch (error.code) {
+        case Code::TooLarge:
+          return {431, "GENERAL::HEADERS_TOO_LARGE"};
+        case Code::Timeout:
+          return {408, "GENERAL::REQUEST_TIMEOUT"};
+        case Code::Unsupported:
+          return {error.message.starts_with("only HTTP/1") ? 505 : 501, "GENERAL::NOT_IMPLEMENTED"};
+        default:
+          return {400, "GENERAL::BAD_REQUEST"};
+      }
+    }();
+    response_ = problem(status, code, error.message);
+    head_ = {};
+    head_.method = head_.target = "-";
+    begin_request();
     handle_.idle = false;
-    if (co_await send(nobody, response, false, SteadyClock::now())) co_await linger();
+    bool keep = false;
+    if (co_await send(keep, SteadyClock::now())) co_await linger();
   }
 
-  void report(const Request& request, int status, std::uint64_t bytes, SteadyClock::time_point started,
-              bool truncated) const {
+  void report(int status, std::uint64_t bytes, SteadyClock::time_point started, bool truncated) const {
     if (!options_.on_complete) return;
-    options_.on_complete({request, status, bytes, SteadyClock::now() - started, truncated});
+    options_.on_complete({request_, status, bytes, SteadyClock::now() - started, truncated});
   }
 
   SessionHandle& handle_;
@@ -255,7 +272,11 @@ class Session {
   const ServerOptions& options_;
   const ServerLimits& limits_;
   std::string peer_;
-  std::shared_ptr<MessageBody> body_;  // of the current request
+  // The current request and its answer.
+  RequestHead head_;
+  Request request_;
+  std::shared_ptr<MessageBody> body_;
+  Response response_;
 };
 
 }  // namespace

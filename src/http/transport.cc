@@ -173,37 +173,35 @@ net::awaitable<Result<std::size_t>> Transport::read_some(std::span<char> into) {
   }
 }
 
-net::awaitable<Result<void>> Transport::write_all(std::span<const iovec> pieces) {
-  std::vector<iovec> rest;  // filled only when the kernel takes less than everything
-  std::span<const iovec> left = pieces;
+Io Transport::write_now(std::span<iovec>& left) {
   for (;;) {
     while (!left.empty() && left.front().iov_len == 0) left = left.subspan(1);
-    if (left.empty()) co_return Result<void>();
+    if (left.empty()) return done(0);
     const Io io = try_write(left);
+    if (io.kind != Io::Kind::Done) return io;
+    std::size_t taken = io.bytes;
+    while (!left.empty() && taken >= left.front().iov_len) {
+      taken -= left.front().iov_len;
+      left = left.subspan(1);
+    }
+    if (left.empty()) return done(0);
+    left.front().iov_base = static_cast<char*>(left.front().iov_base) + taken;
+    left.front().iov_len -= taken;
+  }
+}
+
+net::awaitable<Result<void>> Transport::write_all(std::span<iovec> left) {
+  for (;;) {
+    const Io io = write_now(left);
+    if (io.kind == Io::Kind::Done) co_return Result<void>();
     if (io.kind == Io::Kind::Failed) co_return io_error("send", io.error);
     if (io.kind == Io::Kind::End) co_return io_error("send", EPIPE);
-    if (io.kind == Io::Kind::Again) {
-      if (auto ready = co_await wait(io.wait_for); !ready) co_return Failure(ready.error());
-      continue;
-    }
-    std::size_t taken = io.bytes;
-    std::size_t whole = 0;
-    while (whole < left.size() && taken >= left[whole].iov_len) taken -= left[whole++].iov_len;
-    if (whole == left.size()) co_return Result<void>();
-    if (rest.empty()) {
-      rest.assign(left.begin() + static_cast<std::ptrdiff_t>(whole), left.end());
-      left = rest;
-    } else {
-      left = left.subspan(whole);
-    }
-    iovec& front = const_cast<iovec&>(left.front());  // ours: in `rest`
-    front.iov_base = static_cast<char*>(front.iov_base) + taken;
-    front.iov_len -= taken;
+    if (auto ready = co_await wait(io.wait_for); !ready) co_return Failure(ready.error());
   }
 }
 
 net::awaitable<Result<void>> Transport::write_all(std::string_view bytes) {
-  const iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+  iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
   co_return co_await write_all(std::span(&piece, 1));
 }
 

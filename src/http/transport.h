@@ -48,10 +48,14 @@ class Transport {
   virtual int native_fd() const = 0;
   virtual net::any_io_executor executor() = 0;
 
+  // Writes what the kernel takes without waiting: Done when that was everything, which is the usual case and saves a
+  // coroutine; otherwise what stopped it, and `left` is what remains.
+  Io write_now(std::span<iovec>& left);
+
   // Reads at least one byte; 0 means the peer ended its side. The span must stay valid meanwhile.
   net::awaitable<Result<std::size_t>> read_some(std::span<char> into);
-  // Writes all of it. The pieces must stay valid meanwhile.
-  net::awaitable<Result<void>> write_all(std::span<const iovec> pieces);
+  // Writes all of it. The pieces must stay valid meanwhile; they are used up.
+  net::awaitable<Result<void>> write_all(std::span<iovec> pieces);
   net::awaitable<Result<void>> write_all(std::string_view bytes);
   net::awaitable<Result<void>> send_file(int file, std::uint64_t offset, std::uint64_t count);
 };
