@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 namespace osb {
@@ -38,7 +39,8 @@ std::optional<Ended> free_one() {
 
 // Shared with the pending handlers, so that a waiter may destroy the reaper.
 struct ChildReaper::Impl : std::enable_shared_from_this<Impl> {
-  explicit Impl(net::any_io_executor ex) : executor(std::move(ex)), signals(executor, SIGCHLD) {}
+  explicit Impl(net::any_io_executor ex)
+      : executor(std::move(ex)), signals(executor, SIGCHLD), freed(executor, net::steady_timer::time_point::max()) {}
 
   void listen() {
     signals.async_wait([self = shared_from_this()](boost::system::error_code error, int) {
@@ -52,7 +54,10 @@ struct ChildReaper::Impl : std::enable_shared_from_this<Impl> {
   void free_ended() {
     for (int i = 0; i < kReapedPerTurn; ++i) {
       const auto ended = free_one();
-      if (!ended) return;
+      if (!ended) {
+        freed.cancel();
+        return;
+      }
       complete(ended->pid, ended->status);
       if (closed) return;
     }
@@ -68,6 +73,7 @@ struct ChildReaper::Impl : std::enable_shared_from_this<Impl> {
 
   net::any_io_executor executor;
   net::signal_set signals;
+  net::steady_timer freed;  // cancelled when there was something to free
   std::unordered_map<pid_t, std::move_only_function<void(sys::ExitStatus)>> waiters;
   bool closed = false;
 };
@@ -120,6 +126,18 @@ net::awaitable<sys::ExitStatus> ChildReaper::wait(pid_t pid) {
   co_await ended.async_wait(net::as_tuple(net::use_awaitable));
   if (!status) throw boost::system::system_error(net::error::operation_aborted);
   co_return *status;
+}
+
+net::awaitable<bool> ChildReaper::wait_childless() {
+  const auto impl = impl_;
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD) co_return true;
+    co_await impl->freed.async_wait(net::as_tuple(net::use_awaitable));
+    // Ours and that of the timer look alike; only the first is meant for this coroutine.
+    const auto state = co_await net::this_coro::cancellation_state;
+    if (state.cancelled() != net::cancellation_type::none || impl->closed) co_return false;
+  }
 }
 
 }  // namespace osb

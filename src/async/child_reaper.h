@@ -33,6 +33,10 @@ class ChildReaper {
   // operation_aborted and unwatches.
   net::awaitable<sys::ExitStatus> wait(pid_t pid);
 
+  // True: no child is left, running or ended. For PID 1 and subreapers this means that nothing they ever started, nor
+  // what that started, exists any more. False: cancelled.
+  net::awaitable<bool> wait_childless();
+
   static constexpr sys::ExitStatus kUnknown{-1, 0};
 
  private:

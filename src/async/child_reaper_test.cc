@@ -146,6 +146,31 @@ TEST(ChildReaper, AStormOfChildrenIsWaitedForToTheLast) {
   while (ended < 300) io.run_one();
 }
 
+TEST(ChildReaper, ChildlessWaitsForTheLastOrphan) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  net::io_context io(1);
+  ChildReaper reaper(io.get_executor());
+  auto pipe = sys::make_pipe();
+  ASSERT_TRUE(pipe);
+  sys::SpawnPlan plan = shell("(read line; exit 0) <&3 & exit 0");
+  plan.fds = {{3, pipe->read.get()}};
+  ASSERT_TRUE(sys::spawn(plan));
+  bool childless = false;
+  net::co_spawn(io, reaper.wait_childless(), [&](std::exception_ptr, bool done) { childless = done; });
+  // The shell has gone when its grandchild, which waits for us, has become our child.
+  for (;;) {
+    io.run_one();
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    if (info.si_pid == 0) break;
+  }
+  EXPECT_FALSE(childless);
+  pipe->write.reset();
+  while (!childless) io.run_one();
+  EXPECT_FALSE(has_children());
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+}
+
 TEST(ChildReaper, AWaiterMayDestroyTheReaper) {
   net::io_context io(1);
   auto reaper = std::make_unique<ChildReaper>(io.get_executor());

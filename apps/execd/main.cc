@@ -1,0 +1,274 @@
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/blocking_pool.h"
+#include "async/child_reaper.h"
+#include "async/signals.h"
+#include "async/task_group.h"
+#include "base/log.h"
+#include "execd/command/command_routes.h"
+#include "execd/command/command_service.h"
+#include "execd/command/environment.h"
+#include "execd/command/run_host.h"
+#include "execd/daemon/access_token.h"
+#include "execd/daemon/clone3_compat.h"
+#include "execd/daemon/code_routes.h"
+#include "execd/daemon/options.h"
+#include "execd/file/file_context.h"
+#include "execd/file/file_routes.h"
+#include "execd/file/owner_names.h"
+#include "execd/init/ending.h"
+#include "execd/init/entrypoint.h"
+#include "execd/metrics/metrics_routes.h"
+#include "execd/metrics/otlp_exporter.h"
+#include "execd/metrics/telemetry.h"
+#include "execd/proxy/port_proxy.h"
+#include "http/middleware.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "http/socket_address.h"
+#include "sys/process_tree.h"
+
+namespace osb::execd {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Files that are walked, copied and replaced, process trees that are searched.
+constexpr std::size_t kBlockingThreads = 8;
+
+// What a collector may take for the last numbers: nobody waits for the end of a sandbox because of them.
+constexpr milliseconds kLastExport{2000};
+
+// Clients keep connections for minutes, upload what they like, and may read a stream as slowly as they want: that
+// holds the command back, which is what they asked for.
+http::ServerLimits limits() {
+  http::ServerLimits out;
+  out.idle = std::chrono::minutes(15);
+  out.header_time = std::chrono::minutes(1);
+  out.body_stall = std::chrono::hours(1);
+  out.write_stall = std::chrono::hours(24);
+  return out;
+}
+
+std::string working_directory() {
+  char* path = ::get_current_dir_name();
+  std::string out = path == nullptr ? "/" : path;
+  std::free(path);
+  return out;
+}
+
+// Told where a person looks when the daemon does not come up, whatever the log says.
+int refuse(const Error& error) {
+  std::fprintf(stderr, "execd: %s\n", error.message.c_str());
+  return 1;
+}
+
+// Where the sockets listen, opened or inherited; the ports are the proxy's own.
+Result<std::string> listen(const Options& options, http::Server& server, PortProxy& proxy) {
+  std::string addresses;
+  // Also where nobody opened it here: clients name it when they mean us.
+  if (options.port != 0) proxy.add_own_port(options.port);
+  for (const int fd : options.listen_fds) {
+    http::SocketAddress bound;
+    bound.length = sizeof bound.storage;
+    if (::getsockname(fd, bound.get(), &bound.length) < 0) {
+      return fail(Code::InvalidRequest, "--listen-fd " + std::to_string(fd) + ": not a socket");
+    }
+    const http::Address address = http::from_sockaddr(bound);
+    if (auto taken = server.listen(UniqueFd(fd)); !taken) return with_context("--listen-fd", taken.error());
+    if (address.port != 0) proxy.add_own_port(address.port);
+    addresses += (addresses.empty() ? "" : ", ") + address.to_string();
+  }
+  if (!options.opens_port()) return addresses;
+  const auto address = server.listen(http::Address::tcp("0.0.0.0", options.port));
+  if (!address) return Failure(address.error());
+  proxy.add_own_port(address->port);
+  return addresses + (addresses.empty() ? "" : ", ") + address->to_string();
+}
+
+// Null: nobody asked for telemetry, or for something that cannot be had.
+std::unique_ptr<OtlpExporter> make_exporter(const Environment& env) {
+  auto options = OtlpOptions::from_environment(env);
+  if (!options) log_warn("telemetry is off", {{"error", options.error().message}});
+  if (!options || !*options) return nullptr;
+  log_info("telemetry is on", {{"to", (*options)->origin}});
+  return std::make_unique<OtlpExporter>(std::move(**options));
+}
+
+void report_bug(const http::Request& request, const std::exception& bug) {
+  log_error("http session failed", {{"error", bug.what()}, {"method", request.method}, {"path", request.path()}});
+}
+
+// Until it is time to end; gives the signal that said so. Signals that are none of our business go to the entrypoint.
+net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
+  for (;;) {
+    const auto number = co_await signals.next();
+    if (!number) co_return SIGTERM;
+    if (*number == SIGTERM || *number == SIGINT) co_return *number;
+    if (entrypoint != nullptr) {
+      entrypoint->signal(*number);
+    } else if (*number == SIGHUP || *number == SIGQUIT) {
+      co_return *number;
+    }
+  }
+}
+
+net::awaitable<void> hurry_on_second_signal(SignalSet& signals, Event& hurry) {
+  for (;;) {
+    const auto number = co_await signals.next();
+    if (!number) co_return;
+    if (*number == SIGTERM || *number == SIGINT) hurry.set();
+  }
+}
+
+int serve(const Options& options, const Environment& env) {
+  ignore_sigpipe();
+  net::io_context io(1);
+  const net::any_io_executor executor = io.get_executor();
+  SignalSet signals(executor, {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
+  if (auto made = sys::become_subreaper(); !made) log_warn("orphans are not ours", {{"error", made.error().message}});
+  ChildReaper reaper(executor);
+  BlockingPool pool(kBlockingThreads);
+
+  const std::unique_ptr<OtlpExporter> exporter = make_exporter(env);
+  Telemetry& telemetry = exporter ? exporter->telemetry() : no_telemetry();
+
+  auto command_options = CommandOptions::from_environment(env);
+  if (!command_options) return refuse(command_options.error());
+  CommandEnvironment environment(env, working_directory());
+  RunHost host(executor, reaper, pool);
+  CommandService commands(host, environment, std::move(*command_options));
+
+  OwnerDatabase owners;
+  const FileContext files{pool, owners, environment.daemon(), environment.cwd()};
+
+  MetricsContext metrics(executor);
+  http::Router router({"NOT_FOUND", "METHOD_NOT_ALLOWED", "INVALID_REQUEST_BODY"});
+  router.get("/ping", [](http::Request&) -> net::awaitable<http::Response> { co_return http::empty_response(); });
+  add_metrics_routes(router, metrics);
+  add_command_routes(router, commands);
+  add_file_routes(router, files);
+  add_code_routes(router, nullptr);
+  router.del("/code", interrupt_handler({&commands}));
+
+  const http::Handler own = http::with_request_id(
+      http::with_fence([&](http::Request& request) { return router.dispatch(request); }, "RUNTIME_ERROR"));
+  PortProxy proxy(executor, own);
+  http::ServerOptions server_options;
+  server_options.limits = limits();
+  server_options.on_complete = [log = http::access_log(LogLevel::Debug),
+                                record = record_requests(telemetry)](const http::RequestSummary& summary) {
+    log(summary);
+    record(summary);
+  };
+  server_options.on_exception = report_bug;
+  http::Server server(
+      executor, with_access_token(options.access_token, [&](http::Request& request) { return proxy.handle(request); }),
+      std::move(server_options));
+
+  const auto addresses = listen(options, server, proxy);
+  if (!addresses) return refuse(addresses.error());
+  std::printf("execd %s listening on %s\n", OSB_VERSION, addresses->c_str());
+  std::fflush(stdout);
+
+  std::optional<Entrypoint> entrypoint;
+  if (!options.entrypoint.empty()) {
+    entrypoint.emplace(executor, reaper, pool,
+                       Entrypoint::Plan{options.entrypoint, options.entrypoint_log, options.exit_dir});
+    entrypoint->start(env);
+  }
+
+  TaskGroup background(executor);
+  if (exporter) background.spawn("export metrics", exporter->run());
+
+  int status = 0;
+  Event hurry(executor);
+  Ending ending{reaper, pool, entrypoint ? &*entrypoint : nullptr, {}, hurry};
+  ending.services.push_back([&](milliseconds grace) { return commands.shutdown(grace); });
+  const auto life = [&]() -> net::awaitable<void> {
+    const int number = co_await serve_signals(signals, ending.entrypoint);
+    log_info("ending", {{"signal", number}});
+    if (entrypoint && entrypoint->record()) status = entrypoint->record()->shell_code();
+    metrics.closing.set();
+    TaskGroup tasks(executor);
+    tasks.spawn("second signal", hurry_on_second_signal(signals, hurry));
+    bool stopped = false;
+    Notifier server_stopped(executor);
+    const auto stop = [&](milliseconds grace) -> net::awaitable<void> {
+      co_await server.stop(grace);
+      stopped = true;
+      server_stopped.notify_all();
+    };
+    tasks.spawn("stop server", stop(options.shutdown_timeout + std::chrono::seconds(1)));
+    co_await end_processes(ending, number, options.shutdown_timeout);
+    co_await server_stopped.wait_until([&] { return stopped; });
+    co_await tasks.close();
+    co_await background.close();
+    if (exporter) {
+      if (auto sent = co_await exporter->flush(kLastExport); !sent) {
+        log_warn("metrics not exported", {{"error", sent.error().message}});
+      }
+    }
+  };
+  net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
+    if (failed) status = 1;
+    io.stop();
+  });
+  io.run();
+  log_info("ended", {{"status", status}});
+  // Threads that hang in a dead file system are not waited for, and the order in which frames and their owners go does
+  // not matter any more.
+  std::_Exit(status);
+}
+
+int start(int argc, char** argv) {
+  const char* compat = std::getenv("EXECD_CLONE3_COMPAT");
+  if (auto applied = apply_clone3_compat(compat == nullptr ? "" : compat, argv); !applied) {
+    return refuse(applied.error());
+  }
+  Environment env = parse_environ(environ);
+  const std::vector<std::string_view> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const auto options = parse_options(args, env);
+  if (!options) {
+    std::fprintf(stderr, "execd: %s\n", options.error().message.c_str());
+    if (options.error().exit_status == 2) std::fputs(usage().data(), stderr);
+    return options.error().exit_status;
+  }
+  if (options->action != Options::Action::Serve) {
+    const bool version = options->action == Options::Action::ShowVersion;
+    std::fputs(version ? "execd " OSB_VERSION "\n" : usage().data(), stdout);
+    return 0;
+  }
+  wipe_secrets(env, argv, environ);
+  // Commands often run as our own user: keep them out of our memory, where the token still is.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  LogOptions log;
+  log.level = options->log_level;
+  log.format = LogFormat::Json;
+  log.outputs = options->log_outputs;
+  if (auto configured = configure_log(log); !configured) return refuse(configured.error());
+  return serve(*options, env);
+}
+
+}  // namespace
+}  // namespace osb::execd
+
+int main(int argc, char** argv) {
+  // Threads of the pool are few and idle: one arena for all keeps the process small.
+  ::mallopt(M_ARENA_MAX, 1);
+  try {
+    return osb::execd::start(argc, argv);
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "execd: %s\n", bug.what());
+    return 1;
+  }
+}

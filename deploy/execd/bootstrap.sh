@@ -1,0 +1,179 @@
+#!/bin/sh
+# Entrypoint of a sandbox whose image is the user's: starts execd next to the user's process and ends with the latter.
+#
+#   bootstrap.sh COMMAND [ARGUMENT...]     runs it as it is
+#   bootstrap.sh -c WORD...                runs the words as one shell command
+#   bootstrap.sh                           runs an interactive shell
+#
+# EXECD                        the daemon (default /opt/opensandbox/execd)
+# EXECD_ENVS                   file of variables for commands (default /opt/opensandbox/.env)
+# EXECD_BOOTSTRAP_PRE_SCRIPT   sourced before anything starts
+# BOOTSTRAP_CMD                a shell command that replaces the arguments
+# BOOTSTRAP_SHELL              the shell (default bash, else sh)
+# OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT
+#                              truthy: wait for the egress proxy's certificate and trust it
+set -e
+
+home=/opt/opensandbox
+ca_file=$home/mitmproxy-ca-cert.pem
+ca_bundle=$home/merged-ca-certificates.pem
+
+warn() {
+  echo "bootstrap: $*" >&2
+}
+
+is_true() {
+  case "$1" in
+    1 | [Tt][Rr][Uu][Ee] | [Yy][Ee][Ss] | [Oo][Nn]) return 0 ;;
+  esac
+  return 1
+}
+
+# Runs a command with the rights to change the system's files.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null 2>&1; then
+    sudo -n "$@"
+  else
+    return 1
+  fi
+}
+
+# The certificate is written by another container, which may start after this one.
+wait_for_ca() {
+  seconds=0
+  while [ ! -s "$ca_file" ]; do
+    if [ "$seconds" -ge 300 ]; then return 1; fi
+    sleep 1
+    seconds=$((seconds + 1))
+  done
+}
+
+install_ca() {
+  if command -v update-ca-certificates >/dev/null 2>&1; then
+    anchor=/usr/local/share/ca-certificates/opensandbox-mitmproxy-ca.crt
+    refresh=update-ca-certificates
+  elif command -v update-ca-trust >/dev/null 2>&1; then
+    anchor=/etc/pki/ca-trust/source/anchors/opensandbox-mitmproxy-ca.pem
+    refresh=update-ca-trust
+  else
+    warn "no tool to add a system certificate; programs must use SSL_CERT_FILE"
+    return 0
+  fi
+  as_root mkdir -p "${anchor%/*}" && as_root cp "$ca_file" "$anchor" && as_root "$refresh" >/dev/null 2>&1 ||
+    warn "the system's certificates could not be updated"
+}
+
+# The certificates that the image trusts by itself.
+find_bundle() {
+  certifi=
+  for python in python3 python; do
+    if command -v "$python" >/dev/null 2>&1; then
+      certifi=$("$python" -c 'import certifi; print(certifi.where())' 2>/dev/null) && break
+      certifi=
+    fi
+  done
+  for candidate in "$certifi" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt \
+    /etc/ssl/cert.pem /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem; do
+    if [ -n "$candidate" ] && [ -s "$candidate" ] && [ -r "$candidate" ]; then
+      echo "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+merge_bundle() {
+  base=$(find_bundle) || return 1
+  { cat "$base" && echo && cat "$ca_file"; } >"$ca_bundle" 2>/dev/null
+}
+
+# Browsers keep their own list.
+trust_in_browsers() {
+  command -v certutil >/dev/null 2>&1 || return 0
+  [ -n "${HOME:-}" ] || return 0
+  database=$HOME/.pki/nssdb
+  if [ ! -d "$database" ]; then
+    { mkdir -p "$database" && certutil -N -d "sql:$database" --empty-password; } >/dev/null 2>&1 || return 1
+  fi
+  certutil -A -d "sql:$database" -n opensandbox-mitmproxy -t C,, -i "$ca_file" >/dev/null 2>&1
+}
+
+trust_egress_proxy() {
+  if ! wait_for_ca; then
+    warn "no certificate at $ca_file after 300 seconds, going on without"
+    return 0
+  fi
+  install_ca || warn "the egress proxy's certificate could not be installed"
+  if merge_bundle; then
+    trusted=$ca_bundle
+  else
+    warn "no certificates of the image to add to, using the egress proxy's alone"
+    trusted=$ca_file
+  fi
+  trust_in_browsers || warn "the browsers' certificates could not be updated"
+  export NODE_EXTRA_CA_CERTS="$ca_file" REQUESTS_CA_BUNDLE="$trusted" SSL_CERT_FILE="$trusted"
+}
+
+if is_true "${OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT:-}"; then
+  trust_egress_proxy || warn "the egress proxy's certificate could not be trusted"
+fi
+
+EXECD=${EXECD:-$home/execd}
+EXECD_ENVS=${EXECD_ENVS:-$home/.env}
+export EXECD_ENVS
+case "$EXECD_ENVS" in
+  */*) mkdir -p "${EXECD_ENVS%/*}/" 2>/dev/null || warn "cannot make the directory of $EXECD_ENVS" ;;
+esac
+# In a subshell: a redirection that fails would end this one.
+(: >>"$EXECD_ENVS") 2>/dev/null || warn "cannot write $EXECD_ENVS"
+
+if [ -n "${EXECD_BOOTSTRAP_PRE_SCRIPT:-}" ]; then
+  case "$EXECD_BOOTSTRAP_PRE_SCRIPT" in
+    */*) pre_script=$EXECD_BOOTSTRAP_PRE_SCRIPT ;;
+    *) pre_script=./$EXECD_BOOTSTRAP_PRE_SCRIPT ;;
+  esac
+  if [ -f "$pre_script" ] && [ -r "$pre_script" ]; then
+    . "$pre_script"
+  else
+    warn "EXECD_BOOTSTRAP_PRE_SCRIPT: cannot read $pre_script"
+  fi
+fi
+
+shell=${BOOTSTRAP_SHELL:-}
+if [ -z "$shell" ]; then
+  shell=$(command -v bash || command -v sh || true)
+fi
+if [ -z "$shell" ]; then
+  warn "no shell: neither BOOTSTRAP_SHELL nor bash nor sh"
+  exit 1
+fi
+
+if [ -n "${BOOTSTRAP_CMD:-}" ]; then
+  set -- "$shell" -c "$BOOTSTRAP_CMD"
+elif [ "${1:-}" = -c ]; then
+  shift
+  set -- "$shell" -c "$*"
+elif [ "$#" -eq 0 ]; then
+  set -- "$shell" -i
+fi
+
+# The user's process gets our input, which a shell would otherwise take from a background job.
+exec 3<&0
+"$EXECD" </dev/null 3<&- &
+"$@" <&3 3<&- &
+user=$!
+exec 3<&-
+
+forward_term() {
+  trap '' TERM
+  kill -TERM "$user" 2>/dev/null || true
+  wait "$user" || true
+  exit 0
+}
+trap forward_term TERM
+
+status=0
+wait "$user" || status=$?
+exit "$status"

@@ -1,0 +1,248 @@
+#include "execd/daemon/options.h"
+
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <optional>
+
+#include "base/duration.h"
+#include "base/json_escape.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::string_view kTokenVariable = "EXECD_ACCESS_TOKEN";
+
+using Check = std::expected<void, std::string>;  // what is wrong with a value
+
+std::optional<int> to_int(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Check read_port(std::string_view text, Options& out) {
+  const auto value = to_int(text);
+  if (!value || *value < 0 || *value > 65535) return std::unexpected("expected a number from 0 to 65535");
+  out.port = static_cast<std::uint16_t>(*value);
+  out.port_given = true;
+  return {};
+}
+
+Check read_listen_fd(std::string_view text, Options& out) {
+  const auto value = to_int(text);
+  if (!value || *value < 0) return std::unexpected("expected the number of an inherited descriptor");
+  out.listen_fds.push_back(*value);
+  return {};
+}
+
+Check read_log_level(std::string_view text, Options& out) {
+  const auto value = to_int(text);
+  if (!value) return std::unexpected("expected a number: 3 error, 4 warning, 6 information, 7 debug");
+  out.log_level = *value <= 2   ? LogLevel::Off
+                  : *value == 3 ? LogLevel::Error
+                  : *value == 4 ? LogLevel::Warn
+                  : *value <= 6 ? LogLevel::Info
+                                : LogLevel::Debug;
+  return {};
+}
+
+Check read_duration(std::string_view text, std::chrono::nanoseconds& out) {
+  const auto value = parse_duration(text);
+  if (!value) return std::unexpected("expected a duration such as 500ms, 1s or 1m30s");
+  out = *value;
+  return {};
+}
+
+Check read_poll_interval(std::string_view text, Options& out) {
+  std::chrono::nanoseconds value{};
+  if (auto read = read_duration(text, value); !read) return read;
+  if (value.count() > 0) out.jupyter_idle_poll_interval = value;
+  return {};
+}
+
+Check read_shutdown_timeout(std::string_view text, Options& out) {
+  std::chrono::nanoseconds value{};
+  if (auto read = read_duration(text, value); !read) return read;
+  if (value.count() < 0) return std::unexpected("must not be negative");
+  out.shutdown_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(value);
+  return {};
+}
+
+struct Flag {
+  std::string_view name;
+  std::string_view variable;  // empty: none
+  std::function<Check(std::string_view, Options&)> read;
+};
+
+std::vector<Flag> flags() {
+  const auto text = [](std::string Options::* member) {
+    return [member](std::string_view value, Options& out) -> Check {
+      out.*member = value;
+      return {};
+    };
+  };
+  return {
+      {"port", "", read_port},
+      {"access-token", kTokenVariable, text(&Options::access_token)},
+      {"jupyter-host", "JUPYTER_HOST", text(&Options::jupyter_host)},
+      {"jupyter-token", "JUPYTER_TOKEN", text(&Options::jupyter_token)},
+      {"jupyter-idle-poll-interval", "EXECD_JUPYTER_IDLE_POLL_INTERVAL", read_poll_interval},
+      {"graceful-shutdown-timeout", "EXECD_API_GRACE_SHUTDOWN",
+       [](std::string_view value, Options& out) { return read_duration(value, out.graceful_shutdown_timeout); }},
+      {"log-level", "", read_log_level},
+      {"listen-fd", "", read_listen_fd},
+      {"shutdown-timeout", "", read_shutdown_timeout},
+      {"exit-dir", "", text(&Options::exit_dir)},
+      {"entrypoint-log", "", text(&Options::entrypoint_log)},
+  };
+}
+
+std::string_view variable(const Environment& env, std::string_view name) {
+  const auto found = env.find(name);
+  return found == env.end() ? std::string_view() : std::string_view(found->second);
+}
+
+std::vector<std::string> log_outputs(const Environment& env) {
+  if (const std::string_view file = variable(env, "EXECD_LOG_FILE"); !file.empty()) return {std::string(file)};
+  std::vector<std::string> out;
+  std::string_view list = variable(env, "OPENSANDBOX_LOG_OUTPUT");
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    std::string_view entry = list.substr(0, comma);
+    while (entry.starts_with(' ')) entry.remove_prefix(1);
+    while (entry.ends_with(' ')) entry.remove_suffix(1);
+    if (!entry.empty()) out.emplace_back(entry);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  if (out.empty()) out.emplace_back("stdout");
+  return out;
+}
+
+std::unexpected<OptionsError> bad_usage(std::string message) {
+  return std::unexpected(OptionsError{2, std::move(message)});
+}
+
+std::expected<void, OptionsError> read_environment(const std::vector<Flag>& known, const Environment& env,
+                                                   Options& out) {
+  for (const Flag& flag : known) {
+    const std::string_view value = flag.variable.empty() ? std::string_view() : variable(env, flag.variable);
+    if (value.empty()) continue;
+    if (const auto read = flag.read(value, out); !read) {
+      return std::unexpected(OptionsError{1, std::string(flag.variable) + "=" + quoted(value) + ": " + read.error()});
+    }
+  }
+  const std::string& host = out.jupyter_host;
+  if (!host.empty() && !host.starts_with("http://") && !host.starts_with("https://")) {
+    return std::unexpected(OptionsError{1, "JUPYTER_HOST=" + quoted(host) + ": must begin with http:// or https://"});
+  }
+  out.log_outputs = log_outputs(env);
+  return {};
+}
+
+// The secret of "NAME=value" or "--name=value", which stays as long as it was.
+void blank(char* text) { std::memset(text, '*', std::strlen(text)); }
+
+}  // namespace
+
+std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env) {
+  Options out;
+  const std::vector<Flag> known = flags();
+  if (auto read = read_environment(known, env, out); !read) return std::unexpected(read.error());
+
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    std::string_view arg = args[i];
+    if (arg == "--") {
+      out.entrypoint.assign(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, args.end());
+      break;
+    }
+    if (!arg.starts_with('-') || arg == "-") break;
+    arg.remove_prefix(arg.starts_with("--") ? 2 : 1);
+    const std::size_t equals = arg.find('=');
+    const std::string_view name = arg.substr(0, equals);
+    if (name == "help" || name == "h" || name == "version") {
+      out.action = name == "version" ? Options::Action::ShowVersion : Options::Action::ShowHelp;
+      return out;
+    }
+    const auto flag = std::find_if(known.begin(), known.end(), [&](const Flag& f) { return f.name == name; });
+    if (flag == known.end()) return bad_usage("unknown flag " + std::string(args[i].substr(0, args[i].find('='))));
+    std::string_view value;
+    if (equals != std::string_view::npos) {
+      value = arg.substr(equals + 1);
+    } else if (i + 1 < args.size()) {
+      value = args[++i];
+    } else {
+      return bad_usage("flag --" + std::string(name) + " needs a value");
+    }
+    if (const auto read = flag->read(value, out); !read) {
+      return bad_usage("flag --" + std::string(name) + "=" + quoted(value) + ": " + read.error());
+    }
+  }
+  return out;
+}
+
+void wipe_secrets(Environment& env, char** argv, char** environ) {
+  if (const auto found = env.find(kTokenVariable); found != env.end()) env.erase(found);
+  const std::size_t name = kTokenVariable.size();
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with(kTokenVariable) && text.substr(name).starts_with('=')) blank(*entry + name + 1);
+  }
+  for (char** arg = argv; *arg != nullptr; ++arg) {
+    std::string_view text = *arg;
+    if (text == "--") return;
+    while (text.starts_with('-')) text.remove_prefix(1);
+    const std::size_t dashes = std::strlen(*arg) - text.size();
+    if (dashes == 0 || dashes > 2) continue;
+    if (text == "access-token" && arg[1] != nullptr) blank(*++arg);
+    if (text.starts_with("access-token=")) blank(*arg + dashes + std::strlen("access-token="));
+  }
+}
+
+std::string_view usage() {
+  return R"(Usage: execd [FLAG...] [-- COMMAND [ARGUMENT...]]
+
+The daemon inside a sandbox: runs commands, keeps shell sessions and terminals, moves files and forwards
+ports, over HTTP/1.1. With a COMMAND behind "--" it also starts that and looks after it, as an init does.
+
+A flag is written -name or --name, its value follows "=" or is the next argument. Durations look like
+500ms, 1s or 1m30s. Other arguments are ignored. A variable in brackets is the flag's default.
+
+Serving
+  --port N                   TCP port, all IPv4 addresses (default 44772; 0: the kernel picks one)
+  --listen-fd N              serve this inherited listening socket, TCP or Unix; may be repeated. A TCP port
+                             is then opened only if --port names one other than 0
+  --access-token TOKEN       every request must carry it in X-EXECD-ACCESS-TOKEN [EXECD_ACCESS_TOKEN]
+  --log-level N              3 error, 4 warning, 6 information, 7 debug (default 6)
+
+Entrypoint and end
+  --exit-dir DIR             write exit.json there when COMMAND has ended: code, signal, finished_at
+  --entrypoint-log FILE      append COMMAND's output to FILE instead of passing it on
+  --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)
+
+Code interpreter
+  --jupyter-host URL         [JUPYTER_HOST]
+  --jupyter-token TOKEN      [JUPYTER_TOKEN]
+  --jupyter-idle-poll-interval TIME
+                             accepted for compatibility [EXECD_JUPYTER_IDLE_POLL_INTERVAL]
+  --graceful-shutdown-timeout TIME
+                             accepted for compatibility: a stream ends with its command
+                             [EXECD_API_GRACE_SHUTDOWN]
+
+  --version                  print the version
+  --help                     print this
+
+Environment
+  EXECD_ENVS                 file of KEY=VALUE lines for commands, read anew for each
+  EXECD_LOG_FILE             where to log, else OPENSANDBOX_LOG_OUTPUT, else stdout
+  EXECD_CLONE3_COMPAT        1 or reexec: let clone3 fail, for container runtimes that forbid it badly
+  OTEL_EXPORTER_OTLP_ENDPOINT
+                             send metrics there, OTLP over plain HTTP to an IP address
+
+Exit status: 0 after SIGTERM or SIGINT, or that of COMMAND if it had ended before (128 + number for a
+signal); 1 if it cannot start; 2 for a wrong command line.
+)";
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "execd/file/path.h"
+
+namespace osb::execd {
+
+inline constexpr std::uint16_t kDefaultPort = 44772;
+
+struct Options {
+  enum class Action { Serve, ShowHelp, ShowVersion };
+  Action action = Action::Serve;
+
+  std::uint16_t port = kDefaultPort;
+  bool port_given = false;
+  std::vector<int> listen_fds;
+  std::string access_token;  // empty: no authentication
+  std::string jupyter_host;
+  std::string jupyter_token;
+  std::chrono::nanoseconds jupyter_idle_poll_interval = std::chrono::milliseconds(100);
+  std::chrono::nanoseconds graceful_shutdown_timeout = std::chrono::seconds(1);  // accepted; streams end at once
+
+  LogLevel log_level = LogLevel::Info;
+  std::vector<std::string> log_outputs = {"stdout"};
+
+  // From the first SIGTERM to the SIGKILL of whatever is left.
+  std::chrono::milliseconds shutdown_timeout{5000};
+  std::vector<std::string> entrypoint;  // empty: none
+  std::string entrypoint_log;           // empty: our own stdout and stderr
+  std::string exit_dir;                 // empty: no exit record
+
+  // A TCP port is opened unless inherited sockets were given and nobody asked for a port (or asked for port 0). Port 0
+  // without inherited sockets means one that the kernel picks.
+  bool opens_port() const { return listen_fds.empty() || (port_given && port != 0); }
+};
+
+// Why the program does not start, and what it exits with: 2 (and the usage) for a command line that makes no sense, 1
+// for an environment variable that does not.
+struct OptionsError {
+  int exit_status = 1;
+  std::string message;
+};
+
+// The contract's rules: "-name" and "--name" are the same, a value follows "=" or is the next argument, a flag beats
+// its variable. Reading stops at the first positional argument, which is ignored together with all that follows (the
+// image's entrypoint is run with "tail -f /dev/null" behind it), or at "--", behind which the user's entrypoint stands.
+std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env);
+
+std::string_view usage();
+
+// What a program that starts others must not hand on, taken out of `env` and out of this process's own memory, where
+// /proc/PID/environ and /proc/PID/cmdline would show it. `argv` and `environ` are those of main().
+void wipe_secrets(Environment& env, char** argv, char** environ);
+
+}  // namespace osb::execd

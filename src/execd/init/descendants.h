@@ -1,0 +1,19 @@
+#pragma once
+
+#include <chrono>
+
+#include "base/error.h"
+
+namespace osb::execd {
+
+// Everything that came out of this process, which is PID 1 or a subreaper: whatever else a descendant does (new
+// session, new group, lost parent), it stays below us. PID 1 means all processes of its namespace and needs no /proc.
+
+// To each of them once.
+void signal_descendants(int signal);
+
+// Ends them all; also those that fork meanwhile. Blocks, usually for milliseconds, at most for about `limit`
+// (Code::Timeout): call it where blocking is allowed. Zombies are left to the reaper.
+Result<void> kill_descendants(std::chrono::milliseconds limit);
+
+}  // namespace osb::execd

@@ -1,0 +1,76 @@
+#include "execd/init/entrypoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+
+#include "base/log.h"
+#include "execd/command/environment.h"
+#include "sys/process_tree.h"
+#include "sys/syscall.h"
+
+namespace osb::execd {
+
+Entrypoint::Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan)
+    : executor_(executor), reaper_(reaper), pool_(pool), plan_(std::move(plan)), recorded_(executor) {}
+
+void Entrypoint::start(const Environment& env) {
+  const auto pid = spawn(env);
+  if (!pid) {
+    log_error("entrypoint not started", {{"error", pid.error().message}});
+    const int code = pid.error().sys_errno == ENOENT ? 127 : 126;
+    finish({.status = {code, 0}, .finished_at = std::chrono::system_clock::now(), .error = pid.error().message});
+    return;
+  }
+  pid_ = *pid;
+  log_info("entrypoint started", {{"pid", pid_}, {"program", plan_.argv.front()}});
+  reaper_.watch(pid_, [this](sys::ExitStatus status) {
+    pid_ = -1;
+    log_info("entrypoint ended", {{"code", status.code}, {"signal", status.signal}});
+    finish({.status = status, .finished_at = std::chrono::system_clock::now(), .error = ""});
+  });
+}
+
+Result<pid_t> Entrypoint::spawn(const Environment& env) {
+  sys::SpawnPlan plan;
+  const auto path = env.find("PATH");
+  const auto program = sys::find_program(
+      plan_.argv.front(), path == env.end() ? std::string_view("/usr/local/bin:/usr/bin:/bin") : path->second);
+  if (!program) return Failure(Error(Code::NotFound, plan_.argv.front() + ": not found in PATH", ENOENT));
+  plan.program = *program;
+  plan.argv = plan_.argv;
+  plan.env = to_environ(env);
+  plan.group = sys::SpawnPlan::Group::NewSession;
+  UniqueFd log;
+  if (plan_.log.empty()) {
+    plan.fds = {{1, 1}, {2, 2}};
+  } else {
+    auto opened = sys::open_at(AT_FDCWD, plan_.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (!opened) return with_context("entrypoint log", opened.error());
+    log = std::move(*opened);
+    plan.fds = {{1, log.get()}, {2, log.get()}};
+  }
+  auto child = sys::spawn(plan);
+  if (!child) return Failure(child.error());
+  return child->pid;
+}
+
+void Entrypoint::signal(int number) {
+  if (pid_ > 0) (void)sys::signal_group(pid_, number);  // it may just have ended
+}
+
+void Entrypoint::finish(ExitRecord record) {
+  // The disk may be slow; the loop is not.
+  pool_.post([this, record = std::move(record)]() mutable {
+    Result<void> written;
+    if (!plan_.exit_dir.empty()) written = write_exit_record(plan_.exit_dir, record);
+    if (!written) log_error("exit record not written", {{"error", written.error().message}});
+    net::post(executor_, [this, record = std::move(record)]() mutable {
+      record_ = std::move(record);
+      recorded_.set();
+    });
+  });
+}
+
+}  // namespace osb::execd

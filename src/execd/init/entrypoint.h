@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/blocking_pool.h"
+#include "async/child_reaper.h"
+#include "async/timer.h"
+#include "execd/file/path.h"
+#include "execd/init/exit_record.h"
+
+namespace osb::execd {
+
+// The user's program, in a session of its own: started once, watched, recorded, never started again. One thread; the
+// reaper and the pool outlive it, and it outlives the loop's last turn.
+class Entrypoint {
+ public:
+  struct Plan {
+    std::vector<std::string> argv;  // the first is looked up in PATH
+    std::string log;                // file that its output is appended to; empty: our stdout and stderr
+    std::string exit_dir;           // where the record goes; empty: nowhere
+  };
+  Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan);
+
+  // A program that cannot be started has ended as in a shell: 127 not found, 126 otherwise, with the reason recorded.
+  void start(const Environment& env);
+
+  bool running() const { return pid_ > 0; }
+  // To its process group; nothing happens when it has ended.
+  void signal(int number);
+  // Set once it has ended and the record has been written (or could not be).
+  const std::optional<ExitRecord>& record() const { return record_; }
+  // True: ended and recorded. False: cancelled.
+  net::awaitable<bool> ended() { return recorded_.wait(); }
+
+ private:
+  Result<pid_t> spawn(const Environment& env);
+  void finish(ExitRecord record);
+
+  net::any_io_executor executor_;
+  ChildReaper& reaper_;
+  BlockingPool& pool_;
+  const Plan plan_;
+  pid_t pid_ = -1;
+  std::optional<ExitRecord> record_;
+  Event recorded_;
+};
+
+}  // namespace osb::execd

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "base/error.h"
+#include "sys/spawn.h"
+
+namespace osb::execd {
+
+// How the user's entrypoint ended, for whoever looks after the sandbox from outside.
+struct ExitRecord {
+  sys::ExitStatus status;
+  std::chrono::system_clock::time_point finished_at;
+  std::string error;  // why it could not be started; empty otherwise
+
+  // As a shell has it: the code, or 128 + the signal.
+  int shell_code() const { return status.signal != 0 ? 128 + status.signal : status.code; }
+  // {"code":0,"signal":9,"finished_at":"2025-01-02T03:04:05.6Z"}, with "error" if there was one.
+  std::string to_json() const;
+};
+
+inline constexpr const char* kExitRecordName = "exit.json";
+
+// Writes DIRECTORY/exit.json so that a reader sees either nothing or all of it, also after a crash of the machine.
+Result<void> write_exit_record(const std::string& directory, const ExitRecord& record);
+
+}  // namespace osb::execd

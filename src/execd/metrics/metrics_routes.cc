@@ -1,0 +1,44 @@
+#include "execd/metrics/metrics_routes.h"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "execd/metrics/system_metrics.h"
+
+namespace osb::execd {
+namespace {
+
+using namespace net::experimental::awaitable_operators;
+
+constexpr std::chrono::seconds kInterval{1};
+
+net::awaitable<Result<void>> send_samples(MetricsContext& context, http::BodyWriter& out) {
+  sys::CpuMeter meter(context.stats);
+  auto due = std::chrono::steady_clock::now();
+  for (;;) {
+    const std::string line = sample_metrics(context.stats, meter).to_json() + "\n\n";
+    if (auto sent = co_await out.write(line); !sent) co_return sent;
+    const auto now = std::chrono::steady_clock::now();
+    due = std::max(due + kInterval, now);  // a reader that was slow gets no burst
+    if (!co_await sleep_for(due - now)) co_return Result<void>();
+  }
+}
+
+net::awaitable<Result<void>> watch(MetricsContext& context, http::BodyWriter& out) {
+  if (context.closing.is_set()) co_return Result<void>();
+  auto first = co_await (send_samples(context, out) || context.closing.wait() || out.peer_closed());
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  co_return Result<void>();
+}
+
+}  // namespace
+
+void add_metrics_routes(http::Router& router, MetricsContext& context) {
+  router.get("/metrics", [&context](http::Request&) -> net::awaitable<http::Response> {
+    co_return http::json_response(200, sample_metrics(context.stats, context.meter).to_json());
+  });
+  router.get("/metrics/watch", [&context](http::Request&) -> net::awaitable<http::Response> {
+    co_return http::event_stream([&context](http::BodyWriter& out) { return watch(context, out); });
+  });
+}
+
+}  // namespace osb::execd
