@@ -8,7 +8,7 @@ namespace osb::http {
 
 net::awaitable<Result<std::string>> BodySource::read_all(std::size_t limit) {
   // A declared length is only a promise: it decides early, but reserves little.
-  constexpr std::size_t kReserveAtMost = 1024 * 1024;
+  constexpr std::size_t kReserveAtMost = std::size_t{1} << 20;
   const auto too_large = [limit] { return fail(Code::TooLarge, fmt::format("body is larger than {} bytes", limit)); };
 
   std::string all;

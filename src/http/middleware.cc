@@ -73,7 +73,7 @@ Handler with_cors(Handler inner) {
 
 Handler with_fence(Handler inner, std::string code) {
   return [inner = std::move(inner), code = std::move(code)](Request& request) -> net::awaitable<Response> {
-    std::string what = "an exception of unknown type";
+    std::string what;
     try {
       co_return co_await inner(request);
     } catch (const boost::system::system_error& error) {
@@ -82,6 +82,7 @@ Handler with_fence(Handler inner, std::string code) {
     } catch (const std::exception& error) {
       what = error.what();
     } catch (...) {
+      what = "an exception of unknown type";
     }
     log_error(
         "http handler failed",

@@ -25,9 +25,9 @@ struct PartHead {
 };
 
 struct MultipartLimits {
-  std::size_t head_bytes = 16 * 1024;     // of one part
-  std::size_t head_fields = 32;           // of one part
-  std::size_t outside_bytes = 64 * 1024;  // before the first and after the last part
+  std::size_t head_bytes = std::size_t{16} << 10;     // of one part
+  std::size_t head_fields = 32;                       // of one part
+  std::size_t outside_bytes = std::size_t{64} << 10;  // before the first and after the last part
   std::size_t parts = 10'000;
 };
 
