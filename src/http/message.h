@@ -65,7 +65,8 @@ using Handler = std::function<net::awaitable<Response>(Request&)>;
 std::string_view reason_phrase(int status);
 
 // Responses that the whole project sends in one way.
-Response empty_response(int status = 200);  // carries Content-Length: 0 (clients depend on it), but not where HTTP forbids it (204, 304)
+// Carries Content-Length: 0 (clients depend on it), except where HTTP forbids it: 1xx, 204 and 304.
+Response empty_response(int status = 200);
 Response text_response(int status, std::string text);
 Response json_response(int status, std::string json);
 // {"code","message"}: the status follows error.code unless given; an empty reason becomes `default_reason`.
