@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace osb::execd {
+
+// What a client may send on a PTY's WebSocket.
+struct StdinFrame {
+  std::string bytes;
+};
+struct SignalFrame {
+  int number = 0;
+};
+struct ResizeFrame {
+  int columns = 0;
+  int rows = 0;
+};
+struct PingFrame {};
+struct IgnoredFrame {};  // malformed or empty: no answer
+struct InvalidFrame {    // answered with INVALID_FRAME
+  std::string message;
+};
+using ClientFrame = std::variant<StdinFrame, SignalFrame, ResizeFrame, PingFrame, IgnoredFrame, InvalidFrame>;
+
+// Never fails. `data` is used up.
+ClientFrame decode_client_frame(bool text, std::string data);
+
+// What a PTY sends. Binary: one byte says what follows.
+inline constexpr char kStdinTag = 0;
+inline constexpr char kStdoutTag = 1;
+inline constexpr char kStderrTag = 2;
+inline constexpr char kReplayTag = 3;
+
+// The head of a replay frame: tag and the first byte's offset, big-endian.
+std::string replay_head(std::uint64_t offset);
+std::string connected_text(std::string_view session_id, std::string_view mode, bool read_only);
+std::string pong_text();
+std::string exit_text(int code);
+std::string error_text(std::string_view code, std::string_view message);
+
+}  // namespace osb::execd

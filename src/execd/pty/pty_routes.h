@@ -1,0 +1,11 @@
+#pragma once
+
+#include "execd/pty/pty_service.h"
+#include "http/router.h"
+
+namespace osb::execd {
+
+// POST /pty, GET and DELETE /pty/{id}, GET /pty/{id}/ws. The service outlives the router.
+void add_pty_routes(http::Router& router, PtyService& service);
+
+}  // namespace osb::execd

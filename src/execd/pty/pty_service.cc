@@ -1,0 +1,58 @@
+#include "execd/pty/pty_service.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/id.h"
+#include "base/json_escape.h"
+
+namespace osb::execd {
+
+PtyService::PtyService(RunHost& host, CommandEnvironment& environment)
+    : host_(host), environment_(environment), tasks_(host.executor()) {}
+
+PtyService::~PtyService() = default;
+
+Result<std::shared_ptr<PtySession>> PtyService::create(const api::CreatePty& request) {
+  if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
+  std::string cwd = environment_.cwd();
+  if (!request.cwd.empty()) {
+    auto path = expand_path(request.cwd, environment_.daemon(), environment_.cwd());
+    if (!path) return with_context("cwd", path.error());
+    std::error_code error;
+    std::filesystem::create_directories(*path, error);
+    if (!error && !std::filesystem::is_directory(*path, error))
+      error = std::make_error_code(std::errc::not_a_directory);
+    if (error) return fail(Code::Internal, "cwd " + osb::quoted(*path) + ": " + error.message());
+    cwd = std::move(*path);
+  }
+  auto session = std::make_shared<PtySession>(host_, environment_, tasks_,
+                                              PtySession::Plan{new_uuid(), std::move(cwd), request.command});
+  sessions_.emplace(session->id(), session);
+  return session;
+}
+
+std::shared_ptr<PtySession> PtyService::find(std::string_view id) const {
+  const auto it = sessions_.find(id);
+  return it == sessions_.end() ? nullptr : it->second;
+}
+
+net::awaitable<bool> PtyService::remove(std::string id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) co_return false;
+  const auto session = it->second;
+  sessions_.erase(it);
+  co_await session->remove();
+  co_return true;
+}
+
+net::awaitable<void> PtyService::shutdown() {
+  closing_ = true;
+  const auto all = std::exchange(sessions_, {});
+  for (const auto& [id, session] : all) co_await session->remove();
+  for (const auto& [id, session] : all) co_await session->ended();
+  co_await tasks_.close();
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "api/execd_requests.h"
+#include "async/net.h"
+#include "async/timer.h"
+#include "base/error.h"
+#include "execd/command/environment.h"
+#include "execd/command/interruptible.h"
+#include "execd/command/run.h"
+#include "execd/command/run_host.h"
+#include "execd/session/shell_state.h"
+#include "http/body.h"
+
+namespace osb::execd {
+
+// A shell's state that lives from run to run; a process exists during a run only. Runs happen one at a time, in the
+// order they were asked for.
+class Session {
+ public:
+  Session(std::string id, std::string cwd) : id_(std::move(id)), state_(std::move(cwd)) {}
+
+  const std::string& id() const { return id_; }
+
+ private:
+  friend class SessionService;
+  class Turn;
+
+  const std::string id_;
+  ShellState state_;
+  std::shared_ptr<Run> active_;
+  std::list<Turn*> queue_;  // the first one runs
+  bool deleted_ = false;
+};
+
+// Bash sessions. One thread. Everything given to the constructor outlives it, and it outlives the loop's last turn.
+class SessionService final : public Interruptible {
+ public:
+  SessionService(RunHost& host, CommandEnvironment& environment);
+  ~SessionService() override;
+
+  // The new session's id. The directory is created where it is missing; no process starts.
+  Result<std::string> create(const api::CreateSession& request);
+  // Null: unknown.
+  std::shared_ptr<Session> find(std::string_view id) const;
+
+  // The request with its cwd as a checked absolute path; Code::InvalidRequest where that is no directory.
+  Result<api::RunInSession> check(api::RunInSession request) const;
+  // Waits for the session's turn, runs, and streams the events. A client that leaves takes its run with it, also while
+  // that waits. `writer` outlives the call.
+  net::awaitable<Result<void>> run(std::shared_ptr<Session> session, api::RunInSession request,
+                                   http::BodyWriter& writer);
+
+  // Kills what runs in the session and forgets it; runs that wait end with an error event. False: unknown.
+  net::awaitable<bool> remove(std::string id);
+  net::awaitable<std::optional<Result<void>>> interrupt(std::string id) override;
+
+  // Takes no more sessions and runs, kills the running ones and returns when their processes have ended.
+  net::awaitable<void> shutdown();
+
+  std::size_t size() const { return sessions_.size(); }
+
+ private:
+  std::shared_ptr<Run> start(const std::shared_ptr<Session>& session, const std::shared_ptr<Session::Turn>& turn,
+                             const api::RunInSession& request);
+  Result<void> plan(Session& session, const api::RunInSession& request, RunPlan& plan,
+                    std::shared_ptr<class ShellScript>& script);
+  static net::awaitable<void> end(std::shared_ptr<Session> session);
+
+  RunHost& host_;
+  CommandEnvironment& environment_;
+  std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_;
+  bool closing_ = false;
+};
+
+}  // namespace osb::execd
