@@ -9,6 +9,7 @@ import re
 import resource
 import signal
 import socket
+import statistics
 import subprocess
 import time
 
@@ -60,16 +61,17 @@ def reset_peak_memory(pid):
     pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
-def cpu_seconds(pid):
-    """User and system time of a process so far."""
+def cpu_seconds(pid, *, children=False):
+    """User and system time of a process so far, if wanted with that of the children it has waited for."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15 if children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 class Foreign:
     """How busy others kept the machine during a measurement: figures taken on a busy machine judge nothing.
 
-    `pids` are the servers of the measurement; finished children of this process (load generators) are ours too.
+    `pids` are the servers of the measurement; what they started, and finished children of this process (load
+    generators), is ours too.
     """
 
     LIMIT = 0.10  # of all cores
@@ -80,7 +82,8 @@ class Foreign:
 
     def _state(self):
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        own = children.ru_utime + children.ru_stime + sum(map(cpu_seconds, [*self._pids, "self"]))
+        own = children.ru_utime + children.ru_stime + cpu_seconds("self")
+        own += sum(cpu_seconds(pid, children=True) for pid in self._pids)
         # user, nice and system, and what the hypervisor gave to others; interrupts belong to nobody.
         fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
         busy = sum(int(fields[i]) for i in (1, 2, 3, 8)) / os.sysconf("SC_CLK_TCK")
@@ -89,6 +92,49 @@ class Foreign:
     def share(self):
         elapsed, busy, own = (now - then for now, then in zip(self._state(), self._begin))
         return max(0.0, (busy - own) / (elapsed * os.cpu_count()))
+
+
+def rounds(count, variants, pids, foreign):
+    """{variant: {figure: median}} of `count` rounds in which the variants, functions that give figures, take turns.
+
+    The share of the machine that others took during each measurement is added to the list `foreign`.
+    """
+    seen = {name: [] for name in variants}
+    for number in range(count):
+        for name, measure in variants.items():
+            others = Foreign(pids)
+            seen[name].append(measure())
+            foreign.append(others.share())
+            figures = ", ".join(f"{key} {value:,.2f}" for key, value in seen[name][-1].items())
+            print(f"  round {number + 1} {name:10} {figures}, others {foreign[-1]:.0%}", flush=True)
+    return {name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in seen.items()}
+
+
+def verdict(ok, quiet):
+    return ("met" if ok else "**missed**") if quiet else "not judged: machine was busy"
+
+
+def wrk(url, pid, *, core, connections, seconds, headers=()):
+    """One wrk run: requests/s, latencies in ms, CPU time of the server `pid` per request in us. Errors end the run."""
+    before = cpu_seconds(pid)
+    extra = [argument for header in headers for argument in ("-H", header)]
+    out = subprocess.run(
+        ["taskset", "-c", str(core), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *extra, url],
+        capture_output=True, text=True, check=True).stdout
+    if "Socket errors" in out or "Non-2xx" in out:
+        raise RuntimeError(f"wrk saw errors:\n{out}")
+
+    def milliseconds(percent):
+        number, unit = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)", out).groups()
+        return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+
+    requests = int(re.search(r"(\d+) requests in", out)[1])
+    return {
+        "rps": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]),
+        "p50": milliseconds(50),
+        "p99": milliseconds(99),
+        "cpu_us": (cpu_seconds(pid) - before) / requests * 1e6,
+    }
 
 
 def git(*arguments):

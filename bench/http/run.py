@@ -7,8 +7,8 @@ the median of the rounds counts, so that a noisy moment hits all of them.
 
 import argparse
 import contextlib
+import functools
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -63,21 +63,8 @@ class Bench:
         return port, self.start([self.bin / program, port, *arguments], core, "listening")
 
     def requests(self, port, pid):
-        """One wrk run: requests/s, latencies in ms, the server's CPU time per request in us. Errors end the run."""
-        before = report.cpu_seconds(pid)
-        out = subprocess.run(
-            ["taskset", "-c", str(LOAD_CORE), "wrk", "-t1", f"-c{self.options.connections}",
-             f"-d{self.options.seconds}s", "--latency", f"http://127.0.0.1:{port}/ping"],
-            capture_output=True, text=True, check=True).stdout
-        if "Socket errors" in out or "Non-2xx" in out:
-            raise RuntimeError(f"wrk saw errors:\n{out}")
-        count = int(re.search(r"(\d+) requests in", out)[1])
-        return {
-            "rps": float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]),
-            "p50": milliseconds(re.search(r"50%\s+([\d.]+)(us|ms|s)", out)),
-            "p99": milliseconds(re.search(r"99%\s+([\d.]+)(us|ms|s)", out)),
-            "cpu_us": (report.cpu_seconds(pid) - before) / count * 1e6,
-        }
+        return report.wrk(f"http://127.0.0.1:{port}/ping", pid, core=LOAD_CORE, connections=self.options.connections,
+                          seconds=self.options.seconds)
 
     def stream(self, port, pid):
         """One download of 1 GiB: MiB/s, and by how much the process grew at its peak."""
@@ -93,29 +80,8 @@ class Bench:
         return {"mib_s": float(out[1]) / (1 << 20), "growth_mib": (peak - before) / 1024, "rss_mib": before / 1024}
 
     def rounds(self, variants, measure):
-        """{variant: median of each figure}, the variants taking turns."""
-        seen = {name: [] for name in variants}
-        for number in range(self.options.rounds):
-            for name, target in variants.items():
-                others = report.Foreign(self.pids)
-                seen[name].append(measure(*target))
-                self.foreign.append(others.share())
-                print(f"  round {number + 1} {name:10} {figures(seen[name][-1])}, "
-                      f"others {self.foreign[-1]:.0%}", flush=True)
-        return {name: {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-                for name, runs in seen.items()}
-
-
-def milliseconds(match):
-    return float(match[1]) * {"us": 0.001, "ms": 1, "s": 1000}[match[2]]
-
-
-def figures(row):
-    return ", ".join(f"{key} {value:,.2f}" for key, value in row.items())
-
-
-def verdict(ok, quiet):
-    return ("met" if ok else "**missed**") if quiet else "not judged: machine was busy"
+        measures = {name: functools.partial(measure, *target) for name, target in variants.items()}
+        return report.rounds(self.options.rounds, measures, self.pids, self.foreign)
 
 
 def run(bench):
@@ -151,15 +117,15 @@ def markdown(data, options):
 
     targets = [
         ["/ping: at least 0.60 of raw epoll's requests/s", f"{ping['ours']['rps'] / ping['raw epoll']['rps']:.2f}",
-         verdict(ping["ours"]["rps"] >= 0.6 * ping["raw epoll"]["rps"], quiet)],
+         report.verdict(ping["ours"]["rps"] >= 0.6 * ping["raw epoll"]["rps"], quiet)],
         ["/ping: p99 below 2x raw epoll's", f"{ping['ours']['p99'] / ping['raw epoll']['p99']:.2f}",
-         verdict(ping["ours"]["p99"] < 2 * ping["raw epoll"]["p99"], quiet)],
+         report.verdict(ping["ours"]["p99"] < 2 * ping["raw epoll"]["p99"], quiet)],
         ["proxy: at least nginx's requests/s", f"{proxy['ours']['rps'] / proxy['nginx']['rps']:.2f}",
-         verdict(proxy["ours"]["rps"] >= proxy["nginx"]["rps"], quiet)],
+         report.verdict(proxy["ours"]["rps"] >= proxy["nginx"]["rps"], quiet)],
         ["1 GiB: at least nginx's throughput", f"{stream['ours']['mib_s'] / stream['nginx']['mib_s']:.2f}",
-         verdict(stream["ours"]["mib_s"] >= stream["nginx"]["mib_s"], quiet)],
+         report.verdict(stream["ours"]["mib_s"] >= stream["nginx"]["mib_s"], quiet)],
         ["1 GiB: memory grows by less than 8 MiB", f"{stream['ours']['growth_mib']:.1f} MiB",
-         verdict(stream["ours"]["growth_mib"] < 8, quiet=True)],
+         report.verdict(stream["ours"]["growth_mib"] < 8, quiet=True)],
     ]
     return "\n\n".join([
         f"One core for the server, one for the load ({options.connections} keep-alive connections, "
