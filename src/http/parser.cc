@@ -117,6 +117,7 @@ Result<void> run(HeadParser<IsRequest>& parser, std::string_view head) {
 }  // namespace
 
 std::size_t find_head_end(std::string_view bytes, std::size_t& searched) {
+  if (bytes.empty()) return 0;  // an empty buffer has no address, which memmem does not take
   const std::size_t from = searched > 3 ? searched - 3 : 0;
   const void* hit = ::memmem(bytes.data() + from, bytes.size() - from, "\r\n\r\n", 4);
   searched = bytes.size();

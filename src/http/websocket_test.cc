@@ -330,8 +330,8 @@ TEST_F(WebSocketTest, PongsKeepAConnectionAlive) {
         const auto message = co_await socket.read();
         if (message) got = message->data;
       },
-      {.ping_interval = 100ms, .read_timeout = 400ms, .write_timeout = 30s});
-  for (int i = 0; i < 8; ++i) {  // twice the read timeout
+      {.ping_interval = 50ms, .read_timeout = 600ms, .write_timeout = 30s});
+  for (int i = 0; i < 16; ++i) {  // longer than the read timeout
     ASSERT_EQ(read_raw(2), server_frame(ws::Opcode::Ping, ""));
     send_raw(client_frame(ws::Opcode::Pong, ""));
   }

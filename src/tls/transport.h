@@ -1,0 +1,31 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "http/transport.h"
+#include "tls/context.h"
+
+namespace osb::tls {
+
+// TLS over an open transport, which it takes over. What comes back is a Transport like any other, with these rules:
+//
+// - shutdown_write() sends close_notify; close() alone does not, so a stream that was broken off does not look
+// complete.
+// - A peer that leaves without close_notify is a failure (ECONNRESET), not an end (see
+// ClientOptions::allow_truncation).
+// - After Again a write must be repeated with the same bytes (more may follow them): they are encrypted already.
+
+// Client side. `host` is the name or IP address that the certificate must be for, and goes into SNI (names only).
+net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_tls(std::shared_ptr<const ClientContext> context,
+                                                                     std::unique_ptr<http::Transport> inner,
+                                                                     std::string host,
+                                                                     std::chrono::milliseconds timeout);
+
+// Server side.
+net::awaitable<Result<std::unique_ptr<http::Transport>>> accept_tls(std::shared_ptr<const ServerContext> context,
+                                                                    std::unique_ptr<http::Transport> inner,
+                                                                    std::chrono::milliseconds timeout);
+
+}  // namespace osb::tls
