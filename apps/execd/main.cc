@@ -31,6 +31,10 @@
 #include "execd/metrics/otlp_exporter.h"
 #include "execd/metrics/telemetry.h"
 #include "execd/proxy/port_proxy.h"
+#include "execd/pty/pty_routes.h"
+#include "execd/pty/pty_service.h"
+#include "execd/session/session_routes.h"
+#include "execd/session/session_service.h"
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -77,6 +81,7 @@ Result<std::string> listen(const Options& options, http::Server& server, PortPro
   std::string addresses;
   // Also where nobody opened it here: clients name it when they mean us.
   if (options.port != 0) proxy.add_own_port(options.port);
+  if (!options.opens_port()) proxy.add_own_port(kDefaultPort);
   for (const int fd : options.listen_fds) {
     http::SocketAddress bound;
     bound.length = sizeof bound.storage;
@@ -148,6 +153,8 @@ int serve(const Options& options, const Environment& env) {
   RunHost host(executor, reaper, pool);
   CommandService commands(host, environment, std::move(*command_options));
 
+  SessionService sessions(host, environment);
+  PtyService terminals(host, environment);
   OwnerDatabase owners;
   const FileContext files{pool, owners, environment.daemon(), environment.cwd()};
 
@@ -155,10 +162,12 @@ int serve(const Options& options, const Environment& env) {
   http::Router router({"NOT_FOUND", "METHOD_NOT_ALLOWED", "INVALID_REQUEST_BODY"});
   router.get("/ping", [](http::Request&) -> net::awaitable<http::Response> { co_return http::empty_response(); });
   add_metrics_routes(router, metrics);
-  add_command_routes(router, commands);
+  add_command_routes(router, commands, {&sessions});
+  add_session_routes(router, sessions);
+  add_pty_routes(router, terminals);
   add_file_routes(router, files);
   add_code_routes(router, nullptr);
-  router.del("/code", interrupt_handler({&commands}));
+  router.del("/code", interrupt_handler({&commands, &sessions}));
 
   const http::Handler own = http::with_request_id(
       http::with_fence([&](http::Request& request) { return router.dispatch(request); }, "RUNTIME_ERROR"));
@@ -194,10 +203,12 @@ int serve(const Options& options, const Environment& env) {
   Event hurry(executor);
   Ending ending{reaper, pool, entrypoint ? &*entrypoint : nullptr, {}, hurry};
   ending.services.push_back([&](milliseconds grace) { return commands.shutdown(grace); });
+  ending.services.push_back([&](milliseconds) { return sessions.shutdown(); });
+  ending.services.push_back([&](milliseconds) { return terminals.shutdown(); });
   const auto life = [&]() -> net::awaitable<void> {
     const int number = co_await serve_signals(signals, ending.entrypoint);
     log_info("ending", {{"signal", number}});
-    if (entrypoint && entrypoint->record()) status = entrypoint->record()->shell_code();
+    const bool ended_by_itself = entrypoint && !entrypoint->running();
     metrics.closing.set();
     TaskGroup tasks(executor);
     tasks.spawn("second signal", hurry_on_second_signal(signals, hurry));
@@ -210,6 +221,7 @@ int serve(const Options& options, const Environment& env) {
     };
     tasks.spawn("stop server", stop(options.shutdown_timeout + std::chrono::seconds(1)));
     co_await end_processes(ending, number, options.shutdown_timeout);
+    if (ended_by_itself && entrypoint->record()) status = entrypoint->record()->shell_code();
     co_await server_stopped.wait_until([&] { return stopped; });
     co_await tasks.close();
     co_await background.close();

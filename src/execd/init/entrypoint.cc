@@ -27,7 +27,6 @@ void Entrypoint::start(const Environment& env) {
   log_info("entrypoint started", {{"pid", pid_}, {"program", plan_.argv.front()}});
   reaper_.watch(pid_, [this](sys::ExitStatus status) {
     pid_ = -1;
-    log_info("entrypoint ended", {{"code", status.code}, {"signal", status.signal}});
     finish({.status = status, .finished_at = std::chrono::system_clock::now(), .error = ""});
   });
 }
@@ -68,6 +67,7 @@ void Entrypoint::finish(ExitRecord record) {
     if (!written) log_error("exit record not written", {{"error", written.error().message}});
     net::post(executor_, [this, record = std::move(record)]() mutable {
       record_ = std::move(record);
+      log_info("entrypoint ended", {{"code", record_->status.code}, {"signal", record_->status.signal}});
       recorded_.set();
     });
   });

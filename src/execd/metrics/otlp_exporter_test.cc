@@ -1,0 +1,114 @@
+#include "execd/metrics/otlp_exporter.h"
+
+#include <fstream>
+
+#include <boost/json/parse.hpp>
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace osb::execd {
+namespace {
+
+namespace json = boost::json;
+
+Result<std::optional<OtlpOptions>> options(const Environment& env) {
+  return OtlpOptions::from_environment(env, "/nonexistent/hostinfo");
+}
+
+TEST(OtlpOptions, NobodyAskedMeansOff) {
+  const auto none = options({});
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  EXPECT_FALSE(
+      options({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://192.0.2.1"}, {"OTEL_SDK_DISABLED", "true"}})->has_value());
+}
+
+TEST(OtlpOptions, TheEndpointBecomesOriginAndTarget) {
+  struct {
+    const char* why;
+    Environment env;
+    const char* origin;
+    const char* target;
+  } rows[] = {
+      {"base", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://192.0.2.1:4318"}}, "192.0.2.1:4318", "/v1/metrics"},
+      {"base with a path", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://192.0.2.1:1/a/"}}, "192.0.2.1:1", "/a/v1/metrics"},
+      {"for metrics: as it is",
+       {{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://[::1]:9/m"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://192.0.2.1"}},
+       "[::1]:9",
+       "/m"},
+      {"the one name we know",
+       {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"}},
+       "127.0.0.1:4318",
+       "/v1/metrics"},
+      {"host address", {{"HOST_IP", "192.0.2.7"}}, "192.0.2.7:4318", "/v1/metrics"},
+  };
+  for (const auto& row : rows) {
+    const auto got = options(row.env);
+    ASSERT_TRUE(got && *got) << row.why;
+    EXPECT_EQ((*got)->origin, row.origin) << row.why;
+    EXPECT_EQ((*got)->target, row.target) << row.why;
+  }
+}
+
+TEST(OtlpOptions, NamesAndTlsAreRefused) {
+  for (const char* endpoint : {"https://192.0.2.1:4318", "http://collector:4318", "grpc"}) {
+    EXPECT_FALSE(options({{"OTEL_EXPORTER_OTLP_ENDPOINT", endpoint}})) << endpoint;
+  }
+  EXPECT_FALSE(options({{"HOST_IP", "node-7"}})->has_value()) << "not an address: not meant for us";
+}
+
+TEST(OtlpOptions, TheHostsAddressMayStandInAFile) {
+  const testing::TempDir dir;
+  const std::string path = dir / "hostinfo";
+  std::ofstream(path) << "name\n 192.0.2.8 \n";
+  const auto got = OtlpOptions::from_environment({}, path);
+  ASSERT_TRUE(got && *got);
+  EXPECT_EQ((*got)->origin, "192.0.2.8:4318");
+}
+
+TEST(MetricStore, AValueOnABoundBelongsToTheBucketBelow) {
+  MetricStore store({{"service.name", "x"}}, {{"sandbox_id", "s\"1"}});
+  using std::chrono::milliseconds;
+  for (const int ms : {0, 5, 6, 20'000}) store.record_execution("run_command", true, milliseconds(ms));
+  store.record_execution("run_command", false, milliseconds(1));
+  const json::value value = json::parse(store.to_json({}, std::chrono::system_clock::now()));
+  const auto& metrics = value.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics").as_array();
+  const auto& points = metrics.at(0).at_pointer("/histogram/dataPoints").as_array();
+  ASSERT_EQ(metrics.at(0).at("name"), "execd.execution.duration");
+  ASSERT_EQ(points.size(), 2u);
+  const auto& success = points.at(1);
+  EXPECT_EQ(success.at_pointer("/attributes/1/value/stringValue"), "success");
+  EXPECT_EQ(success.at_pointer("/attributes/2/value/stringValue"), "s\"1");
+  EXPECT_EQ(success.at("count"), "4");
+  const auto& counts = success.at("bucketCounts").as_array();
+  ASSERT_EQ(counts.size(), 16u);
+  EXPECT_EQ(counts.at(0), "1") << "0 ms";
+  EXPECT_EQ(counts.at(1), "1") << "5 ms";
+  EXPECT_EQ(counts.at(2), "1") << "6 ms";
+  EXPECT_EQ(counts.at(15), "1") << "above all bounds";
+}
+
+TEST(MetricStore, RoutesAreWrittenAsTheContractHasThem) {
+  EXPECT_EQ(route_template(""), "unknown");
+  EXPECT_EQ(route_template("/ping"), "/ping");
+  EXPECT_EQ(route_template("/code/contexts/{context_id}"), "/code/contexts/:context_id");
+}
+
+TEST(MetricStore, AMethodNobodyKnowsMakesNoSeriesOfItsOwn) {
+  MetricStore store({}, {});
+  for (const char* method : {"BREW", "PROPFIND"}) store.record_request(method, "/ping", 405, {});
+  const json::value value = json::parse(store.to_json({}, std::chrono::system_clock::now()));
+  EXPECT_EQ(value.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics/0/histogram/dataPoints").as_array().size(), 1u);
+}
+
+TEST(Telemetry, FileRoutesAreOperations) {
+  EXPECT_EQ(filesystem_operation("GET", "/files/info"), "info");
+  EXPECT_EQ(filesystem_operation("DELETE", "/directories"), "rmdir");
+  EXPECT_EQ(filesystem_operation("POST", "/directories"), "mkdir");
+  EXPECT_EQ(filesystem_operation("GET", "/ping"), "");
+}
+
+}  // namespace
+}  // namespace osb::execd

@@ -1,0 +1,273 @@
+"""execd as the first process of a sandbox and as an ordinary one: entrypoint, exit record, signals, orphans, the end of
+the whole tree. What needs namespaces needs root."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+
+import httpx
+import pytest
+from execd_process import binary
+
+BUSYBOX = shutil.which("busybox")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, which needs root")
+needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="needs busybox-static")
+
+
+class Started:
+    """An execd with an entrypoint, reached over a socket that was listening before. `wrap` goes in front of it."""
+
+    def __init__(self, tmp, args=(), entrypoint=(), wrap=(), program=None, env=None):
+        self.exit_dir = tmp / "exit"
+        self.exit_dir.mkdir(exist_ok=True)
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            fd = listener.fileno()
+            self.port = listener.getsockname()[1]
+            self.process = subprocess.Popen(
+                [*wrap, program or binary(), f"--listen-fd={fd}", *args, *(["--", *entrypoint] if entrypoint else [])],
+                pass_fds=[fd], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**os.environ, "PATH": os.environ["PATH"] + ":/bin", **(env or {})})
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=30)
+        self.lines = []
+        self.wait_for("listening on")
+
+    def wait_for(self, text):
+        """Reads the output up to a line that contains `text`."""
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if text in line:
+                return line
+            assert "not started" not in line, line
+        raise AssertionError(f"ended with {self.process.wait(10)} before {text!r}:\n{''.join(self.lines)}")
+
+    def end(self, timeout=20):
+        """The exit status after the end of the output, which all processes that inherited it hold open."""
+        self.client.close()
+        self.lines += self.process.stdout.readlines()
+        return self.process.wait(timeout)
+
+    def record(self):
+        return json.loads((self.exit_dir / "exit.json").read_text())
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def start(**options):
+        started.append(Started(tmp_path, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        one.process.stdout.close()
+        one.client.close()
+
+
+def gone(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
+
+
+# As an ordinary process
+
+
+def test_the_entrypoint_runs_and_its_end_is_recorded_while_serving(start, tmp_path):
+    execd = start(args=[f"--exit-dir={tmp_path / 'exit'}"], entrypoint=["sh", "-c", "echo hello; exit 7"])
+    execd.wait_for("hello")
+    execd.wait_for("entrypoint ended")
+    assert execd.client.get("/ping").status_code == 200
+    execd.process.send_signal(signal.SIGTERM)
+    assert execd.end() == 7
+    record = execd.record()
+    assert (record["code"], record["signal"]) == (7, 0)
+    assert record["finished_at"].endswith("Z")
+    assert os.listdir(tmp_path / "exit") == ["exit.json"]
+
+
+def test_an_entrypoint_killed_by_a_signal(start, tmp_path):
+    execd = start(args=[f"--exit-dir={tmp_path / 'exit'}"], entrypoint=["sh", "-c", "kill -KILL $$"])
+    execd.wait_for("entrypoint ended")
+    execd.process.send_signal(signal.SIGTERM)
+    assert execd.end() == 128 + signal.SIGKILL
+    assert execd.record()["signal"] == signal.SIGKILL
+
+
+def test_an_entrypoint_that_does_not_exist(start, tmp_path):
+    execd = start(args=[f"--exit-dir={tmp_path / 'exit'}"], entrypoint=["no-such-program"])
+    execd.wait_for("entrypoint not started")
+    assert execd.client.get("/ping").status_code == 200
+    execd.process.send_signal(signal.SIGTERM)
+    execd.end()
+    assert execd.record()["code"] == 127 and "no-such-program" in execd.record()["error"]
+
+
+def test_the_entrypoints_output_can_go_to_a_file(start, tmp_path):
+    log = tmp_path / "entrypoint.log"
+    execd = start(args=[f"--entrypoint-log={log}"], entrypoint=["sh", "-c", "echo out; echo err >&2"])
+    execd.wait_for("entrypoint ended")
+    assert log.read_text() == "out\nerr\n"
+
+
+def test_the_entrypoint_does_not_see_the_token(start):
+    execd = start(env={"EXECD_ACCESS_TOKEN": "tip-top-secret"}, entrypoint=["sh", "-c", "env; echo end of env"])
+    execd.wait_for("end of env")
+    assert "tip-top-secret" not in "".join(execd.lines)
+
+
+@pytest.mark.parametrize("name", ["HUP", "USR1", "USR2", "QUIT", "WINCH"])
+def test_signals_are_passed_on_to_the_entrypoint(start, name):
+    execd = start(entrypoint=["sh", "-c", f"trap 'echo got it; exit 3' {name}; echo ready; while :; do sleep 60 & wait $!; done"])
+    execd.wait_for("ready")
+    execd.process.send_signal(getattr(signal, "SIG" + name))
+    execd.wait_for("got it")
+    execd.wait_for("entrypoint ended")
+    assert execd.client.get("/ping").status_code == 200
+
+
+def test_sigterm_lets_the_entrypoint_end_by_itself(start, tmp_path):
+    execd = start(args=[f"--exit-dir={tmp_path / 'exit'}"],
+                  entrypoint=["sh", "-c", "trap 'echo cleaning; exit 5' TERM; echo ready; while :; do sleep 60 & wait $!; done"])
+    execd.wait_for("ready")
+    execd.process.send_signal(signal.SIGTERM)
+    execd.wait_for("cleaning")
+    assert execd.end() == 0
+    assert execd.record()["code"] == 5
+
+
+STUBBORN = "trap '' TERM INT HUP; echo $$ ready; while :; do sleep 60; done"
+
+
+def test_the_whole_tree_ends_within_the_deadline(start):
+    # A stubborn entrypoint, a daemon in its own session that lost its parent, and a command.
+    execd = start(args=["--shutdown-timeout=1s"],
+                  entrypoint=["sh", "-c", f"setsid sh -c \"{STUBBORN.replace('$', chr(92) + '$')}\" & {STUBBORN}"])
+    pids = [int(word) for word in " ".join([execd.wait_for("ready"), execd.wait_for("ready")]).split() if word.isdigit()]
+    assert len(pids) == 2 and not any(map(gone, pids))
+    execd.process.send_signal(signal.SIGTERM)
+    assert execd.end(15) == 0
+    assert all(map(gone, pids))
+
+
+def test_a_second_sigterm_does_not_wait(start):
+    execd = start(args=["--shutdown-timeout=1h"], entrypoint=["sh", "-c", STUBBORN])
+    pid = int(execd.wait_for("ready").split()[0])
+    execd.process.send_signal(signal.SIGTERM)
+    execd.wait_for('"ending"')
+    execd.process.send_signal(signal.SIGTERM)
+    assert execd.end(30) == 0
+    assert gone(pid)
+
+
+def test_a_running_command_ends_with_its_final_event(start):
+    execd = start(args=["--shutdown-timeout=2s"])
+    with execd.client.stream("POST", "/command", json={"command": "echo started; sleep 600"}) as stream:
+        lines = stream.iter_lines()
+        next(line for line in lines if "started" in line)
+        execd.process.send_signal(signal.SIGTERM)
+        rest = [json.loads(line) for line in lines if line]
+    assert rest[-1]["type"] == "error" and rest[-1]["error"]["evalue"] == "-1"
+    assert execd.end() == 0
+
+
+# As PID 1
+
+
+def in_namespaces(root):
+    """execd becomes the first process of new PID and mount namespaces and sees `root` only."""
+    return ["unshare", "--pid", "--fork", "--kill-child=SIGKILL", "--mount", f"--root={root}"]
+
+
+@pytest.fixture
+def bare_root(tmp_path):
+    root = tmp_path / "bare"
+    root.mkdir()
+    shutil.copy(binary(), root / "execd")
+    return root
+
+
+@pytest.fixture
+def busybox_root(tmp_path):
+    root = tmp_path / "root"
+    for name in ("bin", "dev", "proc", "tmp", "exit"):
+        (root / name).mkdir(parents=True)
+    os.mknod(root / "dev" / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    shutil.copy(binary(), root / "execd")
+    shutil.copy(BUSYBOX, root / "bin" / "busybox")
+    for name in ("sh", "sleep", "echo", "setsid", "ps", "mount", "grep", "true"):
+        (root / "bin" / name).symlink_to("busybox")
+    return root
+
+
+@needs_root
+def test_it_runs_in_an_image_with_nothing_else(start, bare_root):
+    execd = start(wrap=in_namespaces(bare_root), program="/execd")
+    assert execd.client.get("/ping").status_code == 200
+    assert execd.client.get("/metrics").json().keys() >= {"cpu_count", "mem_total_mib", "cpu_used_pct"}
+    assert execd.client.get("/nowhere").status_code == 404
+    answer = execd.client.post("/command", json={"command": "true"})
+    assert answer.status_code == 200 and '"error"' in answer.text  # no shell there: told in the stream
+    signal_first_process(execd, signal.SIGTERM)
+    assert execd.end() == 0
+
+
+def signal_first_process(execd, number):
+    """Sends to execd itself: the child of unshare, by its pid outside."""
+    children = pathlib.Path(f"/proc/{execd.process.pid}/task/{execd.process.pid}/children").read_text().split()
+    os.kill(int(children[0]), number)
+
+
+@needs_root
+@needs_busybox
+def test_pid_1_reaps_orphans(start, busybox_root):
+    execd = start(wrap=in_namespaces(busybox_root), program="/execd",
+                  entrypoint=["/bin/sh", "-c", "mount -t proc proc /proc; "
+                              "for i in 1 2 3 4 5 6 7 8; do (setsid sleep 0 &) ; done; echo forked; "
+                              "exec sleep 1000"])
+    execd.wait_for("forked")
+    # A command that waits until all of them are gone: zombies would stay in the list for good.
+    answer = execd.client.post("/command", json={
+        "command": "while ps -o stat,args | grep -q '^Z\\|sleep 0$'; do :; done; echo none left", "timeout": 20000})
+    assert "none left" in answer.text, answer.text
+    signal_first_process(execd, signal.SIGTERM)
+    assert execd.end() == 0
+
+
+@needs_root
+@needs_busybox
+def test_pid_1_passes_signals_on_records_the_end_and_serves_on(start, busybox_root):
+    execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=["--exit-dir=/exit"],
+                  entrypoint=["sh", "-c", "trap 'echo user signal; exit 9' USR1; echo ready; while :; do sleep 60 & wait $!; done"])
+    execd.wait_for("ready")
+    signal_first_process(execd, signal.SIGUSR1)
+    execd.wait_for("user signal")
+    execd.wait_for("entrypoint ended")
+    assert execd.client.get("/ping").status_code == 200
+    signal_first_process(execd, signal.SIGTERM)
+    assert execd.end() == 9
+    assert json.loads((busybox_root / "exit" / "exit.json").read_text())["code"] == 9
+
+
+@needs_root
+@needs_busybox
+def test_pid_1_ends_the_whole_tree_without_proc(start, busybox_root):
+    execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=["--shutdown-timeout=1s"],
+                  entrypoint=["/bin/sh", "-c", "setsid sh -c \"trap '' TERM; echo ready; while :; do sleep 60; done\" & "
+                              "trap '' TERM; echo ready; while :; do sleep 60; done"])
+    execd.wait_for("ready")
+    execd.wait_for("ready")
+    signal_first_process(execd, signal.SIGTERM)
+    assert execd.end(15) == 0  # the output ended, so nobody holds it any more
