@@ -19,32 +19,35 @@ struct BlockingPool::Impl {
   explicit Impl(std::size_t limit_of_threads) : limit(limit_of_threads) {}
 
   void push(std::move_only_function<void()> work) {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     queue.push_back(std::move(work));
     // `idle` counts sleepers not yet woken for an earlier piece, so a burst starts as many threads as it needs.
-    if (queue.size() > idle && workers.size() < limit) {
-      start();
-    } else {
+    if (queue.size() <= idle || workers.size() >= limit || !start()) {
+      if (workers.empty()) {
+        // No thread to be had, and none that would ever come to it. A stalled loop is better than work that is lost:
+        // it may be the very work that ends what has used the threads up.
+        auto last = std::move(queue.back());
+        queue.pop_back();
+        lock.unlock();
+        last();
+        return;
+      }
       ready.notify_one();
     }
   }
 
-  void start() {
+  bool start() {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = true;
     try {
       workers.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
-      // No thread to be had. The others will come to it; without any, nobody ever would.
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      if (workers.empty()) {
-        queue.pop_back();
-        throw;
-      }
-      return;
+      started = false;
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
   }
 
   void work() {

@@ -13,7 +13,8 @@
 namespace osb {
 
 // The door to blocking calls (sqlite, mount, libarchive, large directory walks). Threads start when work comes and none
-// is free, never more than `threads`: an idle process has none. They block all signals.
+// is free, never more than `threads`: an idle process has none. They block all signals. Where the system has no thread
+// left, work runs on the caller itself.
 //
 // Declare it after the io_context: the destructor runs what is still queued and joins, so that no thread posts to a
 // loop that is gone.

@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -21,6 +23,19 @@ TEST(BlockingPool, HasNoThreadsBeforeTheFirstWork) {
   EXPECT_EQ(pool.threads(), 0U);
   EXPECT_EQ(await(pool.run([] { return 1; })), 1);
   EXPECT_EQ(pool.threads(), 1U);
+}
+
+[[noreturn]] void work_without_threads() {
+  const rlimit none = {1, 1};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0 || ::setresuid(64998, 64998, 64998) != 0) ::_exit(2);
+  BlockingPool pool(4);
+  const bool worked = await(pool.run([] { return true; }));
+  ::_exit(worked && pool.threads() == 0 ? 0 : 1);
+}
+
+// A sandbox full of processes, as a fork bomb leaves it. In a process of its own, as a user that limits apply to.
+TEST(BlockingPoolDeathTest, WorksWithoutThreadsWhereNoneCanBeHad) {
+  EXPECT_EXIT(work_without_threads(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(BlockingPool, RunsElsewhereAndResumesAtHome) {

@@ -252,6 +252,8 @@ sys::ProcessTree Run::tree() const {
 
 void Run::kill_tree() {
   if (pid_ < 0 || exited_) return;
+  // First one call that no fork can outrun: a fork bomb is at rest before anything slow begins.
+  ::kill(-pid_, SIGSTOP);
   // A process in the kernel's hands does not die: nothing more can be done about it.
   host_.pool().post([tree = tree()] { static_cast<void>(sys::kill_tree(tree)); });
 }
@@ -265,6 +267,7 @@ net::awaitable<bool> Run::stop(std::chrono::milliseconds grace) {
   const auto deadline = std::chrono::steady_clock::now() + grace;
   co_await host_.pool().run([&] { terminate_outside(members); });
   if (!co_await all_gone(host_, members, deadline)) {
+    if (!exited_) ::kill(-pid_, SIGSTOP);
     co_await host_.pool().run([&] { static_cast<void>(sys::kill_tree(members)); });
   }
   if (!exited_) {
