@@ -67,8 +67,8 @@ class Session::Turn {
   Event granted_;
 };
 
-SessionService::SessionService(RunHost& host, CommandEnvironment& environment)
-    : host_(host), environment_(environment) {}
+SessionService::SessionService(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry)
+    : host_(host), environment_(environment), telemetry_(telemetry) {}
 
 SessionService::~SessionService() = default;
 
@@ -139,8 +139,9 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
   } else {
     ready = plan(*session, request, run_plan, script);
   }
-  run_plan.on_end = [session, turn, script, timeout = run_plan.timeout](const RunEnd& end,
-                                                                        EventWriter& writer) mutable {
+  run_plan.on_end = [session, turn, script, timeout = run_plan.timeout, &telemetry = telemetry_](
+                        const RunEnd& end, EventWriter& writer) mutable {
+    telemetry.record_execution("run_in_session", end.status.ok(), end.took);
     if (end.timed_out) {
       const std::string after = "timeout after " + std::to_string(timeout.count()) + " ms";
       writer.error(kErrorName, "-1", std::vector<std::string>{after, outcome_of(end.status).error});

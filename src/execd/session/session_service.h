@@ -14,6 +14,7 @@
 #include "execd/command/interruptible.h"
 #include "execd/command/run.h"
 #include "execd/command/run_host.h"
+#include "execd/metrics/telemetry.h"
 #include "execd/session/shell_state.h"
 #include "http/body.h"
 
@@ -41,7 +42,7 @@ class Session {
 // Bash sessions. One thread. Everything given to the constructor outlives it, and it outlives the loop's last turn.
 class SessionService final : public Interruptible {
  public:
-  SessionService(RunHost& host, CommandEnvironment& environment);
+  SessionService(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry = no_telemetry());
   ~SessionService() override;
 
   // The new session's id. The directory is created where it is missing; no process starts.
@@ -74,6 +75,7 @@ class SessionService final : public Interruptible {
 
   RunHost& host_;
   CommandEnvironment& environment_;
+  Telemetry& telemetry_;
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_;
   bool closing_ = false;
 };

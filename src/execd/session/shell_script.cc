@@ -22,16 +22,16 @@ constexpr int kStateFd = 9;
   "declare -p; builtin printf \"\\0END\"; } 2>/dev/null >&239"
 
 // Closing 9 for a group makes bash keep it as 10, the first free number from there on, with close-on-exec; the copy at
-// 239 inherits that flag. No name of ours stays defined while the user's text runs, and it starts at line 1.
+// 239 inherits that flag. No name of ours stays defined while the user's text runs, and it starts at line 1. (`builtin`
+// gets around functions of the user's; it would make the redirections of `exec` temporary.)
 constexpr const char* kBashScript =
-    "{ builtin exec 239>&10; } 9>&- 2>/dev/null; builtin exec 9>&-; "
-    "IFS= builtin read -r -d \"\" -u 8 __osb; builtin eval \"$__osb\" 2>/dev/null; "
-    "IFS= builtin read -r -d \"\" -u 8 __osb; builtin exec 8<&-; "
-    "builtin trap -- '" OSB_QUIET OSB_SAVE
+    "{ exec 239>&10; } 9>&- 2>/dev/null; exec 9>&-; "
+    "IFS= read -r -d \"\" -u 8 __osb; IFS= read -r -d \"\" -u 8 __osb_text; exec 8<&-; "
+    "eval \"$__osb\" 2>/dev/null; builtin trap -- '" OSB_QUIET OSB_SAVE
     "' EXIT; "
-    "builtin eval \"$__osb\"; "
-    "{ builtin set -- \"$?\"; } >/dev/null 2>&1; " OSB_QUIET OSB_SAVE "; builtin exec 239>&-; builtin exit \"$1\"";
-constexpr const char* kBashPrefix = "builtin unset -v __osb BASH_EXECUTION_STRING; ";
+    "builtin eval \"$__osb_text\"; "
+    "{ builtin set -- \"$?\"; } >/dev/null 2>&1; " OSB_QUIET OSB_SAVE "; exec 239>&-; builtin exit \"$1\"";
+constexpr const char* kBashPrefix = "builtin unset -v __osb __osb_text BASH_EXECUTION_STRING; ";
 
 #undef OSB_SAVE
 #undef OSB_QUIET

@@ -88,6 +88,7 @@ constexpr auto kNotKept = std::to_array<std::string_view>({"BASH",
                                                            "UID",
                                                            "_",
                                                            "__osb",
+                                                           "__osb_text",
                                                            kRunIdVariable});
 
 bool is_kept(std::string_view name) { return std::ranges::find(kNotKept, name) == kNotKept.end(); }
