@@ -22,6 +22,7 @@
 #include "execd/daemon/clone3_compat.h"
 #include "execd/daemon/code_routes.h"
 #include "execd/daemon/options.h"
+#include "execd/daemon/start_pages.h"
 #include "execd/file/file_context.h"
 #include "execd/file/file_routes.h"
 #include "execd/file/owner_names.h"
@@ -153,7 +154,7 @@ int serve(const Options& options, const Environment& env) {
   RunHost host(executor, reaper, pool);
   CommandService commands(host, environment, std::move(*command_options));
 
-  SessionService sessions(host, environment);
+  SessionService sessions(host, environment, telemetry);
   PtyService terminals(host, environment);
   OwnerDatabase owners;
   const FileContext files{pool, owners, environment.daemon(), environment.cwd()};
@@ -235,6 +236,7 @@ int serve(const Options& options, const Environment& env) {
     if (failed) status = 1;
     io.stop();
   });
+  forget_start_pages();
   io.run();
   log_info("ended", {{"status", status}});
   // Threads that hang in a dead file system are not waited for, and the order in which frames and their owners go does
