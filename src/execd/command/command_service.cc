@@ -12,14 +12,16 @@
 #include "async/timer.h"
 #include "base/id.h"
 #include "base/json_escape.h"
+#include "base/log.h"
+#include "base/mask_secrets.h"
 #include "base/time.h"
-#include "execd/command/account.h"
 
 namespace osb::execd {
 namespace {
 
 constexpr std::string_view kErrorName = "CommandExecError";
 constexpr int kNotStarted = 255;
+constexpr std::size_t kLoggedText = 500;
 
 std::string signal_name(int signal) {
   const char* name = ::sigdescr_np(signal);
@@ -29,27 +31,6 @@ std::string signal_name(int signal) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
   }
   return lower;
-}
-
-// Who the command runs as; nothing to do where the request names nobody.
-Result<void> set_account(const api::RunCommand& request, sys::SpawnPlan& plan) {
-  std::optional<Account> account;
-  if (!request.user.empty()) {
-    account = find_account(request.user);
-    if (!account) return fail(Code::InvalidRequest, "user " + quoted(request.user) + ": not in /etc/passwd");
-  } else if (request.uid) {
-    account = request.gid ? Account{*request.uid, *request.gid, {}} : find_account(*request.uid);
-    if (!account) account = Account{*request.uid, 0, {}};
-    // What we are already needs no privilege.
-    const bool same_group = !request.gid || *request.gid == ::getegid();
-    if (::geteuid() != 0 && *request.uid == ::geteuid() && same_group) account.reset();
-  }
-  if (account) {
-    plan.uid = account->uid;
-    plan.gid = account->gid;
-    plan.groups = std::move(account->groups);
-  }
-  return {};
 }
 
 }  // namespace
@@ -72,13 +53,39 @@ struct CommandService::Expiry {
   bool armed = false;
 };
 
-CommandService::CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options)
+CommandService::CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options,
+                               Telemetry& telemetry)
     : host_(host),
       environment_(environment),
+      telemetry_(telemetry),
       options_(std::move(options)),
       expiry_(std::make_unique<Expiry>(host.executor())) {}
 
 CommandService::~CommandService() = default;
+
+// Who the command runs as; nothing to do where the request names nobody.
+Result<void> CommandService::set_account(const api::RunCommand& request, sys::SpawnPlan& plan) {
+  const sys::User* user = nullptr;
+  if (!request.user.empty()) {
+    user = users_.find_user(request.user);
+    if (user == nullptr) return fail(Code::InvalidRequest, "user " + quoted(request.user) + ": not in /etc/passwd");
+  } else if (!request.uid) {
+    return {};
+  } else if (!request.gid) {
+    user = users_.find_user(*request.uid);
+  }
+  plan.uid = user != nullptr ? user->uid : *request.uid;
+  plan.gid = user != nullptr ? user->gid : request.gid.value_or(0);
+  plan.groups = user != nullptr ? users_.groups_of(*user) : std::vector<gid_t>();
+  // What we are already needs no privilege.
+  const bool ours = *plan.uid == ::geteuid() && (!request.gid || *request.gid == ::getegid());
+  if (::geteuid() != 0 && ours) {
+    plan.uid.reset();
+    plan.gid.reset();
+    plan.groups.reset();
+  }
+  return {};
+}
 
 Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request) {
   sys::SpawnPlan plan;
@@ -121,6 +128,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   run_plan.raw = command->output;
   run_plan.on_end = [this, weak = std::weak_ptr(command)](const RunEnd& end, EventWriter& writer) {
     write_outcome(writer, end);
+    telemetry_.record_execution("run_command", end.status.ok(), end.took);
     if (const auto ended = weak.lock()) {
       ended->outcome = outcome_of(end.status);
       ended->finished_at = end.at;
@@ -135,6 +143,13 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   const Result<void> started = shell ? command->run->start() : Failure(shell.error());
   command->spawn_time =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - before);
+  if (log_enabled(LogLevel::Info)) {
+    const std::string text = mask_secrets(std::string_view(request.command).substr(0, kLoggedText));
+    log_info("command", {{"id", command->id},
+                         {"background", request.background},
+                         {"command", text},
+                         {"error", started ? "" : started.error().message}});
+  }
   if (!started) {
     command->run->fail(kErrorName, started.error().message);
     command->outcome = CommandOutcome{kNotStarted, started.error().message};

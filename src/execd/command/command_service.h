@@ -14,6 +14,8 @@
 #include "execd/command/interruptible.h"
 #include "execd/command/run.h"
 #include "execd/command/run_host.h"
+#include "execd/metrics/telemetry.h"
+#include "sys/passwd.h"
 
 namespace osb::execd {
 
@@ -53,7 +55,8 @@ struct Command {
 // the loop's last turn.
 class CommandService final : public Interruptible {
  public:
-  CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options);
+  CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options,
+                 Telemetry& telemetry = no_telemetry());
   ~CommandService() override;
 
   // Starts it. An error is a request that cannot be carried out as it stands (cwd, user). A shell that could not be
@@ -81,6 +84,7 @@ class CommandService final : public Interruptible {
   };
 
   Result<sys::SpawnPlan> plan(const api::RunCommand& request);
+  Result<void> set_account(const api::RunCommand& request, sys::SpawnPlan& plan);
   void finished(const std::shared_ptr<Command>& command);
   void drop_output(Command& command);
   void forget_oldest();
@@ -88,6 +92,8 @@ class CommandService final : public Interruptible {
 
   RunHost& host_;
   CommandEnvironment& environment_;
+  Telemetry& telemetry_;
+  sys::UserDatabase users_;
   const CommandOptions options_;
   std::unordered_map<std::string, std::shared_ptr<Command>, IdHash, std::equal_to<>> commands_;
   // In order of their end. The first `without_output_` of them have lost their output.
