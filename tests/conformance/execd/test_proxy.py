@@ -287,3 +287,13 @@ def test_the_proxy_asks_for_the_token(token_execd, echo, websocket_echo):
                         additional_headers={"X-EXECD-ACCESS-TOKEN": token_execd.token}) as ws:
         ws.send("x")
         assert ws.recv() == "x"
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_a_terminal_behind_the_own_port(execd, times):
+    prefix = f"/proxy/{execd.port}" * times
+    session = execd.client.post(prefix + "/pty", json={"command": "echo from-the-terminal"}).json()["session_id"]
+    with open_websocket(execd, f"{prefix}/pty/{session}/ws") as ws:
+        frames = list(ws)
+    assert any(isinstance(frame, bytes) and b"from-the-terminal" in frame for frame in frames)
+    assert execd.client.delete(f"{prefix}/pty/{session}").status_code == 200
