@@ -152,7 +152,7 @@ int serve(const Options& options, const Environment& env) {
   if (!command_options) return refuse(command_options.error());
   CommandEnvironment environment(env, working_directory());
   RunHost host(executor, reaper, pool);
-  CommandService commands(host, environment, std::move(*command_options));
+  CommandService commands(host, environment, std::move(*command_options), telemetry);
 
   SessionService sessions(host, environment, telemetry);
   PtyService terminals(host, environment);
