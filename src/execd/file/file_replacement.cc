@@ -140,6 +140,14 @@ Result<FileReplacement> FileReplacement::begin(const std::string& path) {
   return replacement;
 }
 
+Result<void> FileReplacement::write_out() {
+  const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  if (::sync_file_range(fd(), 0, 0, all) == 0) return {};
+  // A kernel or a seccomp filter that does not know the call.
+  if (errno == ENOSYS || errno == EPERM) return sync();
+  return sys::from_errno("write " + path_, errno);
+}
+
 Result<void> FileReplacement::sync() {
   if (::fsync(staged_.fd()) < 0) return sys::from_errno("sync " + path_, errno);
   return {};

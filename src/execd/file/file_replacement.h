@@ -26,10 +26,14 @@ class FileReplacement {
   static Result<FileReplacement> begin(const std::string& path);
 
   Result<void> write(std::string_view bytes) { return staged_.write(bytes); }
-  // Makes the contents durable; fails if the disk does.
-  Result<void> sync();
+  // Brings the contents to the disk, before their name does: after a crash the name never stands for less than all of
+  // them. Fails if the disk does.
+  Result<void> write_out();
   // Returns the directory whose fsync makes the name durable.
   Result<std::string> place(const Permission& permission);
+  // After place(): makes size and attributes durable. Together with the directory's fsync that is one commit of the
+  // file system's journal, however many files a request has; syncing before the rename would take one for each.
+  Result<void> sync();
 
   int fd() const { return staged_.fd(); }
 

@@ -39,10 +39,10 @@ Result<void> replace(const fs::path& path, std::string_view content, const Permi
   auto replacement = FileReplacement::begin(path.string());
   if (!replacement) return Failure(replacement.error());
   if (auto ok = replacement->write(content); !ok) return ok;
-  if (auto ok = replacement->sync(); !ok) return ok;
+  if (auto ok = replacement->write_out(); !ok) return ok;
   auto placed = replacement->place(permission);
   if (!placed) return Failure(placed.error());
-  return {};
+  return replacement->sync();
 }
 
 // A mount that goes with the object.

@@ -6,6 +6,7 @@
 #include <set>
 #include <unistd.h>
 #include <variant>
+#include <vector>
 
 #include "api/execd_requests.h"
 #include "execd/file/body_pump.h"
@@ -19,7 +20,7 @@ namespace osb::execd {
 namespace {
 
 constexpr std::size_t kMaxMetadata = 64 * 1024;
-constexpr std::size_t kMaxStaged = 200;
+constexpr std::size_t kMaxStaged = 100;
 constexpr std::uint64_t kWritebackStep = 8 * 1024 * 1024;
 
 Error with_reason(Error error, Code code, const char* reason) {
@@ -51,7 +52,8 @@ class Upload {
       Result<void> ok;
       if ((*part)->name == "metadata") ok = co_await read_metadata();
       if ((*part)->name == "file") ok = co_await receive_file();
-      if (ok && files_.size() > kMaxStaged) ok = co_await context_.pool.run([this] { return place_some(); });
+      if (ok && files_.size() > kMaxStaged)
+        ok = co_await context_.pool.run([this] { return place_until(kMaxStaged / 2); });
       if (!ok) co_return ok;
     }
     if (metadata_count_ == 0) co_return refuse("INVALID_FILE_METADATA", "upload: no metadata part");
@@ -60,7 +62,7 @@ class Upload {
       co_return refuse("INVALID_FILE", "upload: " + std::to_string(metadata_count_) + " metadata parts, " +
                                            std::to_string(file_count_) + " file parts");
     }
-    co_return co_await context_.pool.run([this] { return place_all(); });
+    co_return co_await context_.pool.run([this] { return place_until(0); });
   }
 
   // Drops what is not in place. Freeing the blocks of a large file takes time: not on the loop.
@@ -132,7 +134,7 @@ class Upload {
     }
     auto& file = std::get<FileReplacement>(*contents);
     if (auto ok = file.write(block); !ok) return with_context(path, ok.error());
-    return last ? file.sync() : Result<void>{};
+    return last ? file.write_out() : Result<void>{};
   }
 
   static Result<void> write_unknown(std::optional<Contents>& contents, std::string_view block) {
@@ -158,30 +160,37 @@ class Upload {
       auto begun = FileReplacement::begin(destination.path);
       if (!begun) return Failure(begun.error());
       if (auto ok = copy_contents(staged->fd(), begun->fd()); !ok) return with_context(destination.path, ok.error());
-      if (auto ok = begun->sync(); !ok) return ok;
+      if (auto ok = begun->write_out(); !ok) return ok;
       contents = std::move(*begun);
     }
     auto directory = std::get<FileReplacement>(contents).place(*permission);
     if (!directory) return Failure(directory.error());
     directories_.insert(std::move(*directory));
+    placed_.push_back(std::move(std::get<FileReplacement>(contents)));
     return {};
   }
 
-  Result<void> place_some() {
-    while (files_.size() > kMaxStaged / 2 && !destinations_.empty()) {
-      if (auto ok = place_first(); !ok) return Failure(with_reason(ok.error(), Code::Internal, "RUNTIME_ERROR"));
-    }
-    return {};
-  }
-
-  Result<void> place_all() {
+  // What is in place becomes durable, even if a later file failed.
+  Result<void> sync_placed() {
     Result<void> ok;
-    while (ok && !files_.empty()) ok = place_first();
-    // The names of what is in place become durable even if a later file failed.
+    for (FileReplacement& file : placed_) {
+      if (auto synced = file.sync(); !synced && ok) ok = synced;
+    }
     for (const std::string& path : directories_) {
       auto directory = sys::open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
       if (directory && ::fsync(directory->get()) < 0 && ok) ok = sys::from_errno("sync " + path, errno);
     }
+    placed_.clear();
+    directories_.clear();
+    return ok;
+  }
+
+  // Puts files in place until only `keep` of them wait.
+  Result<void> place_until(std::size_t keep) {
+    Result<void> ok;
+    while (ok && files_.size() > keep && !destinations_.empty()) ok = place_first();
+    const auto synced = sync_placed();
+    if (ok) ok = synced;
     if (!ok) return Failure(with_reason(ok.error(), Code::Internal, "RUNTIME_ERROR"));
     return {};
   }
@@ -194,7 +203,9 @@ class Upload {
   std::deque<Contents> files_;
   std::size_t metadata_count_ = 0;
   std::size_t file_count_ = 0;
-  std::set<std::string> directories_;  // to be synced
+  // In place, and not synced yet.
+  std::vector<FileReplacement> placed_;
+  std::set<std::string> directories_;
 };
 
 }  // namespace
