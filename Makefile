@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 20
+SOAK_COMMANDS ?= 100000
 
 # One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -72,12 +73,13 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/co
 	@cmake --build build/fuzz -j $(JOBS) --target $(fuzzers)
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-soak: ## the release suite again and again (ROUNDS=20) until a test fails
+soak: ## SOAK_COMMANDS=100000 on one execd without growth, then the release suite again and again (ROUNDS=20)
 	@scripts/setup build test
 	@scripts/python-env
 	@scripts/node-env
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS)
+	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS)
 	@$(ctest) --test-dir build/release --repeat until-fail:$(ROUNDS)
 
 fmt: ## formats the C++ sources in place
