@@ -23,7 +23,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from execd_process import Execd  # noqa: E402
 
 REMEMBERED = 100  # finished commands that execd keeps
-MAX_RSS_GROWTH_KIB = 2048
 MAX_THREADS = 16  # a pool that grows on demand, up to its limit
 MIN_WARM_UP = 1500
 
@@ -262,10 +261,10 @@ class Soak:
             worker.close()
 
 
-def compare(warm, end, idle_children):
+def compare(warm, end, idle_children, max_growth_kib):
     """What has grown, as sentences."""
     problems = []
-    if end.rss_kib - warm.rss_kib >= MAX_RSS_GROWTH_KIB:
+    if end.rss_kib - warm.rss_kib >= max_growth_kib:
         problems.append(f"resident memory grew by {end.rss_kib - warm.rss_kib} KiB")
     if end.descriptors != warm.descriptors:
         problems.append(f"descriptors went from {warm.descriptors} to {end.descriptors}")
@@ -284,6 +283,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--commands", type=int, default=100_000)
     parser.add_argument("--parallel", type=int, default=16)
+    parser.add_argument("--max-growth", type=int, default=2048, metavar="KIB", help="of resident memory (2048)")
     options = parser.parse_args()
     warm_up = max(options.commands // 10, MIN_WARM_UP)
     if options.commands < 2 * warm_up:
@@ -303,7 +303,7 @@ def main():
             soak.run(warm_up, options.commands)
             end = soak.rest(directory)
             print(f"after {options.commands}: {end}", flush=True)
-            problems = compare(warm, end, start.children)
+            problems = compare(warm, end, start.children, options.max_growth)
             soak.close()
             print(f"{options.commands} commands in {time.monotonic() - started:.0f} s: "
                   f"{'; '.join(problems) or 'no growth'}")
