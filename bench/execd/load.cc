@@ -166,9 +166,9 @@ int output(std::uint16_t port, std::string_view token, std::string_view command)
   });
   const double seconds = seconds_since(begin);
   expect_success(status, tail);
-  // Every event ends with two of them, and those of the text are escaped. Two events are not output: init and complete.
-  std::printf("{\"seconds\": %.6f, \"wire_bytes\": %llu, \"lines\": %llu}\n", seconds,
-              static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(line_ends / 2 - 2));
+  // Every event ends with two of them, and those of the text are escaped.
+  std::printf("{\"seconds\": %.6f, \"wire_bytes\": %llu, \"events\": %llu}\n", seconds,
+              static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(line_ends / 2));
   return EXIT_SUCCESS;
 }
 
