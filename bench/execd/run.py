@@ -85,10 +85,11 @@ def peak_growth(pid, figures):
 
 def commands(s):
     port, _ = s.execd(BOTH_CORES)
-    variants = lambda clients, count: {
-        "execd": lambda: s.load("commands", port, clients, count, "/bin/true"),
-        "bare spawn": lambda: s.own("yardstick", "spawn", clients, count, "/bin/true"),
-    }
+
+    def variants(clients, count):
+        return {"execd": lambda: s.load("commands", port, clients, count, "/bin/true"),
+                "bare spawn": lambda: s.own("yardstick", "spawn", clients, count, "/bin/true")}
+
     s.load("commands", port, 1, 100, "/bin/true")
     one = s.rounds("one client", variants(1, 800))
     ours, bare = one["execd"], one["bare spawn"]
@@ -265,7 +266,7 @@ def idle(s):
         response.read()
         return response.status
 
-    def resident():
+    def resident(pid=pid):
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
         kib = dict(re.findall(r"^(Rss|Pss|Anonymous):\s+(\d+) kB", text, re.M))
         return {name.lower(): int(value) / 1024 for name, value in kib.items()}
@@ -276,9 +277,13 @@ def idle(s):
     s.figures["memory"] = {"idle": before}
     s.target("resident memory when idle", f"{before['rss']:.2f} MiB", "", None, "below 3 MiB", before["rss"] < 3,
              timing=False)
-    s.target("its proportional share, one execd running", f"{before['pss']:.2f} MiB", "", None, "below 2 MiB",
-             before["pss"] < 2, timing=False)
     s.target("of it not the program's file", f"{before['anonymous']:.2f} MiB", "", None, "reported", None, timing=False)
+    # One alone has no share to speak of: on a host with sandboxes the program's pages are there once.
+    pids = [s.execd(BOTH_CORES)[1] for _ in range(10)]
+    share = statistics.median(resident(pid)["pss"] for pid in pids)
+    s.figures["memory"]["ten"] = {"pss": share}
+    s.target("proportional share with ten more running", f"{share:.2f} MiB", "", None, "below 2 MiB", share < 2,
+             timing=False)
     for what, path, expected in (("bash sessions", "/session", 200), ("PTY sessions", "/pty", 201)):
         before = resident()
         statuses = {ask("POST", path) for _ in range(1000)}
@@ -336,8 +341,8 @@ def markdown(sections, options):
             rows.append([row["what"], row["measured"], row["yardstick"], ratio, row["target"], judged])
     others = ", ".join(f"{name} {section['others']:.0%}" for name, section in sections.items())
     return "\n\n".join([
-        f"Medians of {options.rounds} interleaved rounds (3 where 1 GiB is printed or uploaded); two cores, and where it "
-        "says one core execd has core 0 and everything else core 1. Yardsticks: `posix_spawn` of the same shell and "
+        f"Medians of {options.rounds} interleaved rounds (3 where 1 GiB is printed or uploaded); two cores, and where "
+        "it says one core execd has core 0 and everything else core 1. Yardsticks: `posix_spawn` of the same shell and "
         "wait, a reader of the same program's pipe, a sendfile loop, `nc` into `dd conv=fsync` on the same disk, "
         "`find -printf` of the same fields, the raw epoll responder of the HTTP section.",
         report.table(["what", "execd", "yardstick", "ratio", "target", ""], rows),
