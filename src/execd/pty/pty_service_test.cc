@@ -286,23 +286,66 @@ TEST_F(PtyTest, PipeModeKeepsTheStreamsApartAndDoesNotWaitForDescendants) {
 }
 
 TEST_F(PtyTest, ASlowHolderHoldsTheShellBackAndADetachedOneDoesNot) {
-  const std::string id =
-      create("i=0; while ((i < 300000)); do echo 0123456789012345678901234567890123456789; ((i++)); done; echo end");
-  Socket socket = open(id, "?pty=0");
-  expect_connected(*socket);
-  read_until(*socket, "0123456789");
-  // Nobody reads: a few hundred KiB fit into queues and socket buffers, then it stands still.
-  const auto session = service.find(id);
-  EXPECT_TRUE(session->running());
-  socket.reset();
-  // Without a client it runs to its end, and memory stays bounded.
-  await(io, session->ended());
-  EXPECT_GT(session->output_offset(), 12'000'000U);
-  const Socket viewer = open(id, "?readonly=1");
+  constexpr std::uint64_t kBytes = 100'000'000;
+  const std::string command = "echo begin; head -c 100000000 /dev/zero; echo end";
+  const auto begin = [&](const std::string& id) {
+    Socket socket = open(id, "?pty=0");
+    expect_connected(*socket);
+    read_until(*socket, "begin\n");
+    return socket;
+  };
+  const auto held = service.find(create(command));
+  Socket slow = begin(held->id());
+  const auto free = service.find(create(command));
+  begin(free->id());
+  // The one without a client gets to its end meanwhile, and keeps a bounded part.
+  await(io, free->ended());
+  EXPECT_EQ(free->output_offset(), kBytes + 10);
+  EXPECT_TRUE(held->running());
+  EXPECT_LT(held->output_offset(), kBytes / 2);
+  const Socket viewer = open(free->id(), "?readonly=1");
   const auto replay = next(*viewer);
   EXPECT_EQ(replay.data.size(), 9U + 1024 * 1024);
-  EXPECT_EQ(offset_of(replay.data), session->output_offset() - 1024 * 1024);
+  EXPECT_EQ(offset_of(replay.data), free->output_offset() - 1024 * 1024);
   EXPECT_TRUE(replay.data.ends_with("end\n"));
+  // Leaving lets the other one go on.
+  slow.reset();
+  await(io, held->ended());
+  EXPECT_EQ(held->output_offset(), kBytes + 10);
+}
+
+TEST_F(PtyTest, AViewerThatFellBehindGetsReplaysInTheRightPlaces) {
+  const std::string id = create("echo begin; read x; seq 1000000 3999999");
+  const Socket holder = open(id, "?pty=0");
+  expect_connected(*holder);
+  read_until(*holder, "begin\n");
+  const Socket viewer = open(id, "?readonly=1&since=6");
+  expect_connected(*viewer);
+  type(*holder, "\n");
+  std::string all = "begin\n";
+  EXPECT_EQ(read_to_exit(*holder, all), 0);
+  ASSERT_EQ(all.size(), 6U + 3'000'000 * 8);
+
+  std::uint64_t at = 6;
+  int replays = 0;
+  for (;;) {
+    const auto message = next(*viewer);
+    if (message.text) {
+      EXPECT_EQ(message.data, R"({"type":"exit","exit_code":0})");
+      break;
+    }
+    const bool replay = message.data[0] == 3;
+    if (replay) {
+      ++replays;
+      EXPECT_GT(offset_of(message.data), at);  // more is missing than the buffer holds
+      at = offset_of(message.data);
+    }
+    const std::string bytes = message.data.substr(replay ? 9 : 1);
+    ASSERT_EQ(bytes, all.substr(at, bytes.size())) << "at " << at;
+    at += bytes.size();
+  }
+  EXPECT_EQ(at, all.size());
+  EXPECT_GT(replays, 0);
 }
 
 TEST_F(PtyTest, DeletingKillsEverythingOfTheShell) {

@@ -173,6 +173,9 @@ shopt -s extglob
 ends() { [[ $1 == +(x) ]]; case $1 in +(x)) echo ends;; esac; })");
   EXPECT_THAT(run(id, "greet you; echo ${#list[@]} \"${list[1]}\" \"${map[k 1]}\" $plain; ends xx"),
               ElementsAre("init", "stdout:hello you", "stdout:3 b c v 5", "stdout:ends", "execution_complete"));
+  run(id, "umask 027; shopt -s expand_aliases\nalias hi='echo alias'");
+  EXPECT_THAT(run(id, "umask; hi there"),
+              ElementsAre("init", "stdout:0027", "stdout:alias there", "execution_complete"));
   run(id, "unset -f greet; unset plain");
   EXPECT_THAT(run(id, "type greet >/dev/null 2>&1 || echo gone; echo \"[$plain]\""),
               ElementsAre("init", "stdout:gone", "stdout:[]", "execution_complete"));

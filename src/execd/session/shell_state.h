@@ -19,8 +19,8 @@ struct Declaration {
 // Nothing where the text is not a sequence of declarations with all quotes closed.
 std::optional<std::vector<Declaration>> split_declarations(std::string_view text);
 
-// What a session keeps from one shell to the next: the working directory and a script that puts variables, functions
-// and shell options back. The script is the shell's own output with its own quoting, so values of any bytes survive.
+// What a session keeps from one shell to the next: the working directory and a script that puts variables, functions,
+// aliases, umask and shopt options back. The script is the shell's own output with its own quoting, so values of any bytes survive.
 class ShellState {
  public:
   explicit ShellState(std::string cwd) : cwd_(std::move(cwd)) {}
@@ -41,7 +41,7 @@ class ShellState {
 
  private:
   std::string cwd_;
-  std::string code_;          // shopt commands and functions
+  std::string code_;          // shopt and umask commands, functions, aliases
   std::string declarations_;  // one per line
   bool saved_ = false;
 };
