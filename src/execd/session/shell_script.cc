@@ -17,10 +17,10 @@ constexpr int kStateFd = 9;
 
 // Traces and traps of the user must not show what happens behind his text.
 #define OSB_QUIET "{ builtin trap - DEBUG; builtin set +xeu; } >/dev/null 2>&1; "
-#define OSB_SAVE                                                                                                      \
-  "{ builtin pwd; builtin printf \"\\0\"; builtin shopt -p; builtin umask -p; builtin declare -f; builtin alias -p; " \
-  "builtin printf \"\\0\"; builtin "                                                                                  \
-  "declare -p; builtin printf \"\\0END\"; } 2>/dev/null >&239"
+#define OSB_SAVE                                                               \
+  "{ builtin pwd; builtin printf \"\\0\"; "                                    \
+  "builtin shopt -p; builtin umask -p; builtin declare -f; builtin alias -p; " \
+  "builtin printf \"\\0\"; builtin declare -p; builtin printf \"\\0END\"; } 2>/dev/null >&239"
 
 // Closing 9 for a group makes bash keep it as 10, the first free number from there on, with close-on-exec; the copy at
 // 239 inherits that flag. No name of ours stays defined while the user's text runs, and it starts at line 1. (`builtin`
