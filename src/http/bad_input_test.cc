@@ -33,7 +33,7 @@ TEST_F(BadInput, MalformedAndSmugglingHeadsAreRefused) {
     int want;
   } rows[] = {
       {"no request line", "hello\r\n\r\n", 400},
-      {"binary noise", std::string("\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 11), 400},
+      {"binary noise", "\x16\x03\x01\x02" + std::string(3, '\0') + "\r\n\r\n", 400},
       {"no version", "GET /\r\n\r\n", 400},
       {"unknown version", "GET / HTTP/2.0\r\nHost: x\r\n\r\n", 505},
       {"relative target", "GET foo HTTP/1.1\r\nHost: x\r\n\r\n", 400},
@@ -41,7 +41,7 @@ TEST_F(BadInput, MalformedAndSmugglingHeadsAreRefused) {
       {"two hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
       {"space before colon", "GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400},
       {"empty field name", "GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n", 400},
-      {"NUL in a value", std::string("GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n", 37), 400},
+      {"NUL in a value", "GET / HTTP/1.1\r\nHost: x\r\nA: b" + std::string(1, '\0') + "c\r\n\r\n", 400},
       {"bare LF line end", "GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n", 400},
       {"bare CR in a line", "GET / HTTP/1.1\r\nHost: x\rA: b\r\n\r\n", 400},
       {"obs-fold", head + "A: b\r\n c\r\nContent-Length: 0\r\n\r\n", 400},

@@ -35,7 +35,7 @@ struct Request {
   std::string method;
   std::string target;  // exactly as received: origin form, starts with '/', or "*"
   Headers headers;
-  int minor_version = 1;   // HTTP/1.x
+  int minor_version = 1;  // HTTP/1.x
   // Never null in a handler. Shared so that a copy loop that is still running when the response is over stays valid.
   std::shared_ptr<BodySource> body;
   PathParams params;

@@ -9,10 +9,10 @@
 namespace osb::http {
 
 struct ProxyTarget {
-  std::string origin;  // for the client's pool
-  std::string target;  // path and query to ask for, passed on as it is
-  std::string host;    // Host header to send; empty: the client's own
-  Headers add;         // set on the forwarded request, replacing what is there
+  std::string origin;             // for the client's pool
+  std::string target;             // path and query to ask for, passed on as it is
+  std::string host;               // Host header to send; empty: the client's own
+  Headers add;                    // set on the forwarded request, replacing what is there
   std::vector<std::string> drop;  // request headers not to pass on
   ClientTimeouts timeouts;
 };

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <future>
+#include <utility>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
-
-#include <future>
-#include <utility>
 
 #include "async/net.h"
 

@@ -20,7 +20,8 @@ struct Declaration {
 std::optional<std::vector<Declaration>> split_declarations(std::string_view text);
 
 // What a session keeps from one shell to the next: the working directory and a script that puts variables, functions,
-// aliases, umask and shopt options back. The script is the shell's own output with its own quoting, so values of any bytes survive.
+// aliases, umask and shopt options back. The script is the shell's own output with its own quoting, so values of any
+// bytes survive.
 class ShellState {
  public:
   explicit ShellState(std::string cwd) : cwd_(std::move(cwd)) {}
