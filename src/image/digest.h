@@ -1,0 +1,32 @@
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "tls/sha256.h"
+
+namespace osb::image {
+
+// What a blob is known by: the SHA-256 of its bytes. A Digest is always a whole one, so its text can be used as a file
+// name or in a URL without another look.
+class Digest {
+ public:
+  // "sha256:" and 64 lower-case hexadecimal digits. Another algorithm's well-formed digest is Code::Unsupported,
+  // everything else Code::InvalidRequest.
+  static Result<Digest> parse(std::string_view text);
+  // The 64 digits alone.
+  static Result<Digest> from_hex(std::string_view hex);
+  static Digest of(std::string_view bytes) { return Digest(tls::sha256(bytes)); }
+  explicit Digest(const tls::Sha256Bytes& bytes) : bytes_(bytes) {}
+
+  std::string hex() const;
+  std::string to_string() const { return "sha256:" + hex(); }
+  auto operator<=>(const Digest&) const = default;
+
+ private:
+  tls::Sha256Bytes bytes_;
+};
+
+}  // namespace osb::image

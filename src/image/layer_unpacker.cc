@@ -1,0 +1,496 @@
+#include "image/layer_unpacker.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <cerrno>
+#include <clocale>
+#include <filesystem>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <vector>
+
+#include "sys/syscall.h"
+
+namespace osb::image {
+
+namespace {
+
+constexpr std::string_view kWhiteout = ".wh.";
+constexpr std::string_view kAufsPrefix = ".wh..wh.";
+constexpr std::string_view kOpaque = ".wh..wh..opq";
+constexpr std::size_t kMaxPath = 4095;
+constexpr std::uint64_t kBlock = 4096;
+
+// libarchive converts names into the thread's character set; with UTF-8 it leaves them as they are.
+class Utf8Locale {
+ public:
+  Utf8Locale() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    if (utf8_ != nullptr) before_ = ::uselocale(utf8_);
+  }
+  ~Utf8Locale() {
+    if (utf8_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(utf8_);
+  }
+  Utf8Locale(const Utf8Locale&) = delete;
+  Utf8Locale& operator=(const Utf8Locale&) = delete;
+
+ private:
+  locale_t utf8_;
+  locale_t before_ = nullptr;
+};
+
+struct Name {
+  std::string parent;  // "" is the root
+  std::string leaf;    // "" is the root itself
+  std::string path() const { return parent.empty() ? leaf : parent + "/" + leaf; }
+};
+
+Failure refuse(std::string_view entry, std::string_view why) {
+  return fail(Code::InvalidRequest, "layer entry '" + std::string(entry.substr(0, 200)) + "': " + std::string(why));
+}
+
+// A name as the layer wrote it, relative to the root and without "." and doubled slashes. Absolute names are meant so
+// too: this is how image builders use them.
+Result<Name> parse_name(std::string_view text) {
+  Name out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('/', at), text.size());
+    const std::string_view part = text.substr(at, end - at);
+    at = end + 1;
+    if (part.empty() || part == ".") continue;
+    if (part == "..") return refuse(text, "'..' is not allowed");
+    if (part.size() > 255) return refuse(text, "a name is longer than 255 bytes");
+    if (!out.leaf.empty()) {
+      if (!out.parent.empty()) out.parent += '/';
+      out.parent += out.leaf;
+    }
+    out.leaf = part;
+  }
+  if (out.parent.size() + out.leaf.size() >= kMaxPath) return refuse(text, "the path is too long");
+  return out;
+}
+
+bool is_whiteout(const struct stat& st) { return S_ISCHR(st.st_mode) && st.st_rdev == 0; }
+
+class Unpacker {
+ public:
+  Unpacker(LayerStream& stream, int root, const UnpackOptions& options)
+      : stream_(stream), root_(root), options_(options), archive_(archive_read_new(), &archive_read_free) {
+    if (!archive_) throw std::bad_alloc();
+  }
+
+  Result<void> run();
+  std::uint64_t entries() const { return entries_; }
+  std::uint64_t disk_bytes() const { return disk_bytes_; }
+
+ private:
+  static la_ssize_t read_piece(archive* a, void* self, const void** buffer);
+
+  Result<void> unpack(archive_entry* entry);
+  Result<void> whiteout(const Name& name, std::string_view hidden);
+  Result<void> directory(const Name& name, archive_entry* entry);
+  Result<void> regular(const Name& name, archive_entry* entry);
+  Result<void> hard_link(const Name& name, std::string_view target);
+  // Symbolic links, pipes and device nodes.
+  Result<void> special(const Name& name, archive_entry* entry);
+
+  Result<int> parent_of(const Name& name);
+  Result<UniqueFd> open_beneath(const std::string& path);
+  Result<UniqueFd> make_parents(const std::string& path);
+  // Calls `make` (0, or -1 and errno); where something of that name exists, removes it and calls again.
+  template <typename F>
+  Result<void> replace(const Name& name, int parent, F make);
+  Result<void> remove(const Name& name, int parent);
+  Result<void> mark_opaque(int directory, const std::string& path);
+
+  Result<void> copy_data(const Name& name, int file, std::uint64_t size);
+  Result<void> apply(const Name& name, int fd, archive_entry* entry);
+  Result<void> check_owner(const Name& name, archive_entry* entry) const;
+  Result<void> set_attributes(const Name& name, int fd, archive_entry* entry);
+  Result<void> set_directory_times();
+
+  Failure archive_error();
+  static Failure call_failed(const char* call, const Name& name, int error = errno) {
+    return sys::from_errno(std::string(call) + " " + name.path().substr(0, 200), error);
+  }
+
+  struct DirectoryTime {
+    std::string path;
+    timespec times[2];
+  };
+
+  LayerStream& stream_;
+  const int root_;
+  const UnpackOptions& options_;
+  std::unique_ptr<archive, decltype(&archive_read_free)> archive_;
+  std::optional<Error> stream_error_;
+  // Neighbours follow each other: the last parent, open. Empty path: none (the root needs none).
+  std::string parent_path_;
+  UniqueFd parent_;
+  std::vector<DirectoryTime> directory_times_;  // set at the end: each new entry changes them
+  std::uint64_t entries_ = 0;
+  std::uint64_t file_bytes_ = 0;
+  std::uint64_t disk_bytes_ = 0;
+};
+
+la_ssize_t Unpacker::read_piece(archive* a, void* self, const void** buffer) {
+  auto& unpacker = *static_cast<Unpacker*>(self);
+  const auto piece = unpacker.stream_.next();
+  if (!piece) {
+    unpacker.stream_error_ = piece.error();
+    archive_set_error(a, EIO, "%s", "source");
+    return ARCHIVE_FATAL;
+  }
+  *buffer = piece->data();
+  return static_cast<la_ssize_t>(piece->size());
+}
+
+Failure Unpacker::archive_error() {
+  if (stream_error_) return Failure(*stream_error_);
+  const char* text = archive_error_string(archive_.get());
+  return fail(Code::InvalidRequest, std::string("layer: damaged tar: ") + (text != nullptr ? text : "unknown"));
+}
+
+Result<void> Unpacker::run() {
+  archive* const a = archive_.get();
+  archive_read_support_format_tar(a);
+  if (archive_read_open2(a, this, nullptr, &read_piece, nullptr, nullptr) != ARCHIVE_OK) return archive_error();
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int rc = archive_read_next_header(a, &entry);
+    if (rc == ARCHIVE_EOF) break;
+    if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN) return archive_error();
+    if (++entries_ > options_.max_entries) return fail(Code::TooLarge, "layer: too many entries");
+    if (auto done = unpack(entry); !done) return done;
+  }
+  // What follows the end marker belongs to the sums.
+  for (;;) {
+    const auto piece = stream_.next();
+    if (!piece) return Failure(piece.error());
+    if (piece->empty()) break;
+  }
+  return set_directory_times();
+}
+
+Result<void> Unpacker::unpack(archive_entry* entry) {
+  const char* text = archive_entry_pathname(entry);
+  if (text == nullptr || *text == '\0') return fail(Code::InvalidRequest, "layer: an entry without a readable name");
+  auto name = parse_name(text);
+  if (!name) return Failure(name.error());
+  if (name->leaf.starts_with(kWhiteout)) {
+    return whiteout(*name, std::string_view(name->leaf).substr(kWhiteout.size()));
+  }
+  disk_bytes_ += kBlock;
+  // Never null for a name that could not be read: then it is an empty one.
+  if (const char* target = archive_entry_hardlink(entry)) return hard_link(*name, target);
+  const auto type = archive_entry_filetype(entry);
+  if (name->leaf.empty() && type != AE_IFDIR) return refuse(text, "the root must be a directory");
+  if (type != AE_IFDIR && type != AE_IFREG) return special(*name, entry);
+  if (auto owner = check_owner(*name, entry); !owner) return owner;
+  return type == AE_IFDIR ? directory(*name, entry) : regular(*name, entry);
+}
+
+Result<UniqueFd> Unpacker::open_beneath(const std::string& path) {
+  open_how how{};
+  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  for (;;) {
+    const long fd = ::syscall(SYS_openat2, root_, path.empty() ? "." : path.c_str(), &how, sizeof how);
+    if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+    if (errno == ELOOP) return refuse(path, "a parent is a symbolic link");
+    if (errno == ENOTDIR) return refuse(path, "a parent is not a directory");
+    if (errno != EINTR && errno != EAGAIN) return sys::from_errno("open " + path.substr(0, 200), errno);
+  }
+}
+
+// Parents that the layer does not mention are ordinary directories of root.
+Result<UniqueFd> Unpacker::make_parents(const std::string& path) {
+  UniqueFd fd;
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string prefix = path.substr(0, end);
+    auto next = open_beneath(prefix);
+    if (!next && next.error().sys_errno == ENOENT) {
+      const std::string leaf = prefix.substr(prefix.rfind('/') + 1);
+      const int parent = fd ? fd.get() : root_;
+      if (::mkdirat(parent, leaf.c_str(), 0755) < 0 || ::fchmodat(parent, leaf.c_str(), 0755, 0) < 0) {
+        return sys::from_errno("mkdir " + prefix.substr(0, 200), errno);
+      }
+      disk_bytes_ += kBlock;
+      next = open_beneath(prefix);
+    }
+    if (!next) return next;
+    fd = std::move(*next);
+  }
+  return fd;
+}
+
+Result<int> Unpacker::parent_of(const Name& name) {
+  if (name.parent.empty()) return root_;
+  if (name.parent != parent_path_ || !parent_) {
+    auto fd = open_beneath(name.parent);
+    if (!fd && fd.error().sys_errno == ENOENT) fd = make_parents(name.parent);
+    if (!fd) return Failure(fd.error());
+    parent_ = std::move(*fd);
+    parent_path_ = name.parent;
+  }
+  return parent_.get();
+}
+
+Result<void> Unpacker::remove(const Name& name, int parent) {
+  if (::unlinkat(parent, name.leaf.c_str(), 0) == 0) return {};
+  if (errno != EISDIR) return call_failed("replace", name);
+  parent_path_.clear();  // it may be one of those that go; the descriptor itself stays open for our caller
+  std::error_code failed;
+  std::filesystem::remove_all("/proc/self/fd/" + std::to_string(parent) + "/" + name.leaf, failed);
+  if (failed) return call_failed("replace", name, failed.value());
+  return {};
+}
+
+template <typename F>
+Result<void> Unpacker::replace(const Name& name, int parent, F make) {
+  if (make() == 0) return {};
+  if (errno != EEXIST) return call_failed("create", name);
+  if (auto removed = remove(name, parent); !removed) return removed;
+  if (make() != 0) return call_failed("create", name);
+  return {};
+}
+
+Result<void> Unpacker::mark_opaque(int directory, const std::string& path) {
+  const bool trusted = options_.opaque == UnpackOptions::Opaque::Trusted;
+  const char* attribute = trusted ? "trusted.overlay.opaque" : "user.overlay.opaque";
+  if (::fsetxattr(directory, attribute, "y", 1, 0) < 0) {
+    return sys::from_errno(std::string("set ") + attribute + " on /" + path.substr(0, 200), errno);
+  }
+  return {};
+}
+
+// A whiteout speaks about the layers below only: what this layer itself brings under that name stays, but no longer
+// shows anything from below.
+Result<void> Unpacker::whiteout(const Name& name, std::string_view hidden) {
+  const auto parent = parent_of(name);
+  if (!parent) return Failure(parent.error());
+  if (name.leaf == kOpaque) return mark_opaque(*parent, name.parent);
+  if (name.leaf.starts_with(kAufsPrefix)) return {};  // aufs' own book-keeping
+  if (hidden.empty() || hidden == "." || hidden == "..") return refuse(name.path(), "hides no name");
+  const Name target{name.parent, std::string(hidden)};
+  disk_bytes_ += kBlock;
+  if (::mknodat(*parent, target.leaf.c_str(), S_IFCHR, 0) == 0) return {};
+  if (errno != EEXIST) return call_failed("whiteout", target);
+  auto there = sys::open_at(*parent, target.leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!there) return {};
+  return mark_opaque(there->get(), target.path());
+}
+
+Result<void> Unpacker::directory(const Name& name, archive_entry* entry) {
+  UniqueFd fd;
+  bool opaque = false;
+  if (name.leaf.empty()) {
+    auto self = open_beneath("");
+    if (!self) return Failure(self.error());
+    fd = std::move(*self);
+  } else {
+    const auto parent = parent_of(name);
+    if (!parent) return Failure(parent.error());
+    if (::mkdirat(*parent, name.leaf.c_str(), 0700) < 0) {
+      struct stat st;
+      if (errno != EEXIST) return call_failed("mkdir", name);
+      if (::fstatat(*parent, name.leaf.c_str(), &st, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("stat", name);
+      if (!S_ISDIR(st.st_mode)) {
+        opaque = is_whiteout(st);
+        if (auto removed = remove(name, *parent); !removed) return removed;
+        if (::mkdirat(*parent, name.leaf.c_str(), 0700) < 0) return call_failed("mkdir", name);
+      }
+    }
+    auto made = sys::open_at(*parent, name.leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!made) return Failure(made.error());
+    fd = std::move(*made);
+  }
+  if (opaque) {
+    if (auto marked = mark_opaque(fd.get(), name.path()); !marked) return marked;
+  }
+  return apply(name, fd.get(), entry);
+}
+
+Result<void> Unpacker::regular(const Name& name, archive_entry* entry) {
+  const auto parent = parent_of(name);
+  if (!parent) return Failure(parent.error());
+  const la_int64_t size = archive_entry_size(entry);
+  if (size < 0 || static_cast<std::uint64_t>(size) > options_.max_bytes - file_bytes_) {
+    return fail(Code::TooLarge, "layer entry '" + name.path().substr(0, 200) + "': the layer's files are larger than " +
+                                    std::to_string(options_.max_bytes) + " bytes");
+  }
+  file_bytes_ += static_cast<std::uint64_t>(size);
+  UniqueFd file;
+  auto made = replace(name, *parent, [&] {
+    file.reset(::openat(*parent, name.leaf.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return file ? 0 : -1;
+  });
+  if (!made) return made;
+  if (size > 0) {
+    if (auto copied = copy_data(name, file.get(), static_cast<std::uint64_t>(size)); !copied) return copied;
+  }
+  return apply(name, file.get(), entry);
+}
+
+Result<void> Unpacker::copy_data(const Name& name, int file, std::uint64_t size) {
+  std::uint64_t end = 0;
+  for (;;) {
+    const void* data = nullptr;
+    std::size_t length = 0;
+    la_int64_t offset = 0;
+    const int rc = archive_read_data_block(archive_.get(), &data, &length, &offset);
+    if (rc == ARCHIVE_EOF) break;
+    if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN) return archive_error();
+    if (offset < 0 || static_cast<std::uint64_t>(offset) > size || length > size - static_cast<std::uint64_t>(offset)) {
+      return refuse(name.path(), "data behind its end");
+    }
+    disk_bytes_ += (length + kBlock - 1) / kBlock * kBlock;
+    const char* bytes = static_cast<const char*>(data);
+    for (std::size_t done = 0; done < length;) {
+      const ssize_t wrote = ::pwrite(file, bytes + done, length - done, offset + static_cast<off_t>(done));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) return call_failed("write", name);
+      done += static_cast<std::size_t>(wrote);
+    }
+    end = std::max(end, static_cast<std::uint64_t>(offset) + length);
+  }
+  if (end < size && ::ftruncate(file, static_cast<off_t>(size)) < 0) return call_failed("truncate", name);
+  return {};
+}
+
+Result<void> Unpacker::hard_link(const Name& name, std::string_view text) {
+  const auto target = parse_name(text);
+  if (!target) return Failure(target.error());
+  if (target->leaf.empty() || name.leaf.empty()) return refuse(name.path(), "a hard link to or in place of the root");
+  if (target->path() == name.path()) return refuse(name.path(), "a hard link to itself");
+  const auto from = open_beneath(target->parent);
+  if (!from) return refuse(name.path(), "hard link to '" + target->path() + "', which is not in the layer");
+  const auto parent = parent_of(name);
+  if (!parent) return Failure(parent.error());
+  auto linked = replace(name, *parent,
+                        [&] { return ::linkat(from->get(), target->leaf.c_str(), *parent, name.leaf.c_str(), 0); });
+  if (!linked && linked.error().sys_errno == ENOENT) {
+    return refuse(name.path(), "hard link to '" + target->path() + "', which is not in the layer");
+  }
+  if (!linked && linked.error().sys_errno == EPERM) return refuse(name.path(), "hard link to a directory");
+  return linked;
+}
+
+Result<void> Unpacker::special(const Name& name, archive_entry* entry) {
+  const mode_t type = archive_entry_filetype(entry);
+  dev_t device = 0;
+  if (type == AE_IFCHR || type == AE_IFBLK) {
+    if (options_.devices == UnpackOptions::Devices::Skip) return {};
+    if (options_.devices == UnpackOptions::Devices::Refuse) return refuse(name.path(), "device nodes are not allowed");
+    device = ::makedev(static_cast<unsigned>(archive_entry_rdevmajor(entry)),
+                       static_cast<unsigned>(archive_entry_rdevminor(entry)));
+    if (type == AE_IFCHR && device == 0) return refuse(name.path(), "a device that would be a whiteout");
+  } else if (type != AE_IFLNK && type != AE_IFIFO) {
+    return refuse(name.path(), "a kind of file that does not belong into a layer");
+  }
+  const char* target = type == AE_IFLNK ? archive_entry_symlink(entry) : nullptr;
+  if (type == AE_IFLNK && (target == nullptr || *target == '\0')) return refuse(name.path(), "a link without target");
+  if (auto owner = check_owner(name, entry); !owner) return owner;
+  const auto parent = parent_of(name);
+  if (!parent) return Failure(parent.error());
+  const char* leaf = name.leaf.c_str();
+  auto made = replace(name, *parent, [&] {
+    return target != nullptr ? ::symlinkat(target, *parent, leaf) : ::mknodat(*parent, leaf, type | 0600, device);
+  });
+  if (!made) return made;
+  const auto uid = static_cast<uid_t>(archive_entry_uid(entry));
+  const auto gid = static_cast<gid_t>(archive_entry_gid(entry));
+  if (::fchownat(*parent, leaf, uid, gid, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("chown", name);
+  // Not a link, and nobody else is here: fchmodat can follow nothing.
+  if (target == nullptr && ::fchmodat(*parent, leaf, archive_entry_perm(entry) & 07777, 0) < 0) {
+    return call_failed("chmod", name);
+  }
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+                             {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  if (::utimensat(*parent, leaf, times, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("set the time of", name);
+  return {};
+}
+
+Result<void> Unpacker::check_owner(const Name& name, archive_entry* entry) const {
+  for (const la_int64_t id : {archive_entry_uid(entry), archive_entry_gid(entry)}) {
+    if (id < 0 || id > options_.max_id) {
+      return refuse(name.path(), "belongs to id " + std::to_string(id) + ", above " + std::to_string(options_.max_id));
+    }
+  }
+  return {};
+}
+
+// The order matters: chown clears setuid bits and capabilities.
+Result<void> Unpacker::apply(const Name& name, int fd, archive_entry* entry) {
+  const auto uid = static_cast<uid_t>(archive_entry_uid(entry));
+  const auto gid = static_cast<gid_t>(archive_entry_gid(entry));
+  if (::fchown(fd, uid, gid) < 0) return call_failed("chown", name);
+  if (::fchmod(fd, archive_entry_perm(entry) & 07777) < 0) return call_failed("chmod", name);
+  if (archive_entry_xattr_count(entry) > 0) {
+    if (auto set = set_attributes(name, fd, entry); !set) return set;
+  }
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+                             {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  if (archive_entry_filetype(entry) == AE_IFDIR) {
+    directory_times_.push_back({name.path(), {times[0], times[1]}});
+    return {};
+  }
+  if (::futimens(fd, times) < 0) return call_failed("set the time of", name);
+  return {};
+}
+
+Result<void> Unpacker::set_attributes(const Name& name, int fd, archive_entry* entry) {
+  const char* key = nullptr;
+  const void* value = nullptr;
+  std::size_t size = 0;
+  archive_entry_xattr_reset(entry);
+  while (archive_entry_xattr_next(entry, &key, &value, &size) == ARCHIVE_OK) {
+    if (key == nullptr) continue;
+    const std::string_view attribute(key);
+    const bool capability = attribute == "security.capability";
+    const bool user = attribute.starts_with("user.") && !attribute.starts_with("user.overlay.");
+    if (!capability && !user) continue;
+    if (::fsetxattr(fd, key, value, size, 0) == 0) continue;
+    if (user && errno == ENOTSUP) continue;  // a file system without them
+    if (errno == EINVAL || errno == ERANGE || errno == E2BIG)
+      return refuse(name.path(), "invalid " + std::string(attribute));
+    return call_failed(capability ? "set security.capability of" : "set an attribute of", name);
+  }
+  return {};
+}
+
+Result<void> Unpacker::set_directory_times() {
+  for (const DirectoryTime& directory : directory_times_) {
+    const auto fd = open_beneath(directory.path);
+    if (!fd) continue;  // a later entry has replaced it
+    if (::futimens(fd->get(), directory.times) < 0) return sys::from_errno("set the time of " + directory.path, errno);
+  }
+  return {};
+}
+
+Result<void> compare(const char* what, const std::optional<Digest>& wanted, const Digest& is) {
+  if (!wanted || *wanted == is) return {};
+  return fail(Code::InvalidRequest,
+              std::string("layer: its ") + what + " is " + is.to_string() + ", expected " + wanted->to_string());
+}
+
+}  // namespace
+
+Result<UnpackedLayer> unpack_layer(ByteSource source, int root, const UnpackOptions& options) {
+  const Utf8Locale locale;
+  LayerStream stream(std::move(source), options.max_bytes);
+  Unpacker unpacker(stream, root, options);
+  if (auto done = unpacker.run(); !done) return Failure(done.error());
+  const LayerStream::Sums sums = stream.sums();
+  if (auto same = compare("digest", options.digest, sums.compressed); !same) return Failure(same.error());
+  if (auto same = compare("diff id", options.diff_id, sums.uncompressed); !same) return Failure(same.error());
+  return UnpackedLayer{sums.compressed, sums.uncompressed, unpacker.entries(), unpacker.disk_bytes()};
+}
+
+}  // namespace osb::image
