@@ -10,7 +10,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "http/connection.h"
@@ -238,64 +237,88 @@ Client::~Client() {
 
 void Client::clear() { pool_->idle.clear(); }
 
-net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRequest request) {
-  auto pool = pool_;
-  const bool chunked = request.stream && !request.stream->length().has_value();
-  const std::string head = serialize(origin, request, chunked);
-  const net::any_io_executor executor = co_await net::this_coro::executor;
+// One request on its way. On the heap, not in the coroutine: frames above about a kilobyte miss Asio's cache.
+struct Client::Exchange {
+  Exchange(std::shared_ptr<Pool> p, std::string o, ClientRequest r)
+      : pool(std::move(p)),
+        origin(std::move(o)),
+        request(std::move(r)),
+        chunked(request.stream && !request.stream->length().has_value()),
+        head(serialize(origin, request, chunked)) {}
 
-  for (bool fresh_only = false;; fresh_only = true) {
-    std::shared_ptr<Connection> connection = fresh_only ? nullptr : pool->take(origin, !repeatable(request));
-    const bool reused = connection != nullptr;
-    if (!connection) {
-      auto transport = co_await pool->connector->connect(origin, request.timeouts.connect);
-      if (!transport) co_return Failure(transport.error());
-      connection = std::make_shared<Connection>();
-      connection->transport = std::move(*transport);
-    }
-    connection->transport->set_timeout(request.timeouts.head);
-    iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {request.body.data(), request.body.size()}};
-    std::span<iovec> left = pieces;
-    Result<void> sent;
-    if (connection->transport->write_now(left).kind != Transport::Io::Kind::Done) {
-      sent = co_await connection->transport->write_all(left);
-    }
-    std::shared_ptr<Upload> upload;
-    if (sent && request.stream && (chunked || request.stream->length().value_or(0) > 0)) {
-      upload = std::make_shared<Upload>(executor);
-      net::co_spawn(executor, send_body(connection, request.stream, chunked, upload),
-                    net::bind_cancellation_slot(upload->stop.slot(), [upload](std::exception_ptr) {
-                      upload->running = false;
-                      upload->ended.cancel();
-                    }));
-    }
-    bool any_byte = false;
-    Result<ResponseHead> got = sent ? co_await read_response_head(*connection, request.method == "HEAD", any_byte)
-                                    : Result<ResponseHead>(Failure(sent.error()));
-    if (!got) {
-      if (upload && upload->running) upload->stop.emit(net::cancellation_type::terminal);
-      const bool stale = reused && !any_byte && got.error().code == Code::Unavailable;
-      if (stale && repeatable(request)) continue;
-      if (upload && upload->source_failed) {
-        co_return with_context("request body for " + origin, *upload->source_failed);
-      }
-      co_return with_context(request.method + " " + origin, got.error());
-    }
+  void start_upload(const net::any_io_executor& executor) {
+    if (!request.stream || (!chunked && request.stream->length().value_or(0) == 0)) return;
+    upload = std::make_shared<Upload>(executor);
+    net::co_spawn(executor, send_body(connection, request.stream, chunked, upload),
+                  net::bind_cancellation_slot(upload->stop.slot(), [upload = upload](std::exception_ptr) {
+                    upload->running = false;
+                    upload->ended.cancel();
+                  }));
+  }
 
+  Failure failed(Error error) {
+    if (upload && upload->running) upload->stop.emit(net::cancellation_type::terminal);
+    if (upload && upload->source_failed) return with_context("request body for " + origin, *upload->source_failed);
+    return with_context(request.method + " " + origin, std::move(error));
+  }
+
+  ClientResponse respond(ResponseHead got) {
     ClientResponse response;
-    response.status = got->status;
-    if (got->status == 101) {
-      response.headers = std::move(got->headers);
+    response.status = got.status;
+    if (got.status == 101) {
       response.buffered = connection->in.data();
       connection->transport->set_deadline(std::nullopt);
       response.upgraded = std::move(connection->transport);
-      co_return response;
+    } else {
+      response.body = std::make_unique<ResponseBody>(
+          connection, got, request.timeouts, upload,
+          [pool = pool, origin = origin](std::shared_ptr<Connection> c) { pool->give_back(origin, std::move(c)); });
     }
-    response.body = std::make_unique<ResponseBody>(
-        connection, *got, request.timeouts, upload,
-        [pool, origin](std::shared_ptr<Connection> c) { pool->give_back(origin, std::move(c)); });
-    response.headers = std::move(got->headers);
-    co_return response;
+    response.headers = std::move(got.headers);
+    return response;
+  }
+
+  const std::shared_ptr<Pool> pool;
+  const std::string origin;
+  ClientRequest request;
+  const bool chunked;
+  const std::string head;
+  std::shared_ptr<Connection> connection;
+  std::shared_ptr<Upload> upload;
+  bool any_byte = false;  // of the response
+};
+
+net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRequest request) {
+  return run(std::make_unique<Exchange>(pool_, std::move(origin), std::move(request)));
+}
+
+net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) {
+  for (bool fresh_only = false;; fresh_only = true) {
+    x->connection = fresh_only ? nullptr : x->pool->take(x->origin, !repeatable(x->request));
+    const bool reused = x->connection != nullptr;
+    if (!reused) {
+      auto transport = co_await x->pool->connector->connect(x->origin, x->request.timeouts.connect);
+      if (!transport) co_return Failure(transport.error());
+      x->connection = std::make_shared<Connection>();
+      x->connection->transport = std::move(*transport);
+    }
+    Transport& transport = *x->connection->transport;
+    transport.set_timeout(x->request.timeouts.head);
+    iovec pieces[] = {{const_cast<char*>(x->head.data()), x->head.size()},
+                      {x->request.body.data(), x->request.body.size()}};
+    std::span<iovec> left = pieces;
+    std::optional<Error> error;
+    if (transport.write_now(left).kind != Transport::Io::Kind::Done) {
+      if (auto sent = co_await transport.write_all(left); !sent) error = sent.error();
+    }
+    if (!error) {
+      x->start_upload(transport.executor());
+      auto got = co_await read_response_head(*x->connection, x->request.method == "HEAD", x->any_byte);
+      if (got) co_return x->respond(std::move(*got));
+      error = std::move(got.error());
+    }
+    const bool stale = reused && !x->any_byte && error->code == Code::Unavailable;
+    if (!stale || !repeatable(x->request)) co_return x->failed(std::move(*error));
   }
 }
 

@@ -71,6 +71,8 @@ class Client {
 
  private:
   struct Pool;
+  struct Exchange;
+  static net::awaitable<Result<ClientResponse>> run(std::unique_ptr<Exchange> exchange);
   std::shared_ptr<Pool> pool_;
 };
 

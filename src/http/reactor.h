@@ -65,6 +65,7 @@ class Reactor : public net::execution_context::service {
   void waiting_ended();
   void arm();
   void drain();
+  bool serve_events();  // false: there were none
   void arm_timer(std::chrono::steady_clock::time_point when);
   void expire();
   void rearm_edge(const Entry& entry);

@@ -84,9 +84,7 @@ net::awaitable<void> splice(Transport& client, std::string from_client, std::uni
             splice_one(*upstream, client, std::move(from_upstream)));
 }
 
-}  // namespace
-
-net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target, std::string_view error_code) {
+ClientRequest request_for(const Request& request, ProxyTarget& target) {
   ClientRequest out;
   out.method = request.method;
   out.target = std::move(target.target);
@@ -96,43 +94,57 @@ net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget t
   for (const auto& [name, value] : target.add) out.headers.set(name, value);
   if (!target.host.empty()) out.headers.set("Host", target.host);
   out.headers.remove("Expect");  // answered here: our own session sends the 100
-  const std::string upgrade(request.headers.get("Upgrade"));
-  if (!upgrade.empty() && request.headers.has_token("Connection", "upgrade")) {
+  if (const std::string* upgrade = request.headers.find("Upgrade");
+      upgrade != nullptr && request.headers.has_token("Connection", "upgrade")) {
     out.headers.set("Connection", "Upgrade");
-    out.headers.set("Upgrade", upgrade);
+    out.headers.set("Upgrade", *upgrade);
   }
   out.headers.remove("Content-Length");
   if (request.body->length() != 0u) out.stream = request.body;
+  return out;
+}
 
-  auto answer = co_await client.send(std::move(target.origin), std::move(out));
-  if (!answer) {
-    const bool slow = answer.error().code == Code::Timeout;
-    co_return problem(slow ? 504 : 502, error_code, answer.error().message);
-  }
+// What upstream would have sent as body; our session sends none in answer to a HEAD either way.
+std::optional<std::uint64_t> declared_length(const Headers& headers) {
+  const std::string_view text = headers.get("Content-Length");
+  std::uint64_t value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return ec == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+Response response_for(ClientResponse answer, bool to_head) {
   Response response;
-  response.status = answer->status;
-  if (answer->upgraded) {
-    response.headers = std::move(answer->headers);
-    response.body = [upstream = std::move(answer->upgraded), early = std::move(answer->buffered)](
+  response.status = answer.status;
+  if (answer.upgraded) {
+    response.headers = std::move(answer.headers);
+    response.body = [upstream = std::move(answer.upgraded), early = std::move(answer.buffered)](
                         Transport& transport, std::string buffered) mutable -> net::awaitable<void> {
       return splice(transport, std::move(buffered), std::move(upstream), std::move(early));
     };
-    co_return response;
+    return response;
   }
-  response.headers = end_to_end(answer->headers);
-  std::optional<std::uint64_t> length = answer->body->length();
-  if (request.method == "HEAD") {
-    // What upstream would have sent; our session sends no body either way.
-    const std::string_view declared = answer->headers.get("Content-Length");
-    std::uint64_t value = 0;
-    const auto [end, ec] = std::from_chars(declared.data(), declared.data() + declared.size(), value);
-    const bool number = ec == std::errc() && end == declared.data() + declared.size();
-    length = number ? std::optional(value) : std::nullopt;
-  }
+  response.headers = end_to_end(answer.headers);
+  const auto length = to_head ? declared_length(answer.headers) : answer.body->length();
   response.body = StreamBody{
-      .produce = [body = std::move(answer->body)](BodyWriter& to) mutable { return stream_body(std::move(body), to); },
+      .produce = [body = std::move(answer.body)](BodyWriter& to) mutable { return stream_body(std::move(body), to); },
       .length = length};
-  co_return response;
+  return response;
+}
+
+net::awaitable<Response> relay(net::awaitable<Result<ClientResponse>> sending, bool to_head,
+                               std::string_view error_code) {
+  auto answer = co_await std::move(sending);
+  if (answer) co_return response_for(std::move(*answer), to_head);
+  const bool slow = answer.error().code == Code::Timeout;
+  co_return problem(slow ? 504 : 502, error_code, answer.error().message);
+}
+
+}  // namespace
+
+net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target, std::string_view error_code) {
+  const bool to_head = request.method == "HEAD";
+  ClientRequest out = request_for(request, target);
+  return relay(client.send(std::move(target.origin), std::move(out)), to_head, error_code);
 }
 
 }  // namespace osb::http

@@ -20,7 +20,7 @@ struct ProxyTarget {
 // Forwards the request and returns upstream's answer as a stream: bodies are never held whole, either side can hold
 // the other back, hop-by-hop headers go, repeated headers stay apart, upgrades become a byte splice in both
 // directions that survives half-closed sides. Upstream unreachable: 502; too slow: 504; as problems with
-// `error_code`. The client outlives the response.
+// `error_code`, which like the client outlives the response.
 net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target,
                                  std::string_view error_code = "PROXY::UPSTREAM_ERROR");
 

@@ -25,6 +25,13 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Io = Transport::Io;
 
+// Deadlines are coarse and set for every request: a clock without the counter's cost.
+SteadyClock::time_point coarse_now() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return SteadyClock::time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
+
 Io failed(int error) { return {.kind = Io::Kind::Failed, .error = error}; }
 Io again(Transport::Wait what) { return {.kind = Io::Kind::Again, .wait_for = what}; }
 Io done(std::size_t bytes) { return {.kind = Io::Kind::Done, .bytes = bytes}; }
@@ -109,7 +116,7 @@ class PlainTransport final : public Transport {
     const bool reading = what == Wait::Readable;
     const bool flag = reading ? entry_->readable : entry_->writable;
     if (flag) co_return Result<void>();  // an edge came since the last try
-    if (entry_->deadline && *entry_->deadline <= SteadyClock::now()) co_return fail(Code::Timeout, "timed out");
+    if (entry_->deadline && *entry_->deadline <= coarse_now()) co_return fail(Code::Timeout, "timed out");
     const Reactor::Outcome outcome = co_await reactor_.wait(entry_, reading);
     switch (outcome) {
       case Reactor::Outcome::Ready:
@@ -151,7 +158,7 @@ Failure io_error(const char* what, int error) {
 
 void Transport::set_timeout(std::optional<std::chrono::milliseconds> from_now) {
   if (from_now && from_now->count() > 0) {
-    set_deadline(SteadyClock::now() + *from_now);
+    set_deadline(coarse_now() + *from_now);
   } else {
     set_deadline(std::nullopt);
   }

@@ -8,6 +8,7 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -151,21 +152,19 @@ net::awaitable<void> echo(WebSocket& socket) {
 }
 
 TEST_F(WebSocketTest, MessagesOfAllSizesComeBack) {
+  using namespace net::experimental::awaitable_operators;
   auto client = connect(echo);
   testing::await(io_, [](WebSocket& socket) -> net::awaitable<void> {
     for (const std::size_t size : {0, 1, 125, 126, 65535, 65536, 70001, 3'000'000}) {
       std::string sent(size, '\0');
       for (std::size_t i = 0; i < size; ++i) sent[i] = static_cast<char>(i * 31 >> 3);
       // Sent while the echo is read, or two full sockets would wait for each other.
-      std::optional<Result<void>> outcome;
-      net::co_spawn(co_await net::this_coro::executor, socket.send_binary(sent),
-                    [&outcome](std::exception_ptr, Result<void> result) { outcome = result; });
-      const auto got = co_await socket.read();
+      const auto [outcome, got] = co_await (socket.send_binary(sent) && socket.read());
       EXPECT_TRUE(got) << size;
       if (!got) co_return;
       EXPECT_FALSE(got->text);
       EXPECT_TRUE(got->data == sent) << size;
-      EXPECT_TRUE(outcome && *outcome) << size;
+      EXPECT_TRUE(outcome) << size;
     }
     EXPECT_TRUE(co_await socket.send_text("gr\xC3\xBC\xC3\x9F"));
     const auto text = co_await socket.read();
