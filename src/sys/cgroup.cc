@@ -2,22 +2,29 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <dirent.h>
 #include <functional>
 #include <memory>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys/pidfd.h"
+#include "sys/spawn.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::sys {
 namespace {
 
-// Without a freezer new members may appear while the old ones are being killed.
-constexpr int kKillRounds = 1000;
+using Clock = std::chrono::steady_clock;
+
+// For members to stand still, or to die where new ones may appear meanwhile. How long that takes is up to the
+// scheduler.
+constexpr std::chrono::seconds kKillTime{5};
+constexpr int kMoveRounds = 20;
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> out;
@@ -91,8 +98,9 @@ Result<void> remove_all(const std::string& directory) {
   return {};
 }
 
-// A pid is signalled only if it was a member before and after its pidfd was opened. Returns how many were.
-std::size_t kill_members(const CommandCgroup& cgroup) {
+// A pid is signalled only if it was a member before and after its pidfd was opened. Waits for their end, if that is
+// asked for, until `deadline`. Returns how many there were.
+std::size_t kill_members(const CommandCgroup& cgroup, std::optional<Clock::time_point> deadline = {}) {
   struct Member {
     pid_t pid;
     UniqueFd fd;
@@ -108,6 +116,11 @@ std::size_t kill_members(const CommandCgroup& cgroup) {
     std::ranges::sort(still);
     for (const Member& member : opened) {
       if (std::ranges::binary_search(still, member.pid)) (void)send_signal(member.fd.get(), SIGKILL);
+    }
+    for (const Member& member : opened) {
+      if (!deadline || !std::ranges::binary_search(still, member.pid)) continue;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now());
+      wait_ended(member.fd.get(), std::max(left, {}));
     }
   }
   return all.size();
@@ -157,24 +170,59 @@ std::vector<pid_t> CommandCgroup::pids() const {
   return out;
 }
 
+Result<UniqueFd> CommandCgroup::enter(SpawnPlan& plan) const {
+  const bool v2 = kind_ == Kind::V2;
+  auto opened = v2 ? open_at(AT_FDCWD, directory_, O_PATH | O_DIRECTORY) : open_at(AT_FDCWD, join_file(), O_WRONLY);
+  if (opened) (v2 ? plan.cgroup_fd : plan.cgroup_tasks_fd) = opened->get();
+  return opened;
+}
+
+CommandCgroup::Use CommandCgroup::use() const {
+  const auto has = [](const Result<std::string>& text, const char* word) {
+    return text && text->find(word) != std::string::npos;
+  };
+  if (kind_ == Kind::V2) {
+    const auto events = read_text(directory_ + "/cgroup.events");
+    if (has(events, "populated 1")) return Use::Busy;
+    return has(events, "populated 0") && !has(events, "frozen 1") ? Use::Free : Use::Spoilt;
+  }
+  if (!pids().empty()) return Use::Busy;
+  const bool runs =
+      kind_ == Kind::V1Freezer ? has(read_text(directory_ + "/freezer.state"), "THAWED") : is_directory(directory_);
+  return runs ? Use::Free : Use::Spoilt;
+}
+
 Result<void> CommandCgroup::kill() const {
   if (kind_ == Kind::V2) {
     const auto killed = write_text(directory_ + "/cgroup.kill", "1");
     if (killed || !is_directory(directory_)) return {};
   }
+  const auto deadline = Clock::now() + kKillTime;
   const std::string freezer = directory_ + (kind_ == Kind::V2 ? "/cgroup.freeze" : "/freezer.state");
   if (kind_ != Kind::V1Other && write_text(freezer, kind_ == Kind::V2 ? "1" : "FROZEN")) {
-    // v1 freezes in the background and answers FREEZING until every member stands still.
-    for (int look = 0; kind_ == Kind::V1Freezer && look < kKillRounds; ++look) {
-      if (const auto state = read_text(freezer); !state || state->starts_with("FROZEN")) break;
-    }
+    // v1 freezes in the background, on whatever processor a member runs, and answers FREEZING until all stand still.
+    bool still = false;
+    do {
+      const auto state = kind_ == Kind::V1Freezer ? read_text(freezer) : Result<std::string>("FROZEN");
+      still = !state || state->starts_with("FROZEN");
+      if (!still) ::sched_yield();
+    } while (!still && Clock::now() < deadline);
     kill_members(*this);
-    return write_text(freezer, kind_ == Kind::V2 ? "0" : "THAWED");
+    auto thawed = write_text(freezer, kind_ == Kind::V2 ? "0" : "THAWED");
+    return still ? thawed : fail(Code::Timeout, "kill cgroup " + directory_ + ": members do not freeze");
   }
-  for (int round = 0; round < kKillRounds; ++round) {
-    if (kill_members(*this) == 0) return {};
-  }
+  do {
+    if (kill_members(*this, deadline) == 0) return {};
+  } while (Clock::now() < deadline);
   return fail(Code::Timeout, "kill cgroup " + directory_ + ": members remain");
+}
+
+void CommandCgroup::move_members(const std::string& directory) const {
+  for (int round = 0; round < kMoveRounds; ++round) {  // a member may fork meanwhile
+    const auto members = pids();
+    if (members.empty()) return;
+    for (const pid_t pid : members) (void)write_text(directory + "/cgroup.procs", std::to_string(pid));
+  }
 }
 
 Result<void> CommandCgroup::remove() const { return remove_all(directory_); }
@@ -190,6 +238,15 @@ std::optional<CommandCgroups> CommandCgroups::find(const CgroupSources& sources)
     return CommandCgroups(it->second.path, freezer ? CommandCgroup::Kind::V1Freezer : CommandCgroup::Kind::V1Other);
   }
   return std::nullopt;
+}
+
+std::vector<std::string> CommandCgroups::leaves(std::string_view prefix) const {
+  std::vector<std::string> out;
+  for_each_directory(directory_, [&](const std::string& path) {
+    std::string name = path.substr(path.rfind('/') + 1);
+    if (name.starts_with(prefix)) out.push_back(std::move(name));
+  });
+  return out;
 }
 
 Result<CommandCgroup> CommandCgroups::create_leaf(const std::string& name) const {

@@ -3,12 +3,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace osb::sys {
+
+struct SpawnPlan;
 
 // Where the kernel says which cgroups there are; tests pass files of their own.
 struct CgroupSources {
@@ -40,11 +44,24 @@ class CommandCgroup {
   // For SpawnPlan::cgroup_procs. On v1 a task joins by itself: moving it from outside waits for an RCU period.
   std::string join_file() const { return directory_ + (kind_ == Kind::V2 ? "/cgroup.procs" : "/tasks"); }
 
+  // Lets the child of `plan` begin its life in here, as far as the system allows it. The descriptor stays open until
+  // spawn() has returned.
+  Result<UniqueFd> enter(SpawnPlan& plan) const;
+
   // Members, also those of cgroups below it.
   std::vector<pid_t> pids() const;
-  // SIGKILL to all members, against which no fork helps: cgroup.kill, else while frozen, else repeated until none is
-  // left. Returns before they have ended.
+  enum class Use {
+    Free,    // no live member, here or below
+    Busy,    // some
+    Spoilt,  // none, but what begins in it would not run (members may have frozen it), or it is gone
+  };
+  Use use() const;
+  Kind kind() const { return kind_; }
+  // SIGKILL to all members, against which no fork helps: cgroup.kill, else while frozen (both return before they have
+  // ended), else repeated until none is left. Code::Timeout when members do not stand still or die within seconds.
   Result<void> kill() const;
+  // To the cgroup `directory` of the same hierarchy, so that this one can be removed while they live.
+  void move_members(const std::string& directory) const;
   // With all cgroups below. Fails (EBUSY) while there are live members; an absent directory is a success.
   Result<void> remove() const;
 
@@ -64,11 +81,15 @@ class CommandCgroups {
   // `name` is one path component that nobody else uses.
   Result<CommandCgroup> create_leaf(const std::string& name) const;
 
+  // Names of cgroups here that begin with `prefix`.
+  std::vector<std::string> leaves(std::string_view prefix) const;
+
   const std::string& directory() const { return directory_; }
   CommandCgroup::Kind kind() const { return kind_; }
 
- private:
   CommandCgroups(std::string directory, CommandCgroup::Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+
+ private:
   std::string directory_;
   CommandCgroup::Kind kind_;
 };

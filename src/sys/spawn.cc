@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <memory>
 #include <mutex>
 #include <sched.h>
@@ -69,6 +70,8 @@ struct ChildArgument {
   uid_t uid;
   const char* const* cgroup_procs;
   std::size_t cgroup_count;
+  int cgroup_tasks;
+  bool joined;  // written by the child, read by the parent
   const char* oom_score_adj;
   std::size_t oom_score_size;
   int report;
@@ -151,6 +154,7 @@ OSB_IN_CHILD int run_in_child(void* argument) {
   for (std::size_t i = 0; i < a.cgroup_count; ++i) {
     if (!write_file(a.cgroup_procs[i], "0", 1)) give_up(a, Step::Cgroup);
   }
+  if (a.cgroup_tasks >= 0) a.joined = raw(SYS_write, a.cgroup_tasks, "0", 1) == 1;
   if (a.oom_score_size != 0 && !write_file("/proc/self/oom_score_adj", a.oom_score_adj, a.oom_score_size)) {
     give_up(a, Step::OomScore);
   }
@@ -167,6 +171,52 @@ OSB_IN_CHILD int run_in_child(void* argument) {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
   raw(SYS_execve, a.program, a.argv, a.envp);
   give_up(a, Step::Exec);
+}
+
+// Like glibc's clone(): the child starts on its own stack in run_in_child(argument), which does not return. What glibc
+// has for clone3, which alone can name a cgroup, is not public. Returns -errno; -ENOSYS where this is not written yet.
+OSB_IN_CHILD long call_clone3(struct clone_args& args, void* argument) {
+#if defined(__x86_64__)
+  register int (*child)(void*) __asm__("r8") = &run_in_child;
+  register void* child_argument __asm__("r9") = argument;
+  long result = SYS_clone3;
+  __asm__ volatile(
+      "syscall\n\t"
+      "testq %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "xorl %%ebp, %%ebp\n\t"  // the end of the chain of frames
+      "movq %%r9, %%rdi\n\t"
+      "callq *%%r8\n\t"
+      "ud2\n"
+      "1:"
+      : "+a"(result)
+      : "D"(&args), "S"(sizeof args), "r"(child), "r"(child_argument)
+      : "rcx", "r11", "memory", "cc");
+  return result;
+#elif defined(__aarch64__)
+  register long result __asm__("x0") = reinterpret_cast<long>(&args);
+  register std::size_t size __asm__("x1") = sizeof args;
+  register int (*child)(void*) __asm__("x2") = &run_in_child;
+  register void* child_argument __asm__("x3") = argument;
+  register long number __asm__("x8") = SYS_clone3;
+  __asm__ volatile(
+      "svc #0\n\t"
+      "cbnz x0, 1f\n\t"
+      "mov x29, xzr\n\t"  // the end of the chain of frames
+      "mov x30, xzr\n\t"
+      "mov x0, x3\n\t"
+      "blr x2\n\t"
+      "brk #1\n"
+      "1:"
+      : "+r"(result)
+      : "r"(size), "r"(child), "r"(child_argument), "r"(number)
+      : "memory", "cc");
+  return result;
+#else
+  static_cast<void>(args);
+  static_cast<void>(argument);
+  return -ENOSYS;
+#endif
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
@@ -211,6 +261,8 @@ class PreparedExec {
         .uid = plan.uid.value_or(0),
         .cgroup_procs = cgroups_.data(),
         .cgroup_count = plan.cgroup_procs.size(),
+        .cgroup_tasks = plan.cgroup_tasks_fd,
+        .joined = false,
         .oom_score_adj = oom_score_adj_.c_str(),
         .oom_score_size = oom_score_adj_.size(),
         .report = report,
@@ -222,11 +274,12 @@ class PreparedExec {
   }
 
   void* argument() { return &argument_; }
+  bool joined() const { return argument_.joined; }
   // Stacks grow down and start aligned.
-  void* stack_top() {
-    const auto end = reinterpret_cast<std::uintptr_t>(stack_.get() + kStackSize);
-    return reinterpret_cast<void*>(end & ~std::uintptr_t{15});
-  }
+  void* stack_top() { return reinterpret_cast<void*>(stack_end() & ~std::uintptr_t{15}); }
+  // The same stack, as clone3 wants it.
+  std::uintptr_t stack_bottom() const { return reinterpret_cast<std::uintptr_t>(stack_.get()); }
+  std::uintptr_t stack_end() const { return stack_bottom() + kStackSize; }
 
  private:
   std::vector<char*> argv_, envp_, cgroups_;
@@ -300,6 +353,46 @@ std::string describe(Step step, const SpawnPlan& plan) {
   return "exec";
 }
 
+struct Cloned {
+  pid_t pid = -1;
+  int pidfd = -1;
+  int error = 0;
+  bool in_cgroup = false;
+};
+
+// Like vfork: we sleep until exec, so nothing is copied and the cost does not follow our size.
+Cloned clone_child(const SpawnPlan& plan, PreparedExec& exec) {
+  const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | plan.namespaces;
+  Cloned out;
+  if (plan.cgroup_fd >= 0) {
+    struct clone_args args{};
+    args.flags = static_cast<std::uint64_t>(flags) | CLONE_INTO_CGROUP;
+    args.pidfd = reinterpret_cast<std::uintptr_t>(&out.pidfd);
+    args.exit_signal = SIGCHLD;
+    args.stack = exec.stack_bottom();
+    args.stack_size = reinterpret_cast<std::uintptr_t>(exec.stack_top()) - exec.stack_bottom();
+    args.cgroup = static_cast<std::uint64_t>(plan.cgroup_fd);
+    const long pid = call_clone3(args, exec.argument());
+    if (pid > 0) return {static_cast<pid_t>(pid), out.pidfd, 0, true};
+    // No room for a process is no fault of the cgroup. Everything else (an old kernel, a filter, a cgroup that takes no
+    // processes) is: the child goes without.
+    if (pid == -EAGAIN || pid == -ENOMEM) return {-1, -1, static_cast<int>(-pid), false};
+  }
+  out.pid = ::__clone(&run_in_child, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
+  out.error = errno;
+  return out;
+}
+
+// What a standard descriptor becomes that nobody named.
+Result<UniqueFd> open_nothing() {
+  auto null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+  if (null || null.error().sys_errno == EMFILE || null.error().sys_errno == ENFILE) return null;
+  // An image without devices. Not a memory file: it would keep all that is written.
+  auto pipe = make_pipe();
+  if (!pipe) return Failure(pipe.error());
+  return std::move(pipe->read);
+}
+
 Report read_report(int fd) {
   Report report;
   ssize_t got;
@@ -329,7 +422,7 @@ Result<Child> spawn(const SpawnPlan& plan) {
   if (auto ok = check(plan); !ok) return Failure(ok.error());
   UniqueFd dev_null;
   if (!PreparedExec::names(plan, 0) || !PreparedExec::names(plan, 1) || !PreparedExec::names(plan, 2)) {
-    auto opened = open_at(AT_FDCWD, "/dev/null", O_RDWR);
+    auto opened = open_nothing();
     if (!opened) return with_context("spawn " + plan.program, opened.error());
     dev_null = std::move(*opened);
   }
@@ -337,20 +430,14 @@ Result<Child> spawn(const SpawnPlan& plan) {
   if (!report) return with_context("spawn " + plan.program, report.error());
   PreparedExec exec(plan, report->write.get(), dev_null.get());
 
-  // Like vfork: we sleep until exec, so nothing is copied and the cost does not follow our size.
-  // glibc's clone() gives the child its own stack; a raw clone3 here would return twice on ours.
-  const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | plan.namespaces;
-  int pidfd = -1;
-  int pid;
-  int clone_error;
+  Cloned cloned;
   {
     const DumpableKept dumpable(plan.uid.has_value() || plan.gid.has_value());
     const AllSignalsBlocked blocked;
-    pid = ::__clone(&run_in_child, exec.stack_top(), flags, exec.argument(), &pidfd);
-    clone_error = errno;
+    cloned = clone_child(plan, exec);
   }
-  if (pid < 0) return from_errno("spawn " + plan.program + ": clone", clone_error);
-  Child child{pid, UniqueFd(pidfd)};
+  if (cloned.pid < 0) return from_errno("spawn " + plan.program + ": clone", cloned.error);
+  Child child{cloned.pid, UniqueFd(cloned.pidfd), cloned.in_cgroup || exec.joined()};
   report->write.reset();
   const Report failed = read_report(report->read.get());
   if (failed.step == Step::None) return child;

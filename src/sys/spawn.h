@@ -21,7 +21,7 @@ struct SpawnPlan {
   std::vector<std::string> env;   // "KEY=value", the whole environment
   std::string cwd;                // empty: the parent's
   // Descriptors of the child: {number in the child, descriptor here}. Everything else is closed on exec. Numbers 0, 1
-  // and 2 that are not named become /dev/null.
+  // and 2 that are not named become /dev/null; where there is none, a pipe that is at its end and cannot be written.
   std::vector<std::pair<int, int>> fds;
 
   enum class Group { Inherit, NewGroup, NewSession };
@@ -34,12 +34,16 @@ struct SpawnPlan {
   std::optional<std::vector<gid_t>> groups;
   int namespaces = 0;                     // CLONE_NEW* flags
   std::vector<std::string> cgroup_procs;  // files the child writes "0" to before exec (joins these cgroups)
+  // One more cgroup, joined if the system lets us (Child::in_cgroup tells; CommandCgroup::enter sets one of the two):
+  int cgroup_fd = -1;        // a v2 directory: the child is born there, which costs next to nothing (clone3)
+  int cgroup_tasks_fd = -1;  // the `tasks` file of a v1 one, open for writing
   std::optional<int> oom_score_adj;
 };
 
 struct Child {
   pid_t pid = -1;
   UniqueFd pidfd;
+  bool in_cgroup = false;  // it and all that it starts are in the plan's cgroup_fd or cgroup_tasks_fd
 };
 
 // How a process ended.

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -341,6 +342,40 @@ TEST(Spawn, ManyThreadsMaySpawnAtOnce) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(good, 40);
+}
+
+TEST(SpawnIntoCgroup, WhatIsNoCgroupIsDoneWithoutAndTold) {
+  const auto directory = open_at(AT_FDCWD, "/tmp", O_PATH | O_DIRECTORY);
+  ASSERT_TRUE(directory);
+  const auto file = open_at(AT_FDCWD, "/dev/full", O_WRONLY);
+  ASSERT_TRUE(file);
+  for (const bool v2 : {true, false}) {
+    SpawnPlan plan = shell("exit 7");
+    (v2 ? plan.cgroup_fd : plan.cgroup_tasks_fd) = (v2 ? directory : file)->get();
+    const auto child = spawn(plan);
+    ASSERT_TRUE(child) << child.error().message;
+    EXPECT_FALSE(child->in_cgroup);
+    EXPECT_EQ(reap(*child)->code, 7);
+  }
+}
+
+TEST(Spawn, WithoutDevNullStandardInputIsEmptyAndTheRestCannotBeWritten) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to hide /dev";
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    // A private /dev without anything in it.
+    if (::unshare(CLONE_NEWNS) < 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0 ||
+        ::mount("none", "/dev", "tmpfs", 0, nullptr) < 0 || ::access("/dev/null", F_OK) == 0) {
+      ::_exit(77);
+    }
+    const Ran ran = run(shell("cat; echo end; if echo x >&2; then echo written; fi"));
+    ::_exit(ran.out == "end\n" && ran.status.signal == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespace";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(FindProgram, TakesTheFirstExecutableFile) {
