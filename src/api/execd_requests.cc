@@ -52,6 +52,19 @@ std::optional<std::uint32_t> id_number(ObjectReader& r, std::string_view name) {
   return number ? std::optional(static_cast<std::uint32_t>(*number)) : std::nullopt;
 }
 
+// Shell text, or a program with its arguments: one of them.
+void read_command(ObjectReader& r, RunCommand& out) {
+  const auto argv = r.string_list("argv");
+  if (!argv) {
+    out.command = required_plain_string(r, "command");
+    return;
+  }
+  out.argv = *argv;
+  if (out.argv.empty() || out.argv.front().empty()) r.reject("argv", "the program must not be empty");
+  for (const std::string& argument : out.argv) reject_nul(r, "argv", argument);
+  if (!r.optional_string("command").value_or("").empty()) r.reject("argv", "cannot be combined with command");
+}
+
 EnvMap environment(ObjectReader& r) {
   EnvMap envs = r.string_map("envs").value_or(EnvMap());
   for (const auto& [name, value] : envs) {
@@ -85,7 +98,7 @@ Result<RunCommand> decode_run_command(std::string_view body) {
   if (!value) return Failure(value.error());
   ObjectReader r(*value, kExecdReading);
   RunCommand out;
-  out.command = required_plain_string(r, "command");
+  read_command(r, out);
   out.cwd = plain_string(r, "cwd");
   out.background = r.optional_bool("background").value_or(false);
   out.timeout = timeout(r);

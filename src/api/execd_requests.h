@@ -20,8 +20,9 @@ namespace osb::api {
 using EnvMap = std::map<std::string, std::string>;
 
 struct RunCommand {
-  std::string command;
-  std::string cwd;  // not expanded yet; "" means the daemon's own
+  std::string command;            // for a shell; empty exactly where argv is not
+  std::vector<std::string> argv;  // a program and its arguments, run without a shell; the first is not empty
+  std::string cwd;                // not expanded yet; "" means the daemon's own
   bool background = false;
   std::chrono::milliseconds timeout{0};  // 0 is none; never more than kLongestTimeout
   std::optional<std::uint32_t> uid;

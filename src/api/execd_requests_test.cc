@@ -71,6 +71,28 @@ TEST(RunCommandRequest, NamesWhatIsWrong) {
   for (const auto& row : rows) expect_refused(decode_run_command(row.body), row.message);
 }
 
+TEST(RunCommandRequest, TakesAProgramWithItsArgumentsInsteadOfShellText) {
+  const auto got = decode_run_command(R"({"argv":["printf","%s","","a b"],"command":null})");
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->command, "");
+  EXPECT_EQ(got->argv, (std::vector<std::string>{"printf", "%s", "", "a b"}));
+  EXPECT_TRUE(decode_run_command(R"({"argv":["ls"],"command":""})"));
+  EXPECT_TRUE(decode_run_command(R"({"argv":null,"command":"ls"})")->argv.empty());
+
+  struct {
+    const char* body;
+    const char* message;
+  } rows[] = {
+      {R"({"argv":[]})", "/argv: the program must not be empty"},
+      {R"({"argv":["","x"]})", "/argv: the program must not be empty"},
+      {R"({"argv":["a"],"command":"a"})", "/argv: cannot be combined with command"},
+      {R"({"argv":["a","b\u0000c"]})", "/argv: must not contain a NUL byte"},
+      {R"({"argv":"ls"})", "/argv: expected an array of strings"},
+      {R"({"argv":["a",1]})", "/argv/1: expected a string"},
+  };
+  for (const auto& row : rows) expect_refused(decode_run_command(row.body), row.message);
+}
+
 TEST(RunCommandRequest, AnEndlessTimeoutIsCutSoThatDeadlinesFit) {
   const auto got = decode_run_command(R"({"command":"a","timeout":9223372036854775807})");
   ASSERT_TRUE(got) << got.error().message;

@@ -33,6 +33,29 @@ std::string signal_name(int signal) {
   return lower;
 }
 
+// For people: words that a shell would change are quoted.
+std::string join_arguments(const std::vector<std::string>& argv) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%^";
+  std::string out;
+  for (const std::string& argument : argv) {
+    if (!out.empty()) out += ' ';
+    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
+      out += argument;
+      continue;
+    }
+    out += '\'';
+    for (const char c : argument) {
+      if (c == '\'') {
+        out += "'\\''";
+      } else {
+        out += c;
+      }
+    }
+    out += '\'';
+  }
+  return out;
+}
+
 }  // namespace
 
 CommandOutcome outcome_of(const sys::ExitStatus& status) {
@@ -87,9 +110,18 @@ Result<void> CommandService::set_account(const api::RunCommand& request, sys::Sp
   return {};
 }
 
-Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request) {
+Result<void> CommandService::set_program(const api::RunCommand& request, const Environment& env, sys::SpawnPlan& plan) {
+  auto program =
+      request.argv.empty() ? environment_.shell() : CommandEnvironment::program(request.argv.front(), env, plan.cwd);
+  if (!program) return Failure(program.error());
+  plan.program = *program;
+  plan.argv = request.argv;
+  if (request.argv.empty()) plan.argv = {*program, "-c", request.command};
+  return {};
+}
+
+Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request, const Environment& env) {
   sys::SpawnPlan plan;
-  const Environment env = environment_.for_command(request.envs);
   auto cwd = environment_.directory(request.cwd, env);
   if (!cwd) return Failure(cwd.error());
   plan.cwd = std::move(*cwd);
@@ -100,12 +132,13 @@ Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request) {
 
 Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& request) {
   if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
-  auto process = plan(request);
+  const Environment env = environment_.for_command(request.envs);
+  auto process = plan(request, env);
   if (!process) return Failure(process.error());
 
   auto command = std::make_shared<Command>();
   command->id = new_hex_id();
-  command->content = request.command;
+  command->content = request.argv.empty() ? request.command : join_arguments(request.argv);
   command->background = request.background;
   command->started_at = std::chrono::system_clock::now();
   if (request.background) {
@@ -113,11 +146,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   }
   const auto before = std::chrono::steady_clock::now();
 
-  auto shell = environment_.shell();
-  if (shell) {
-    process->program = *shell;
-    process->argv = {*shell, "-c", request.command};
-  }
+  const Result<void> ready = set_program(request, env, *process);
   RunPlan run_plan;
   run_plan.id = command->id;
   run_plan.init_text = command->id;
@@ -140,11 +169,11 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   // Known before anybody sees its id.
   commands_.emplace(command->id, command);
 
-  const Result<void> started = shell ? command->run->start() : Failure(shell.error());
+  const Result<void> started = ready ? command->run->start() : ready;
   command->spawn_time =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - before);
   if (log_enabled(LogLevel::Info)) {
-    const std::string text = mask_secrets(std::string_view(request.command).substr(0, kLoggedText));
+    const std::string text = mask_secrets(std::string_view(command->content).substr(0, kLoggedText));
     log_info("command", {{"id", command->id},
                          {"background", request.background},
                          {"command", text},

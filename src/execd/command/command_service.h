@@ -31,7 +31,7 @@ void write_outcome(EventWriter& writer, const RunEnd& end);
 // One command, running or finished, as status, logs and event streams need it.
 struct Command {
   std::string id;
-  std::string content;
+  std::string content;  // the shell's text, or the arguments joined as a shell would take them
   bool background = false;
   std::chrono::system_clock::time_point started_at;
   std::chrono::milliseconds spawn_time{0};
@@ -51,16 +51,16 @@ struct Command {
   bool running() const { return run != nullptr && !run->exited(); }
 };
 
-// Runs shell commands and remembers them. One thread. Everything given to the constructor outlives it, and it outlives
-// the loop's last turn.
+// Runs commands, by a shell or without one, and remembers them. One thread. Everything given to the constructor
+// outlives it, and it outlives the loop's last turn.
 class CommandService final : public Interruptible {
  public:
   CommandService(RunHost& host, CommandEnvironment& environment, CommandOptions options,
                  Telemetry& telemetry = no_telemetry());
   ~CommandService() override;
 
-  // Starts it. An error is a request that cannot be carried out as it stands (cwd, user). A shell that could not be
-  // started is told by the events (init, error) instead; in the background it also leaves a record.
+  // Starts it. An error is a request that cannot be carried out as it stands (cwd, user). A shell or program that
+  // could not be started is told by the events (init, error) instead; in the background it also leaves a record.
   Result<std::shared_ptr<Command>> start(const api::RunCommand& request);
 
   // Null: unknown, or forgotten.
@@ -83,7 +83,8 @@ class CommandService final : public Interruptible {
     std::size_t operator()(std::string_view id) const { return std::hash<std::string_view>()(id); }
   };
 
-  Result<sys::SpawnPlan> plan(const api::RunCommand& request);
+  Result<sys::SpawnPlan> plan(const api::RunCommand& request, const Environment& env);
+  Result<void> set_program(const api::RunCommand& request, const Environment& env, sys::SpawnPlan& plan);
   Result<void> set_account(const api::RunCommand& request, sys::SpawnPlan& plan);
   void finished(const std::shared_ptr<Command>& command);
   void drop_output(Command& command);

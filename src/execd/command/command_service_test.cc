@@ -239,6 +239,53 @@ TEST_F(CommandServiceTest, AShellThatCannotStartIsToldInTheStream) {
   EXPECT_TRUE(background->events->closed());
 }
 
+TEST_F(CommandServiceTest, AProgramRunsWithoutAShell) {
+  const auto with = [](std::vector<std::string> argv) {
+    return [argv = std::move(argv)](api::RunCommand& request) { request.argv = argv; };
+  };
+  EXPECT_THAT(run("", with({"printf", "%s|", "a b", "$HOME", "*", "", "'q'"})),
+              ElementsAre("init", "stdout:a b|$HOME|*||'q'|", "execution_complete"));
+  EXPECT_THAT(run("", with({"sh", "-c", "exit 7"})), ElementsAre("init", "error:7"));
+  EXPECT_EQ(start("", with({"echo", "a b", "it's", "", "-x=1"}))->content, R"(echo 'a b' 'it'\''s' '' -x=1)");
+
+  std::ofstream(dir / "show") << "#!/bin/sh\necho \"$A $PWD\"\n";
+  std::filesystem::permissions(dir / "show", std::filesystem::perms(0755));
+  const std::string here = dir.path().string();
+  EXPECT_THAT(run("",
+                  [&](api::RunCommand& request) {
+                    request.argv = {"./show"};
+                    request.cwd = here;
+                    request.envs = {{"A", "1"}};
+                  }),
+              ElementsAre("init", "stdout:1 " + here, "execution_complete"));
+  EXPECT_THAT(run("",
+                  [&](api::RunCommand& request) {
+                    request.argv = {"show"};
+                    request.envs = {{"A", "2"}, {"PATH", here + ":/bin"}};
+                  }),
+              ElementsAre("init", "stdout:2 /", "execution_complete"));
+}
+
+TEST_F(CommandServiceTest, AProgramThatCannotStartIsToldInTheStream) {
+  std::ofstream(dir / "plain") << "no program";
+  for (const std::string& program :
+       {std::string("no-such-program-here"), std::string("/no/such"), std::string("/usr"), (dir / "plain").string()}) {
+    const auto command = start("", [&](api::RunCommand& request) { request.argv = {program}; });
+    const auto events = parse_events(stream(command));
+    ASSERT_EQ(events.size(), 2U) << program;
+    EXPECT_EQ(type_of(events[0]), "init");
+    EXPECT_EQ(type_of(events[1]), "error");
+    EXPECT_THAT(std::string(events[1].at("error").at("evalue").as_string()), ::testing::HasSubstr(program));
+    EXPECT_EQ(service->find(command->id), nullptr) << "no record of what never ran";
+  }
+  const auto background = start("", [](api::RunCommand& request) {
+    request.argv = {"no-such-program-here"};
+    request.background = true;
+  });
+  EXPECT_EQ(background->outcome->exit_code, 255);
+  EXPECT_EQ(service->find(background->id), background);
+}
+
 TEST_F(CommandServiceTest, AForegroundCommandEndsWithItsShellWhilePipesAreDrained) {
   ASSERT_EQ(::mkfifo((dir / "go").c_str(), 0600), 0);
   // More than a pipe holds, written after the shell has ended: without a reader it would block or get SIGPIPE.

@@ -1,5 +1,6 @@
 #include "execd/command/environment.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,35 @@ std::string expand_value(std::string_view text, const Environment& env) {
   return out;
 }
 
+// The length of the quoted text at the beginning of `text`, quotes included; 0 unless it is closed and its line ends
+// there.
+std::size_t quoted_length(std::string_view text) {
+  const char quote = text[0];
+  std::size_t end = 1;
+  while (end < text.size() && text[end] != quote) end += text[end] == '\\' && quote == '"' ? 2 : 1;
+  if (end >= text.size()) return 0;
+  ++end;
+  const std::string_view rest = text.substr(end, text.substr(end).find('\n'));
+  return trim(rest).empty() ? end : 0;
+}
+
+// What stands between double quotes.
+std::string unescape(std::string_view text, const Environment& env) {
+  constexpr std::string_view kEscapes = "\\\"$nrt";
+  constexpr std::string_view kMeanings = "\\\"$\n\r\t";
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t backslash = text.find('\\');
+    out += expand_value(text.substr(0, backslash), env);
+    if (backslash == std::string_view::npos) break;
+    text.remove_prefix(backslash + 1);
+    const std::size_t known = text.empty() ? std::string_view::npos : kEscapes.find(text[0]);
+    out += known != std::string_view::npos ? kMeanings[known] : '\\';
+    if (known != std::string_view::npos) text.remove_prefix(1);
+  }
+  return out;
+}
+
 }  // namespace
 
 Environment parse_environ(const char* const* environ) {
@@ -70,17 +100,34 @@ std::vector<std::string> to_environ(const Environment& env) {
 
 Environment parse_env_file(std::string_view text, const Environment& daemon) {
   Environment env;
+  const auto set = [&env](std::string_view name, std::string value) {
+    // exec would cut the string at a NUL.
+    if (name.empty() || name.contains('\0') || value.contains('\0')) return;
+    env.insert_or_assign(std::string(name), std::move(value));
+  };
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
+    const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     const std::size_t equals = line.find('=');
-    if (line.starts_with('#') || equals == std::string_view::npos) continue;
+    if (line.starts_with('#') || equals == std::string_view::npos) {
+      text.remove_prefix(std::min(end + 1, text.size()));
+      continue;
+    }
     const std::string_view name = trim(line.substr(0, equals));
     const std::string_view value = trim(line.substr(equals + 1));
-    // exec would cut the string there.
-    if (name.empty() || line.contains('\0')) continue;
-    env.insert_or_assign(std::string(name), expand_value(value, daemon));
+    const bool opens = value.starts_with('\'') || value.starts_with('"');
+    // From the quote to the end of the file: the value may go on behind this line.
+    const std::string_view rest = opens ? text.substr(static_cast<std::size_t>(value.data() - text.data())) : value;
+    const std::size_t length = opens ? quoted_length(rest) : 0;
+    if (length == 0) {
+      set(name, expand_value(value, daemon));
+      text.remove_prefix(std::min(end + 1, text.size()));
+      continue;
+    }
+    const std::string_view inner = rest.substr(1, length - 2);
+    set(name, rest[0] == '"' ? unescape(inner, daemon) : std::string(inner));
+    const std::string_view behind = rest.substr(length);
+    text = behind.substr(std::min(behind.find('\n'), behind.size()));
   }
   return env;
 }
@@ -97,13 +144,14 @@ CommandEnvironment::CommandEnvironment(Environment daemon, std::string cwd)
 
 Environment CommandEnvironment::for_command(const std::map<std::string, std::string>& request) const {
   Environment env = daemon_;
-  if (!env_file_.empty()) {
-    for (auto& [name, value] : parse_env_file(read_small_file(env_file_, kMaxEnvFile).value_or(""), daemon_)) {
-      env.insert_or_assign(name, std::move(value));
-    }
-  }
+  for (auto& [name, value] : from_file()) env.insert_or_assign(name, std::move(value));
   for (const auto& [name, value] : request) env.insert_or_assign(name, value);
   return env;
+}
+
+Environment CommandEnvironment::from_file() const {
+  if (env_file_.empty()) return {};
+  return parse_env_file(read_small_file(env_file_, kMaxEnvFile).value_or(""), daemon_);
 }
 
 Result<std::string> CommandEnvironment::directory(std::string_view cwd, const Environment& env) const {
@@ -128,6 +176,23 @@ Result<std::string> CommandEnvironment::shell() {
     if (auto found = sys::find_program(name, path)) return shell_ = *found;
   }
   return fail(Code::NotFound, "neither bash nor sh is in PATH (" + std::string(path) + ")");
+}
+
+Result<std::string> CommandEnvironment::program(const std::string& name, const Environment& env,
+                                                const std::string& cwd) {
+  const auto it = env.find("PATH");
+  const std::string_view given = it != env.end() ? std::string_view(it->second) : kDefaultPath;
+  std::string path;
+  for (std::size_t begin = 0; begin <= given.size();) {
+    const std::size_t end = std::min(given.find(':', begin), given.size());
+    const std::string_view directory = given.substr(begin, end - begin);
+    if (begin > 0) path += ':';
+    if (!directory.starts_with('/')) path += cwd + '/';
+    path += directory;
+    begin = end + 1;
+  }
+  if (auto found = sys::find_program(name, path)) return std::move(*found);
+  return fail(Code::NotFound, "exec " + quoted(name) + ": not found in PATH (" + std::string(given) + ")");
 }
 
 }  // namespace osb::execd

@@ -16,6 +16,10 @@ std::vector<std::string> to_environ(const Environment& env);
 
 // Lines KEY=VALUE, trimmed; blank lines, comments (#) and lines without '=' are skipped; later ones win. "$NAME" and
 // "${NAME}" in values are replaced from `daemon`, by nothing where undefined.
+//
+// A value may be quoted, and then go over several lines. KEY='value' is taken as it is. In KEY="value" the escapes
+// \\ \" \$ \n \r \t count (another backslash is one), and variables are replaced. Where no closing quote ends its
+// line, the quote is a character like any other and the value ends with the first line.
 Environment parse_env_file(std::string_view text, const Environment& daemon);
 
 // Where commands get their environment from.
@@ -32,12 +36,19 @@ class CommandEnvironment {
   // changes nothing.
   Environment for_command(const std::map<std::string, std::string>& request) const;
 
+  // What the file named by EXECD_ENVS says now.
+  Environment from_file() const;
+
   // A request's cwd as an absolute path, with the variables of `env` replaced; the daemon's own where it is empty.
   // Fails (Code::InvalidRequest) unless it is a directory.
   Result<std::string> directory(std::string_view cwd, const Environment& env) const;
 
   // bash where there is one, else sh; looked for in the daemon's PATH once, and again when it is gone.
   Result<std::string> shell();
+
+  // The program that a command without a shell names: looked for in the PATH of its own environment, where relative
+  // directories start at its own `cwd`. A name with a slash is returned as it is.
+  static Result<std::string> program(const std::string& name, const Environment& env, const std::string& cwd);
 
  private:
   Environment daemon_;

@@ -1,5 +1,6 @@
 #include "execd/command/environment.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -29,6 +30,63 @@ TEST(ParseEnvFile, FollowsTheContract) {
       {"PLAIN", "a value"}, {"TWICE", "second"}, {"EXPANDED", "/root/1x."}, {"LITERAL", "100$ ${ $9 a$"}, {"OWN", ""},
       {"EMPTY", ""},        {"EQ", "a=b"}};
   EXPECT_EQ(env, want);
+}
+
+TEST(ParseEnvFile, TakesQuotedValues) {
+  const Environment daemon = {{"HOME", "/root"}};
+  const Environment env = parse_env_file(
+      "LITERAL='$HOME `x` \\n \"q\" # '  \r\n"
+      "LINES='one\n\n# two\nNOT=this\n'\n"
+      "ESCAPED=\"it's \\\"both\\\" \\\\n \\n\\r\\t \\$HOME \\x\"\n"
+      "EXPANDED = \"$HOME/${HOME}$UNDEFINED.\"\n"
+      "EMPTY=''\n"
+      "EMPTY2=\"\"\n"
+      "LITERAL2='a'\n"
+      "LITERAL2='b'",
+      daemon);
+  const Environment want = {{"LITERAL", "$HOME `x` \\n \"q\" # "},
+                            {"LINES", "one\n\n# two\nNOT=this\n"},
+                            {"ESCAPED", "it's \"both\" \\n \n\r\t $HOME \\x"},
+                            {"EXPANDED", "/root//root."},
+                            {"EMPTY", ""},
+                            {"EMPTY2", ""},
+                            {"LITERAL2", "b"}};
+  EXPECT_EQ(env, want);
+}
+
+TEST(ParseEnvFile, AQuoteThatIsNotClosedAtTheEndOfALineIsACharacter) {
+  const Environment env = parse_env_file(
+      "A='open\n"
+      "B='closed'\n"
+      "C='a' b\n"
+      "D=\"x\" # y\n"
+      "E=it's\n"
+      "F=\"ends in an escape\\\"\n"
+      "G=g\n"
+      "H='",
+      {});
+  const Environment want = {{"A", "'open"},     {"B", "closed"}, {"C", "'a' b"},
+                            {"D", "\"x\" # y"}, {"E", "it's"},   {"F", "\"ends in an escape\\\""},
+                            {"G", "g"},         {"H", "'"}};
+  EXPECT_EQ(env, want);
+  for (const char* broken : {"A=\"", "A=\"\\", "A='", "'='", "='x'", "A=\"\\\n"}) parse_env_file(broken, {});
+  using namespace std::string_view_literals;
+  EXPECT_TRUE(parse_env_file("A='x\0y'\n"sv, {}).empty()) << "exec would cut it";
+}
+
+TEST(CommandEnvironment, FindsProgramsInTheCommandsOwnPath) {
+  const testing::TempDir dir;
+  std::ofstream(dir / "tool") << "#!/bin/sh\n";
+  std::filesystem::permissions(dir / "tool", std::filesystem::perms(0755));
+  const std::string cwd = dir.path().string();
+  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", "/bin:" + cwd}}, "/").value(), cwd + "/tool");
+  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", "/bin:."}}, cwd).value(), cwd + "/./tool");
+  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", ""}}, cwd).value(), cwd + "//tool");
+  EXPECT_EQ(CommandEnvironment::program("./tool", {}, cwd).value(), "./tool");
+  EXPECT_TRUE(CommandEnvironment::program("sh", {}, "/")) << "without PATH the usual directories count";
+  const auto missing = CommandEnvironment::program("tool", {{"PATH", "/bin"}}, cwd);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::NotFound);
 }
 
 TEST(CommandEnvironment, LaterLayersWinAndTheTokenIsNotPassedOn) {

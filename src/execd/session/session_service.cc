@@ -85,7 +85,7 @@ Result<std::string> SessionService::create(const api::CreateSession& request) {
     }
     cwd = std::move(*path);
   }
-  auto session = std::make_shared<Session>(new_uuid(), std::move(cwd));
+  auto session = std::make_shared<Session>(new_uuid(), std::move(cwd), environment_.from_file());
   sessions_.emplace(session->id(), session);
   return session->id();
 }
@@ -109,6 +109,7 @@ Result<void> SessionService::plan(Session& session, const api::RunInSession& req
   const auto shell = environment_.shell();
   if (!shell) return Failure(shell.error());
   Environment env = environment_.daemon();
+  for (const auto& [name, value] : session.variables_) env.insert_or_assign(name, value);
   auto made = ShellScript::make(*shell, session.state_.restore_script(env), request.command);
   if (!made) return Failure(made.error());
   script = std::make_shared<ShellScript>(std::move(*made));

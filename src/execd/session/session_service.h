@@ -24,7 +24,9 @@ namespace osb::execd {
 // order they were asked for.
 class Session {
  public:
-  Session(std::string id, std::string cwd) : id_(std::move(id)), state_(std::move(cwd)) {}
+  // `variables`: what its first run has beyond the daemon's environment.
+  Session(std::string id, std::string cwd, Environment variables)
+      : id_(std::move(id)), variables_(std::move(variables)), state_(std::move(cwd)) {}
 
   const std::string& id() const { return id_; }
 
@@ -33,6 +35,7 @@ class Session {
   class Turn;
 
   const std::string id_;
+  const Environment variables_;
   ShellState state_;
   std::shared_ptr<Run> active_;
   std::list<Turn*> queue_;  // the first one runs
@@ -45,7 +48,8 @@ class SessionService final : public Interruptible {
   SessionService(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry = no_telemetry());
   ~SessionService() override;
 
-  // The new session's id. The directory is created where it is missing; no process starts.
+  // The new session's id. It begins with the daemon's environment and what the EXECD_ENVS file says now. The directory
+  // is created where it is missing; no process starts.
   Result<std::string> create(const api::CreateSession& request);
   // Null: unknown.
   std::shared_ptr<Session> find(std::string_view id) const;

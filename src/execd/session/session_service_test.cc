@@ -80,7 +80,10 @@ class Client final : public http::BodyWriter {
 class SessionServiceTest : public ::testing::Test {
  protected:
   explicit SessionServiceTest(const char* shell = "/bin/bash")
-      : environment(Environment{{"PATH", path_with(shell)}, {"INITIAL", "from the daemon"}, {"dotted.name", "d"}},
+      : environment(Environment{{"PATH", path_with(shell)},
+                                {"INITIAL", "from the daemon"},
+                                {"dotted.name", "d"},
+                                {"EXECD_ENVS", (temp.path() / "envs").string()}},
                     temp.path().string()) {
     ignore_sigpipe();
   }
@@ -186,6 +189,19 @@ TEST_F(SessionServiceTest, UnsettingAVariableOfTheDaemonPersists) {
   EXPECT_THAT(run(id, "echo $INITIAL; unset INITIAL"),
               ElementsAre("init", "stdout:from the daemon", "execution_complete"));
   EXPECT_THAT(run(id, "echo \"[$INITIAL]\""), ElementsAre("init", "stdout:[]", "execution_complete"));
+}
+
+TEST_F(SessionServiceTest, ItBeginsWithTheVariablesOfTheFile) {
+  const std::string before = create();
+  std::ofstream(temp.path() / "envs") << "FOR_ALL='a b'\nINITIAL=\"from the file\"\n";
+  const std::string id = create();
+  std::ofstream(temp.path() / "envs") << "FOR_ALL=later\n";
+  EXPECT_THAT(run(before, "echo [$FOR_ALL] $INITIAL"),
+              ElementsAre("init", "stdout:[] from the daemon", "execution_complete"));
+  EXPECT_THAT(run(id, "echo $FOR_ALL, $INITIAL; unset FOR_ALL; INITIAL=own"),
+              ElementsAre("init", "stdout:a b, from the file", "execution_complete"));
+  EXPECT_THAT(run(id, "echo [$FOR_ALL] $INITIAL"), ElementsAre("init", "stdout:[] own", "execution_complete"))
+      << "the session's own state wins";
 }
 
 TEST_F(SessionServiceTest, TheDirectoryPersistsAsItWasReached) {

@@ -369,6 +369,46 @@ def test_daemon_environment_is_below_the_envs_file_is_below_the_request(start_ex
     assert texts(run(execd, "echo $A $B $C", envs={"C": "request"})) == ["daemon last request"]
 
 
+def test_quoted_values_of_the_envs_file(start_execd, tmp_path):
+    (tmp_path / "envs").write_text("A='$HOME \\n\nB=no'\nC=\"it's \\\"$A\\\"\\n\"\nD='open\nE='e'\n")
+    execd = start_execd(env={"A": "a", "B": "b", "EXECD_ENVS": str(tmp_path / "envs")})
+    shown = texts(run(execd, 'printf "%s|" "$A" "$B" "$C" "$D" "$E" | od -An -c | tr -d " \\n"'))
+    assert shown == ["$HOME\\\\n\\nB=no|b|it's\"a\"\\n|'open|e|".replace("\\\\", "\\")]
+
+
+def test_a_program_without_a_shell(execd):
+    def start(argv, **options):
+        response = execd.client.post("/command", json={"argv": argv, **options})
+        assert response.status_code == 200, response.text
+        return parse(response.content)
+
+    assert texts(start(["printf", "%s|", "a b", "$HOME", "*", "", "'q'"])) == ["a b|$HOME|*||'q'|"]
+    assert start(["sh", "-c", "exit 7"])[-1]["error"]["evalue"] == "7"
+    events = start(["sh", "-c", "echo $0 $1; exit 3", "it's", "x y"])
+    status = execd.client.get(f"/command/status/{events[0]['text']}").json()
+    assert status["content"] == "sh -c 'echo $0 $1; exit 3' 'it'\\''s' 'x y'"
+    assert status["exit_code"] == 3
+    # Relative directories of PATH, and relative programs, start where the command does.
+    tool = execd.tmp / "tool"
+    tool.write_text("#!/bin/sh\npwd\n")
+    tool.chmod(0o755)
+    for argv, path in ((["tool"], "bin:."), (["./tool"], "/bin")):
+        assert texts(start(argv, cwd=str(execd.tmp), envs={"PATH": path})) == [str(execd.tmp)]
+    for missing in ("no-such-program", "/no/such", "/usr", str(execd.tmp / "plain")):
+        (execd.tmp / "plain").write_text("no program")
+        events = start([missing])
+        assert [event["type"] for event in events] == ["init", "error"]
+        assert missing in events[1]["error"]["evalue"]
+
+
+@pytest.mark.parametrize("body", [{}, {"argv": []}, {"argv": [""]}, {"argv": ["ls"], "command": "ls"},
+                                  {"argv": ["a\0b"]}, {"argv": "ls"}, {"argv": [1]}], ids=range(7))
+def test_argv_that_cannot_be_run(execd, body):
+    response = execd.client.post("/command", json=body)
+    assert response.status_code == 400
+    assert response.json()["code"] == "INVALID_REQUEST_BODY"
+
+
 def test_the_access_token_is_not_passed_on(token_execd):
     assert texts(run(token_execd, 'echo "[$EXECD_ACCESS_TOKEN]"; env | grep -c conformance-token')) == ["[]", "0"]
 
