@@ -21,10 +21,11 @@ def binary():
 class Execd:
     """One running execd. `client` carries the token if there is one; `url`, `port`, `pid` and `token` say the rest.
 
-    `args` are further flags, `env` is added to this process's environment (a None value removes a variable).
+    `args` are further flags, `env` is added to this process's environment (a None value removes a variable),
+    `identity` the (uid, gid) it runs as, without other groups.
     """
 
-    def __init__(self, *, token=None, args=(), env=None, cwd=None):
+    def __init__(self, *, token=None, args=(), env=None, cwd=None, identity=None):
         self.token = token
         self._log = tempfile.TemporaryFile(prefix="execd-log-")
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
@@ -38,9 +39,10 @@ class Execd:
                 environment.pop("EXECD_ACCESS_TOKEN", None)
             else:
                 environment["EXECD_ACCESS_TOKEN"] = token
+            account = {"user": identity[0], "group": identity[1], "extra_groups": []} if identity else {}
             self._process = subprocess.Popen(
                 command, pass_fds=[fd], env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self._log,
-                stderr=subprocess.STDOUT)
+                stderr=subprocess.STDOUT, **account)
         # Only execd holds the listener now: if it dies before accepting, the kernel resets our first connection.
         self.pid = self._process.pid
         self.url = f"http://127.0.0.1:{self.port}"

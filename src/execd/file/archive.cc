@@ -40,10 +40,10 @@ net::awaitable<Result<http::Response>> download(const FileContext& context, http
   if (!path) co_return Failure(path.error());
   std::unique_ptr<TreeArchive> archive;
   // Opened by the first call, on the pool.
-  Producer producer = [&context, archive = std::move(archive), path = *path](
+  Producer producer = [&owners = context.owners, archive = std::move(archive), path = *path](
                           std::string& out, std::size_t limit) mutable -> Result<bool> {
     if (!archive) {
-      auto opened = TreeArchive::open(path, OwnerNames(context.owners));
+      auto opened = TreeArchive::open(path, OwnerNames(owners));
       if (!opened) return not_a_directory(opened.error());
       archive = std::make_unique<TreeArchive>(std::move(*opened));
     }

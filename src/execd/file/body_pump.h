@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "async/blocking_pool.h"
 #include "async/net.h"
 #include "base/error.h"
+#include "execd/file/file_pool.h"
 
 namespace osb::execd {
 
@@ -16,7 +16,7 @@ namespace osb::execd {
 // `read` gives the next piece, empty at the end. `write` runs on the pool, one call at a time; the last call has `last`
 // set and comes in any case, so that small bodies cost one hop. Both are used until the call returns.
 struct BodyPump {
-  BlockingPool& pool;
+  FilePool pool;
   std::function<net::awaitable<Result<std::string_view>>()> read;
   std::function<Result<void>(std::string_view block, bool last)> write;
 

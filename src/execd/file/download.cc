@@ -166,7 +166,7 @@ net::awaitable<Result<http::Response>> download(const FileContext& context, http
   if (wanted.empty()) co_return http::problem(400, "MISSING_QUERY", "query parameter path is required");
   auto path = context.resolve(wanted);
   if (!path) co_return Failure(path.error());
-  auto file = open_file(*path);
+  auto file = context.pool.is_daemon() ? open_file(*path) : co_await context.pool.run([&] { return open_file(*path); });
   if (!file) co_return Failure(file.error());
   auto first = line_number(query, "offset");
   if (!first) co_return Failure(first.error());

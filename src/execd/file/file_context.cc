@@ -4,6 +4,9 @@ namespace osb::execd {
 
 Result<std::string> FileContext::resolve(std::string_view path) const {
   auto resolved = expand_path(path, env, cwd);
+  if (resolved && !pool.is_daemon()) {
+    if (auto ok = refuse_magic_links(*resolved); !ok) return Failure(ok.error());
+  }
   if (resolved) return resolved;
   Error error = resolved.error();
   error.code = Code::Internal;
@@ -13,7 +16,8 @@ Result<std::string> FileContext::resolve(std::string_view path) const {
 http::Response file_problem(const Error& error) {
   const bool not_found = error.code == Code::NotFound;
   const bool bad_request = error.code == Code::InvalidRequest || error.code == Code::TooLarge;
-  const int status = not_found ? 404 : bad_request ? 400 : 500;
+  const bool unavailable = error.reason == "FILESYSTEM_IDENTITY_UNAVAILABLE";
+  const int status = not_found ? 404 : bad_request ? 400 : unavailable ? 503 : 500;
   const char* reason = not_found ? "FILE_NOT_FOUND" : bad_request ? "INVALID_REQUEST_BODY" : "RUNTIME_ERROR";
   return http::problem(status, error.reason.empty() ? reason : error.reason, error.message);
 }

@@ -2,27 +2,28 @@
 
 #include <string>
 
-#include "async/blocking_pool.h"
+#include "execd/file/file_pool.h"
 #include "execd/file/owner_names.h"
 #include "execd/file/path.h"
 #include "http/message.h"
 
 namespace osb::execd {
 
-// What the file routes work with; all of it outlives them.
+// What the file routes work with. What it refers to outlives them; itself it may be that of a single request (of
+// another user than the daemon), so what goes on after the handler has returned keeps no reference to it.
 struct FileContext {
-  BlockingPool& pool;
+  FilePool pool;
   OwnerDatabase& owners;
   const Environment& env;  // the daemon's, as it was at its start
   std::string cwd;         // where relative paths begin
 
   // A path of a request (see expand_path). What cannot be a path is a 500 in this contract, like any other failure but
-  // "not there".
+  // "not there". For another user than the daemon it must not go through links of /proc (see refuse_magic_links).
   Result<std::string> resolve(std::string_view path) const;
 };
 
 // Error responses of the file API. A reason that is set wins; else "not there" is 404 FILE_NOT_FOUND, a bad request 400
-// INVALID_REQUEST_BODY, everything else 500 RUNTIME_ERROR.
+// INVALID_REQUEST_BODY, everything else 500 RUNTIME_ERROR. A user that we cannot act as is a 503.
 http::Response file_problem(const Error& error);
 
 }  // namespace osb::execd

@@ -1,6 +1,7 @@
 #include "execd/file/file_routes.h"
 
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "execd/file/download.h"
 #include "execd/file/edit.h"
 #include "execd/file/file_info.h"
+#include "execd/file/identity.h"
 #include "execd/file/listing.h"
 #include "execd/file/owner_names.h"
 #include "execd/file/permission.h"
@@ -32,14 +34,27 @@ constexpr std::size_t kFewPaths = 16;
 using http::Request;
 using http::Response;
 
-// The part that all handlers share: a failure becomes its response.
+// The context and the request outlive the call.
+using FileHandler = std::function<net::awaitable<Response>(const FileContext&, Request&)>;
+
+// The part that most handlers share: a failure becomes its response.
 template <typename Handle>
-http::Handler handler(const FileContext& context, Handle handle) {
-  return [&context, handle](Request& request) -> net::awaitable<Response> {
+FileHandler handler(Handle handle) {
+  return [handle](const FileContext& context, Request& request) -> net::awaitable<Response> {
     Result<Response> response = co_await handle(context, request);
     if (!response) co_return file_problem(response.error());
     co_return std::move(*response);
   };
+}
+
+// The daemon's context with the rights of the user that the path names.
+Result<FileContext> context_of(const FileContext& daemon, const Request& request, OwnerDatabase& owners) {
+  auto identity = parse_identity(request.params["uid"], request.params["gid"]);
+  if (!identity) return Failure(identity.error());
+  if (*identity == own_identity()) return daemon;
+  // Before anything of the request is read: later on it would be told in other words, or not at all.
+  if (auto possible = IdentityScope::enter(*identity); !possible) return Failure(possible.error());
+  return FileContext{daemon.pool.as(*identity), owners, daemon.env, daemon.cwd};
 }
 
 Result<std::string> required_path(const FileContext& context, const http::Query& query) {
@@ -82,8 +97,8 @@ Result<std::string> describe(const FileContext& context, const std::vector<std::
 
 net::awaitable<Result<Response>> info(const FileContext& context, Request& request) {
   const auto paths = http::Query::parse(request.query()).all("path");
-  auto json = paths.size() <= kFewPaths ? describe(context, paths)
-                                        : co_await context.pool.run([&] { return describe(context, paths); });
+  const bool at_once = context.pool.is_daemon() && paths.size() <= kFewPaths;
+  auto json = at_once ? describe(context, paths) : co_await context.pool.run([&] { return describe(context, paths); });
   if (!json) co_return Failure(json.error());
   co_return http::json_response(200, std::move(*json));
 }
@@ -227,35 +242,48 @@ net::awaitable<Result<Response>> list_directory(const FileContext& context, Requ
     }
   }
   const auto levels = static_cast<std::uint32_t>(std::min<std::int64_t>(depth, UINT32_MAX));
-  co_return co_await stream_listing(
-      context, [&context, path = *path, levels] { return Listing::list(path, levels, OwnerNames(context.owners)); });
+  co_return co_await stream_listing(context, [&owners = context.owners, path = *path, levels] {
+    return Listing::list(path, levels, OwnerNames(owners));
+  });
 }
 
 net::awaitable<Result<Response>> search_files(const FileContext& context, Request& request) {
   const http::Query query = http::Query::parse(request.query());
   auto path = required_path(context, query);
   if (!path) co_return Failure(path.error());
-  co_return co_await stream_listing(context, [&context, path = *path, pattern = std::string(query.get("pattern"))] {
-    return Listing::search(path, pattern, OwnerNames(context.owners));
-  });
+  co_return co_await stream_listing(
+      context, [&owners = context.owners, path = *path, pattern = std::string(query.get("pattern"))] {
+        return Listing::search(path, pattern, OwnerNames(owners));
+      });
 }
 
 }  // namespace
 
 void add_file_routes(http::Router& router, const FileContext& context) {
-  router.get("/files/info", handler(context, info));
-  router.del("/files", handler(context, remove_files));
-  router.post("/files/permissions", handler(context, change_permissions));
-  router.post("/files/mv", handler(context, move_files));
-  router.post("/files/replace", handler(context, replace_contents));
-  router.get("/files/search", handler(context, search_files));
-  router.get("/files/download", [&context](Request& request) { return download_file(context, request); });
-  router.post("/files/upload", [&context](Request& request) { return upload_files(context, request); });
-  router.get("/directories/list", handler(context, list_directory));
-  router.post("/directories", handler(context, make_each_directory));
-  router.del("/directories", handler(context, remove_directories));
-  router.get("/directories/archive", [&context](Request& request) { return download_archive(context, request); });
-  router.post("/directories/archive", [&context](Request& request) { return upload_archive(context, request); });
+  // Not the daemon's: a user who may not read /etc/passwd would take the names away from everybody.
+  const auto owners = std::make_shared<OwnerDatabase>();
+  const auto add = [&](std::string_view method, const std::string& path, const FileHandler& handle) {
+    router.add(method, path, [&context, handle](Request& request) { return handle(context, request); });
+    router.add(method, "/v1/filesystem/{uid}/{gid}" + path,
+               [&context, handle, owners](Request& request) -> net::awaitable<Response> {
+                 const auto own = context_of(context, request, *owners);
+                 if (!own) co_return file_problem(own.error());
+                 co_return co_await handle(*own, request);
+               });
+  };
+  add("GET", "/files/info", handler(info));
+  add("DELETE", "/files", handler(remove_files));
+  add("POST", "/files/permissions", handler(change_permissions));
+  add("POST", "/files/mv", handler(move_files));
+  add("POST", "/files/replace", handler(replace_contents));
+  add("GET", "/files/search", handler(search_files));
+  add("GET", "/files/download", download_file);
+  add("POST", "/files/upload", upload_files);
+  add("GET", "/directories/list", handler(list_directory));
+  add("POST", "/directories", handler(make_each_directory));
+  add("DELETE", "/directories", handler(remove_directories));
+  add("GET", "/directories/archive", download_archive);
+  add("POST", "/directories/archive", upload_archive);
 }
 
 }  // namespace osb::execd

@@ -17,12 +17,12 @@ struct Stream {
   bool more = true;
 };
 
-net::awaitable<Result<bool>> make(BlockingPool& pool, Stream& stream, std::string& out, std::size_t limit) {
+net::awaitable<Result<bool>> make(FilePool pool, Stream& stream, std::string& out, std::size_t limit) {
   out.clear();
   return pool.run([&stream, &out, limit] { return stream.producer(out, limit); });
 }
 
-net::awaitable<Result<void>> send(BlockingPool& pool, std::unique_ptr<Stream> stream, http::BodyWriter& writer) {
+net::awaitable<Result<void>> send(FilePool pool, std::unique_ptr<Stream> stream, http::BodyWriter& writer) {
   using namespace net::experimental::awaitable_operators;
   while (stream->more) {
     auto [more, sent] =
@@ -37,7 +37,7 @@ net::awaitable<Result<void>> send(BlockingPool& pool, std::unique_ptr<Stream> st
 
 }  // namespace
 
-net::awaitable<Result<http::Response>> produce_response(BlockingPool& pool, http::Headers headers, Producer producer,
+net::awaitable<Result<http::Response>> produce_response(FilePool pool, http::Headers headers, Producer producer,
                                                         std::size_t commit) {
   auto stream = std::make_unique<Stream>();
   stream->producer = std::move(producer);
@@ -50,7 +50,7 @@ net::awaitable<Result<http::Response>> produce_response(BlockingPool& pool, http
     co_return response;
   }
   response.body = http::StreamBody{
-      .produce = [&pool, stream = std::move(stream)](
+      .produce = [pool, stream = std::move(stream)](
                      http::BodyWriter& writer) mutable { return send(pool, std::move(stream), writer); },
       .length = std::nullopt};
   co_return response;

@@ -3,9 +3,9 @@
 #include <functional>
 #include <string>
 
-#include "async/blocking_pool.h"
 #include "async/net.h"
 #include "base/error.h"
+#include "execd/file/file_pool.h"
 #include "http/message.h"
 
 namespace osb::execd {
@@ -17,7 +17,7 @@ using Producer = std::move_only_function<Result<bool>(std::string& out, std::siz
 // A 200 with what the producer makes. The first `commit` bytes are made before the head goes out: an error among them
 // is returned, and a result that ends there has a Content-Length. After that the next piece is made while one is being
 // sent, and an error cuts the connection, so that the client does not take half for the whole.
-net::awaitable<Result<http::Response>> produce_response(BlockingPool& pool, http::Headers headers, Producer producer,
+net::awaitable<Result<http::Response>> produce_response(FilePool pool, http::Headers headers, Producer producer,
                                                         std::size_t commit);
 
 }  // namespace osb::execd

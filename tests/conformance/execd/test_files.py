@@ -13,6 +13,7 @@ import urllib.parse
 import uuid
 from datetime import datetime
 
+import httpx
 import pytest
 
 ROOT = os.geteuid() == 0
@@ -803,3 +804,198 @@ def test_unpacking_onto_a_full_disk(execd):
         archive = make_tar(member("small", content=b"1"), member("big", content=b"2" * 20_000_000))
         expect_error(unpack(execd, disk, archive), 500, "RUNTIME_ERROR")
         assert os.listdir(disk) == ["small"]
+
+
+# --- /v1/filesystem/{uid}/{gid}
+
+THEM = (65534, 65533)
+
+
+class As:
+    """A client whose requests act as a user."""
+
+    def __init__(self, client, uid, gid):
+        self._client, self._prefix = client, f"/v1/filesystem/{uid}/{gid}"
+
+    def __getattr__(self, method):
+        call = getattr(self._client, method)
+        return lambda path, **options: call(self._prefix + path, **options)
+
+
+@pytest.fixture
+def shared(execd):
+    """A directory that others can reach, with one of theirs in it."""
+    for directory in (execd.tmp, *execd.tmp.parents):
+        if directory.stat().st_uid == os.geteuid() and not directory.stat().st_mode & 0o001:
+            directory.chmod(0o755)
+    theirs = execd.tmp / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, *THEM)
+    return execd.tmp
+
+
+def owner(path):
+    info = os.lstat(path)
+    return info.st_uid, info.st_gid
+
+
+@needs_root
+def test_every_route_works_as_another_user(execd, shared):
+    them = As(execd.client, *THEM)
+    home = shared / "theirs"
+    expect_empty(upload(them, ({"path": f"{home}/a/b", "mode": 640}, b"one\ntwo\n")))
+    assert owner(home / "a") == owner(home / "a/b") == THEM
+    assert them.get("/files/download", params={"path": f"{home}/a/b"}).content == b"one\ntwo\n"
+    assert them.get("/files/download", params={"path": f"{home}/a/b", "offset": 2}).content == b"two"
+    assert them.get("/files/download", params={"path": f"{home}/a/b"}, headers={"Range": "bytes=0-2"}).content == b"one"
+    assert them.get("/files/info", params={"path": f"{home}/a/b"}).json()[f"{home}/a/b"]["mode"] == 640
+    assert [e["path"] for e in them.get("/directories/list", params={"path": str(home)}).json()] == [f"{home}/a"]
+    assert [e["path"] for e in them.get("/files/search", params={"path": str(home), "pattern": "*"}).json()] == [
+        f"{home}/a/b"]
+    assert them.post("/files/replace", json={f"{home}/a/b": {"old": "one", "new": "1"}}).status_code == 200
+    assert (owner(home / "a/b"), (home / "a/b").read_bytes()) == (THEM, b"1\ntwo\n")
+    expect_empty(them.post("/files/permissions", json={f"{home}/a/b": {"mode": 600}}))
+    expect_empty(them.post("/files/mv", json=[{"src": f"{home}/a/b", "dest": f"{home}/c/d"}]))
+    expect_empty(them.post("/directories", json={f"{home}/e/f": {"mode": 700}}))
+    assert owner(home / "c") == owner(home / "c/d") == owner(home / "e/f") == THEM
+    archive = them.get("/directories/archive", params={"path": f"{home}/c"})
+    assert archive.status_code == 200
+    expect_empty(them.post("/directories/archive", params={"path": f"{home}/g"}, content=archive.content))
+    assert owner(home / "g/d") == THEM
+    expect_empty(them.delete("/files", params={"path": f"{home}/c/d"}))
+    expect_empty(them.delete("/directories", params={"path": [f"{home}/a", f"{home}/c", f"{home}/e", f"{home}/g"]}))
+    assert os.listdir(home) == []
+
+
+@needs_root
+def test_another_user_may_do_what_the_kernel_lets_him_and_no_more(execd, shared):
+    them = As(execd.client, *THEM)
+    home = shared / "theirs"
+    secret, private, grouped = shared / "secret", shared / "private", shared / "grouped"
+    secret.write_text("root's")
+    secret.chmod(0o600)
+    grouped.write_text("root's group's")
+    grouped.chmod(0o660)
+    private.mkdir(mode=0o700)
+    (private / "open").write_text("behind a closed door")
+    (private / "open").chmod(0o666)
+    (home / "link").symlink_to(secret)
+    (home / "door").symlink_to(private)
+    (home / "mine").write_text("mine")
+    os.chown(home / "mine", *THEM)
+
+    closed = [secret, grouped, private / "open", home / "link", home / "door/open", "/proc/self/environ",
+              "/proc/self/mem", "/proc/1/environ", f"/proc/{execd.pid}/environ", "/etc/shadow"]
+    for path in closed:
+        expect_error(them.get("/files/download", params={"path": str(path)}), 500, "RUNTIME_ERROR")
+        expect_error(them.get("/files/download", params={"path": str(path), "offset": 1}), 500, "RUNTIME_ERROR")
+        expect_error(them.post("/files/replace", json={str(path): {"old": "r", "new": "x"}}), 500, "RUNTIME_ERROR")
+    for path in (secret, grouped, private / "open", private / "new", home / "link", home / "door/open", shared / "new",
+                 "/etc/new", "/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern"):
+        expect_error(upload(them, ({"path": str(path)}, b"x")), 500, "RUNTIME_ERROR")
+    for body in ({str(secret): {"mode": 666}}, {str(home / "link"): {"mode": 666}}, {str(secret): {"owner": "nobody"}},
+                 {str(home / "mine"): {"owner": "root"}}, {str(home / "mine"): {"group": "root"}}):
+        expect_error(them.post("/files/permissions", json=body), 500, "RUNTIME_ERROR")
+    for source, target in ((secret, home / "stolen"), (home / "mine", shared / "new"), (private / "open", home / "x")):
+        expect_error(them.post("/files/mv", json=[{"src": str(source), "dest": str(target)}]), 500, "RUNTIME_ERROR")
+    for path in (secret, private / "open"):
+        expect_error(them.delete("/files", params={"path": str(path)}), 500, "RUNTIME_ERROR")
+    expect_error(them.delete("/directories", params={"path": str(private)}), 500, "RUNTIME_ERROR")
+    expect_error(them.post("/directories", json={str(private / "d"): {}}), 500, "RUNTIME_ERROR")
+    for route in ("/directories/list", "/files/search", "/directories/archive"):
+        expect_error(them.get(route, params={"path": str(private)}), 500, "RUNTIME_ERROR")
+    expect_error(them.get("/files/info", params={"path": str(private / "open")}), 500, "RUNTIME_ERROR")
+
+    # An archive cannot give files away, nor bring a program that runs as root.
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        entry = tarfile.TarInfo("shell")
+        entry.mode, entry.uid, entry.gid, entry.size = 0o4755, 0, 0, 1
+        tar.addfile(entry, io.BytesIO(b"x"))
+    expect_empty(them.post("/directories/archive", params={"path": str(home / "t")}, content=packed.getvalue()))
+    assert owner(home / "t/shell") == THEM
+
+    assert secret.read_text() == "root's"
+    assert (owner(secret), stat.S_IMODE(secret.stat().st_mode)) == ((0, 0), 0o600)
+    assert (private / "open").read_text() == "behind a closed door"
+    assert sorted(os.listdir(shared)) == ["grouped", "private", "secret", "theirs"]
+    # The daemon itself is what it was.
+    assert execd.client.get("/files/download", params={"path": str(secret)}).text == "root's"
+
+
+@needs_root
+def test_the_descriptors_of_the_daemon_are_no_way_around(execd, shared):
+    """To a process its own /proc/self/fd is open whatever its user: what root's requests hold would be reachable."""
+    them = As(execd.client, *THEM)
+    home = shared / "theirs"
+    (home / "self").symlink_to("/proc/self")
+    (home / "cwd").symlink_to("self/cwd")
+    for path in ("/proc/self/root/etc/passwd", "/proc/thread-self/root/etc/passwd", f"{home}/self/root/etc/passwd",
+                 f"/proc/{execd.pid}/root/etc/passwd", "/proc/self/exe", "/dev/fd/0", f"{home}/cwd/x",
+                 *(f"/proc/self/fd/{n}" for n in range(20))):
+        for route in ("/files/download", "/files/info", "/directories/list", "/directories/archive"):
+            assert them.get(route, params={"path": path}).status_code in (404, 500), (route, path)
+        assert upload(them, ({"path": path}, b"x")).status_code == 500
+    # What is no such link stays open.
+    assert them.get("/files/download", params={"path": "/proc/self/status"}).status_code == 200
+
+
+@needs_root
+def test_requests_of_root_and_of_others_do_not_mix(execd, shared):
+    secret = shared / "secret"
+    secret.write_text("root's")
+    secret.chmod(0o600)
+    users = [None, THEM, (1000, 1001), None, THEM]
+    (shared / "1000").mkdir()
+    os.chown(shared / "1000", 1000, 1001)
+    failures = []
+
+    def work(number, user):
+        try:
+            with httpx.Client(base_url=execd.url, timeout=60, trust_env=False) as own:
+                client = own if user is None else As(own, *user)
+                folder = shared if user is None else shared / ("theirs" if user == THEM else "1000")
+                for turn in range(100):
+                    read = client.get("/files/download", params={"path": str(secret)})
+                    assert read.status_code == (200 if user is None else 500), (user, read.text)
+                    path = folder / f"{number}-{turn}"
+                    expect_empty(upload(client, ({"path": str(path)}, b"x" * (1 + turn * 3000))))
+                    assert owner(path) == ((0, 0) if user is None else user), user
+                    listed = client.get("/directories/list", params={"path": str(folder)})
+                    assert listed.status_code == 200
+        except BaseException as error:  # pytest does not see those of threads
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(users)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    ids = [line.split()[1:] for task in pathlib.Path(f"/proc/{execd.pid}/task").iterdir()
+           for line in (task / "status").read_text().splitlines() if line.startswith(("Uid:", "Gid:"))]
+    assert ids and all(set(numbers) == {"0"} for numbers in ids)
+
+
+def test_identities_that_are_none(execd):
+    for identity in ("4294967295/0", "0/4294967295", "-1/0", "root/root", "0/%20", "1e3/0"):
+        response = execd.client.get(f"/v1/filesystem/{identity}/files/info", params={"path": "/"})
+        expect_error(response, 400, "INVALID_REQUEST_BODY")
+    assert execd.client.get("/v1/filesystem/0/files/info").status_code == 404
+    own = As(execd.client, os.geteuid(), os.getegid())
+    assert own.get("/files/info", params={"path": "/"}).status_code == 200
+
+
+def test_an_identity_needs_the_token(token_execd):
+    url = f"{token_execd.url}/v1/filesystem/0/0/files/info?path=/"
+    assert httpx.get(url, trust_env=False).status_code == 401
+    assert token_execd.client.get(url).status_code == 200
+
+
+@needs_root
+def test_without_privilege_there_are_no_identities(start_execd, shared):
+    execd = start_execd(identity=THEM)
+    for identity in ("0/0", "1000/1000", "65534/0"):
+        response = execd.client.get(f"/v1/filesystem/{identity}/files/info", params={"path": "/"})
+        expect_error(response, 503, "FILESYSTEM_IDENTITY_UNAVAILABLE")
+    assert As(execd.client, *THEM).get("/files/info", params={"path": "/"}).status_code == 200

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "base/error.h"
+
+namespace osb::execd {
+
+// Who a file request acts as.
+struct Identity {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  bool operator==(const Identity&) const = default;
+};
+
+// Two decimal numbers from 0 to 4294967294; -1 means "change nothing" to the kernel. Else Code::InvalidRequest.
+Result<Identity> parse_identity(std::string_view uid, std::string_view gid);
+
+// The daemon's own.
+Identity own_identity();
+
+// While it exists, the calling thread has the rights of another user and no other thread does: the system calls are
+// made directly, because those of libc change all threads. It has the user's effective ids and no other group, and
+// unless that is root no capability in effect; the file-system ids alone would leave CAP_SYS_ADMIN and the rules that
+// ask for the effective id, such as those of /proc/sys. Real and saved ids stay, for the way back and so that the user
+// cannot signal or trace us.
+//
+// Must end on its thread, and the thread must not start another one, a process or a coroutine meanwhile. A way back
+// that fails ends the program: it must not go on with foreign rights.
+class IdentityScope {
+ public:
+  // Fails (Code::Unavailable, reason FILESYSTEM_IDENTITY_UNAVAILABLE) where we may not become that user.
+  static Result<IdentityScope> enter(const Identity& identity);
+  IdentityScope(IdentityScope&& other) noexcept : before_(other.before_), groups_(std::move(other.groups_)) {
+    other.entered_ = false;
+  }
+  IdentityScope& operator=(IdentityScope&&) = delete;
+  ~IdentityScope();
+
+ private:
+  IdentityScope() = default;
+
+  Identity before_;
+  std::vector<gid_t> groups_;
+  bool entered_ = true;
+};
+
+// The links of /proc to what a process has open (/proc/self/fd/7) lead past the directories on the way, and to us our
+// own are always open: the path of somebody else must not go through them. Fails with errno ELOOP, also for links that
+// go round in circles. Somebody who changes links between this call and the next one gains only what we have open at
+// that moment and what its own permission bits give him.
+Result<void> refuse_magic_links(const std::string& path);
+
+// The same for kernels without openat2 (refuse_magic_links turns to it by itself): follows the path by hand and refuses
+// every link of /proc, also the harmless ones such as /proc/self.
+Result<void> refuse_proc_links(std::string path);
+
+}  // namespace osb::execd
