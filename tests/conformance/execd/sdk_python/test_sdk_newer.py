@@ -1,6 +1,5 @@
 """What the Python SDK can do since 1.1: commands without a shell, variables for all later commands, files as another
-user. Its own file because the older clients of the contract know none of it. What execd lacks is marked; a mark that
-has become wrong fails the suite."""
+user. Its own file because the older clients of the contract know none of it."""
 
 import os
 import stat
@@ -10,16 +9,11 @@ from opensandbox.exceptions import SandboxApiException, SandboxException
 from opensandbox.models.execd import RunCommandOpts
 from opensandbox.models.filesystem import SearchEntry, WriteEntry
 
-argv = pytest.mark.xfail(strict=True, reason="POST /command does not know argv")
-quoted_values = pytest.mark.xfail(strict=True, reason="the EXECD_ENVS file has no quoted values")
-identity = pytest.mark.xfail(strict=True, reason="there are no routes below /v1/filesystem/{uid}/{gid}")
-
 
 def out(execution):
     return [message.text for message in execution.logs.stdout]
 
 
-@argv
 def test_argv_runs_without_a_shell(sandbox):
     execution = sandbox.commands.run(["printf", "%s|", "a b", "$HOME", "*", "", "'q'"])
     assert out(execution) == ["a b|$HOME|*||'q'|"]
@@ -27,7 +21,6 @@ def test_argv_runs_without_a_shell(sandbox):
     assert sandbox.commands.run(["sh", "-c", "exit 7"]).exit_code == 7
 
 
-@argv
 def test_argv_obeys_the_options(sandbox):
     script = os.path.join(sandbox.tmp, "show")
     with open(script, "w") as file:
@@ -40,14 +33,12 @@ def test_argv_obeys_the_options(sandbox):
     assert out(execution) == [f"2 {os.getcwd()}"]
 
 
-@argv
 def test_argv_in_the_background(sandbox):
     execution = sandbox.commands.run(["seq", "3"], opts=RunCommandOpts(background=True))
     assert sandbox.execd.client.get(f"/command/{execution.id}/events").status_code == 200
     assert sandbox.commands.get_background_command_logs(execution.id).content == "1\n2\n3\n"
 
 
-@argv
 def test_argv_with_a_missing_program_is_an_error(sandbox):
     execution = sandbox.commands.run(["no-such-program-here"])
     assert execution.error is not None
@@ -59,7 +50,6 @@ def with_env_file(start_execd, connect, tmp_path):
     return connect(start_execd(env={"EXECD_ENVS": str(tmp_path / "below" / "env")}))
 
 
-@quoted_values
 @pytest.mark.parametrize("value", ["plain", "", "with space", "$HOME `x` \\ \"q\" #", "it's", "it's \"both\" \\n", "a\nb"],
                          ids=range(7))
 def test_variables_set_once_reach_later_commands(with_env_file, value):
@@ -70,7 +60,6 @@ def test_variables_set_once_reach_later_commands(with_env_file, value):
     assert out(with_env_file.commands.run("echo $FOR_ALL")) == ["later"]
 
 
-@quoted_values
 def test_variables_set_once_reach_new_sessions(with_env_file):
     with_env_file.commands.set_env("FOR_ALL", "in sessions too")
     session_id = with_env_file.commands.create_session()
@@ -84,7 +73,6 @@ def test_setting_a_variable_without_a_file_is_an_exception(start_execd, connect)
         client.commands.set_env("FOR_ALL", "x")
 
 
-@identity
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_files_as_another_user(sandbox):
     os.chmod(sandbox.tmp, 0o777)
