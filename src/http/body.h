@@ -23,6 +23,9 @@ class BodySource {
   // middle or sends broken framing is an error, never an early end.
   virtual net::awaitable<Result<std::string_view>> read() = 0;
 
+  // The same without a coroutine, where that is easy: the next piece if it is here already; nothing: call read().
+  virtual std::optional<std::string_view> read_now() { return std::nullopt; }
+
   // True if the next read() will not have to wait for the peer.
   virtual bool ready() const { return false; }
 

@@ -5,16 +5,16 @@
 namespace osb::http {
 
 net::awaitable<Result<std::size_t>> Connection::fill(std::size_t limit) {
-  const std::span<char> room = in.room(limit);
-  if (room.empty()) co_return fail(Code::TooLarge, "message head is too long");
-  const Transport::Io now = transport->try_read(room);  // saves a coroutine where bytes are here already
-  if (now.kind == Transport::Io::Kind::Done) {
-    in.received(now.bytes);
-    co_return now.bytes;
+  using Kind = Transport::Io::Kind;
+  for (;;) {
+    const std::span<char> room = in.room(limit);
+    if (room.empty()) co_return fail(Code::TooLarge, "message head is too long");
+    const Transport::Io io = transport->try_read(room);
+    if (io.kind == Kind::Done) in.received(io.bytes);
+    if (io.kind == Kind::Done || io.kind == Kind::End) co_return io.bytes;
+    if (io.kind == Kind::Failed) co_return Transport::failure("receive", io.error);
+    if (auto ready = co_await transport->wait(io.wait_for); !ready) co_return Failure(ready.error());
   }
-  auto got = co_await transport->read_some(room);
-  if (got) in.received(*got);
-  co_return got;
 }
 
 MessageBody::MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options)
@@ -70,9 +70,23 @@ net::awaitable<Result<std::size_t>> MessageBody::more() {
   co_return got;
 }
 
-net::awaitable<Result<std::string_view>> MessageBody::read() {
+std::optional<std::string_view> MessageBody::read_now() {
   if (lent_ > 0) connection_->in.consume(std::exchange(lent_, 0));
-  if (state_ == State::End) co_return std::string_view();
+  if (state_ == State::End) return std::string_view();
+  if (state_ == State::Broken || framing_.kind != Framing::Kind::Length) return std::nullopt;
+  if (left_ == 0) {
+    state_ = State::End;
+    return std::string_view();
+  }
+  if (connection_->in.empty()) return std::nullopt;
+  touched_ = true;
+  lent_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, connection_->in.size()));
+  left_ -= lent_;
+  return connection_->in.data().substr(0, lent_);
+}
+
+net::awaitable<Result<std::string_view>> MessageBody::read() {
+  if (const auto piece = read_now()) co_return *piece;
   if (state_ == State::Broken) co_return fail(Code::Unavailable, "the body could not be read");
   if (!touched_) {
     touched_ = true;
@@ -95,20 +109,10 @@ net::awaitable<Result<std::string_view>> MessageBody::read() {
 }
 
 net::awaitable<Result<std::string_view>> MessageBody::read_length() {
-  if (left_ == 0) {
-    state_ = State::End;
-    co_return std::string_view();
-  }
-  if (connection_->in.empty()) {
-    auto got = co_await more();
-    if (!got) co_return broken(got.error());
-    if (*got == 0) co_return broken(Error(Code::Unavailable, "the connection ended in the middle of a body"));
-  }
-  std::string_view piece = connection_->in.data();
-  if (piece.size() > left_) piece = piece.substr(0, static_cast<std::size_t>(left_));
-  lent_ = piece.size();
-  left_ -= piece.size();
-  co_return piece;
+  auto got = co_await more();  // read_now() has found nothing
+  if (!got) co_return broken(got.error());
+  if (*got == 0) co_return broken(Error(Code::Unavailable, "the connection ended in the middle of a body"));
+  co_return *read_now();
 }
 
 net::awaitable<Result<std::string_view>> MessageBody::read_chunked() {

@@ -31,6 +31,7 @@ class MessageBody final : public BodySource {
   MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options);
 
   net::awaitable<Result<std::string_view>> read() override;
+  std::optional<std::string_view> read_now() override;
   std::optional<std::uint64_t> length() const override;
   bool ready() const override;
 

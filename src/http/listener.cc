@@ -36,8 +36,7 @@ net::awaitable<Result<UniqueFd>> Listener::accept() {
         co_return sys::from_errno("accept", errno);
     }
     entry_->no_more_to_read();
-    const auto outcome = co_await reactor_.wait(entry_, true);
-    if (outcome != Reactor::Outcome::Ready) co_return fail(Code::Cancelled, "listener closed");
+    if (auto ready = co_await reactor_.wait(entry_, true); !ready) co_return Failure(ready.error());
   }
 }
 

@@ -56,9 +56,18 @@ void Reactor::remove(Entry& entry) {
   cancel(entry, false, Outcome::Closed);
 }
 
-net::awaitable<Reactor::Outcome> Reactor::wait(std::shared_ptr<Entry> entry, bool reading) {
-  co_return co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome)>(
-      [this, entry, reading](auto handler) {
+SteadyClock::time_point Reactor::now() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return SteadyClock::time_point(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+}
+
+net::awaitable<Result<void>> Reactor::wait(std::shared_ptr<Entry> entry, bool reading) {
+  if (entry->fd < 0) co_return fail(Code::Cancelled, "connection closed");
+  if (reading ? entry->readable : entry->writable) co_return Result<void>();
+  if (entry->deadline && *entry->deadline <= now()) co_return fail(Code::Timeout, "timed out");
+  const Outcome outcome = co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome)>(
+      [this, &entry, reading](auto handler) {
         auto slot = net::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) {
           // Keeps the entry, not its owner: that may go before the waiter has run.
@@ -70,6 +79,9 @@ net::awaitable<Reactor::Outcome> Reactor::wait(std::shared_ptr<Entry> entry, boo
         });
       },
       net::use_awaitable);
+  if (outcome == Outcome::Ready) co_return Result<void>();
+  if (outcome == Outcome::Timeout) co_return fail(Code::Timeout, "timed out");
+  co_return fail(Code::Cancelled, "connection closed");
 }
 
 void Reactor::start_wait(Entry& entry, bool reading, Waiter waiter) {

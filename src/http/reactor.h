@@ -13,6 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "async/net.h"
+#include "base/error.h"
 #include "base/unique_fd.h"
 
 namespace osb::http {
@@ -49,8 +50,11 @@ class Reactor : public net::execution_context::service {
 
   explicit Reactor(net::execution_context& context);
 
-  // Suspends until the direction (reading or writing) is worth a try, or the wait is ended otherwise.
-  net::awaitable<Outcome> wait(std::shared_ptr<Entry> entry, bool reading);
+  // Suspends until the direction (reading or writing) is worth a try; at once if an edge came since the last one.
+  // Code::Timeout when the entry's deadline has passed, Code::Cancelled when it was removed or the wait cancelled.
+  net::awaitable<Result<void>> wait(std::shared_ptr<Entry> entry, bool reading);
+  // Deadlines are coarse and set for every request: the clock for them, without the counter's cost.
+  static std::chrono::steady_clock::time_point now();
 
   bool add(int fd, Entry& entry);  // false: errno says why
   void remove(Entry& entry);       // waiters get Closed

@@ -86,7 +86,6 @@ ResponseWriter::ResponseWriter(Connection& connection, const MessageBody& reques
       stall_(stall) {}
 
 net::awaitable<Result<void>> ResponseWriter::send(std::span<iovec> pieces) {
-  if (connection_.transport->write_now(pieces).kind == Transport::Io::Kind::Done) co_return Result<void>();
   connection_.transport->set_timeout(stall_);
   auto sent = co_await connection_.transport->write_all(pieces);
   if (!sent) failure_ = sent.error();
@@ -123,7 +122,9 @@ net::awaitable<Result<void>> ResponseWriter::write(std::span<const std::string_v
   if (mode_ == Mode::Chunked) out[n++] = piece_of("\r\n");
   left_ -= mode_ == Mode::Length ? total : 0;
   body_bytes_ += total;
-  co_return co_await send(out.first(n));
+  std::span<iovec> rest = out.first(n);
+  if (connection_.transport->write_now(rest).kind == Transport::Io::Kind::Done) co_return Result<void>();
+  co_return co_await send(rest);
 }
 
 net::awaitable<Result<void>> ResponseWriter::flush() {

@@ -42,11 +42,16 @@ net::awaitable<Result<void>> copy_body(BodySource& from, BodyWriter& to) {
 
 net::awaitable<Result<void>> stream_body(std::unique_ptr<BodySource> from, BodyWriter& to) {
   // The usual small answer came in one piece with its head and needs no watching.
-  while (from->ready()) {
-    auto piece = co_await from->read();
-    if (!piece) co_return Failure(piece.error());
+  for (;;) {
+    std::optional<std::string_view> piece = from->read_now();
+    if (!piece) {
+      if (!from->ready()) break;
+      auto got = co_await from->read();
+      if (!got) co_return Failure(got.error());
+      piece = *got;
+    }
     if (piece->empty()) co_return Result<void>();
-    if (auto sent = co_await to.write(*piece); !sent) co_return Failure(sent.error());
+    if (auto sent = co_await to.write(std::span(&*piece, 1)); !sent) co_return Failure(sent.error());
   }
   // Anything longer ends when the client leaves, not when upstream happens to send the next byte.
   if (auto sent = co_await to.flush(); !sent) co_return Failure(sent.error());

@@ -40,7 +40,13 @@ class Session {
     const auto started = SteadyClock::now();
     begin_request();
     transport_.set_deadline(std::nullopt);  // a handler may take as long as it likes
-    co_await call_handler();
+    try {
+      response_ = co_await handler_(request_);
+    } catch (const std::exception& bug) {
+      if (options_.on_exception) options_.on_exception(request_, bug);
+      response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
+      response_.close = true;
+    }
     if (std::holds_alternative<UpgradeHandler>(response_.body)) {
       co_await run_upgrade(started);
       co_return false;
@@ -116,17 +122,6 @@ class Session {
     }
   }
 
-  net::awaitable<void> call_handler() {
-    try {
-      response_ = co_await handler_(request_);
-      co_return;
-    } catch (const std::exception& bug) {
-      if (options_.on_exception) options_.on_exception(request_, bug);
-    }
-    response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
-    response_.close = true;
-  }
-
   // Sends the response; true if the client has all of it.
   net::awaitable<bool> send(bool& keep, SteadyClock::time_point started) {
     response_.headers.remove("Content-Length");
@@ -189,7 +184,7 @@ class Session {
       if (options_.on_exception) options_.on_exception(request_, bug);
       produced = fail(Code::Internal, "internal error");
     }
-    if (produced) produced = co_await writer.finish();
+    if (produced && !writer.complete()) produced = co_await writer.finish();
     bytes = writer.body_bytes();
     co_return produced.has_value() && !writer.failed();
   }

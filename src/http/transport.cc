@@ -25,13 +25,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Io = Transport::Io;
 
-// Deadlines are coarse and set for every request: a clock without the counter's cost.
-SteadyClock::time_point coarse_now() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return SteadyClock::time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
-}
-
 Io failed(int error) { return {.kind = Io::Kind::Failed, .error = error}; }
 Io again(Transport::Wait what) { return {.kind = Io::Kind::Again, .wait_for = what}; }
 Io done(std::size_t bytes) { return {.kind = Io::Kind::Done, .bytes = bytes}; }
@@ -111,24 +104,7 @@ class PlainTransport final : public Transport {
     socket_.reset();
   }
 
-  net::awaitable<Result<void>> wait(Wait what) override {
-    if (!socket_) co_return fail(Code::Cancelled, "connection closed");
-    const bool reading = what == Wait::Readable;
-    const bool flag = reading ? entry_->readable : entry_->writable;
-    if (flag) co_return Result<void>();  // an edge came since the last try
-    if (entry_->deadline && *entry_->deadline <= coarse_now()) co_return fail(Code::Timeout, "timed out");
-    const Reactor::Outcome outcome = co_await reactor_.wait(entry_, reading);
-    switch (outcome) {
-      case Reactor::Outcome::Ready:
-        co_return Result<void>();
-      case Reactor::Outcome::Timeout:
-        co_return fail(Code::Timeout, "timed out");
-      case Reactor::Outcome::Closed:
-      case Reactor::Outcome::Cancelled:
-        break;
-    }
-    co_return fail(Code::Cancelled, "connection closed");
-  }
+  net::awaitable<Result<void>> wait(Wait what) override { return reactor_.wait(entry_, what == Wait::Readable); }
 
   void set_deadline(std::optional<SteadyClock::time_point> when) override {
     entry_->deadline = when;
@@ -149,16 +125,15 @@ class PlainTransport final : public Transport {
   std::shared_ptr<Reactor::Entry> entry_ = std::make_shared<Reactor::Entry>();
 };
 
-Failure io_error(const char* what, int error) {
-  Error made(Code::Unavailable, std::string(what) + ": " + std::generic_category().message(error), error);
-  return Failure(std::move(made));
-}
-
 }  // namespace
+
+Failure Transport::failure(const char* what, int error) {
+  return Failure(Error(Code::Unavailable, std::string(what) + ": " + std::generic_category().message(error), error));
+}
 
 void Transport::set_timeout(std::optional<std::chrono::milliseconds> from_now) {
   if (from_now && from_now->count() > 0) {
-    set_deadline(coarse_now() + *from_now);
+    set_deadline(Reactor::now() + *from_now);
   } else {
     set_deadline(std::nullopt);
   }
@@ -173,7 +148,7 @@ net::awaitable<Result<std::size_t>> Transport::read_some(std::span<char> into) {
       case Io::Kind::End:
         co_return std::size_t{0};
       case Io::Kind::Failed:
-        co_return io_error("receive", io.error);
+        co_return failure("receive", io.error);
       case Io::Kind::Again:
         if (auto ready = co_await wait(io.wait_for); !ready) co_return Failure(ready.error());
     }
@@ -201,8 +176,8 @@ net::awaitable<Result<void>> Transport::write_all(std::span<iovec> left) {
   for (;;) {
     const Io io = write_now(left);
     if (io.kind == Io::Kind::Done) co_return Result<void>();
-    if (io.kind == Io::Kind::Failed) co_return io_error("send", io.error);
-    if (io.kind == Io::Kind::End) co_return io_error("send", EPIPE);
+    if (io.kind == Io::Kind::Failed) co_return failure("send", io.error);
+    if (io.kind == Io::Kind::End) co_return failure("send", EPIPE);
     if (auto ready = co_await wait(io.wait_for); !ready) co_return Failure(ready.error());
   }
 }
@@ -223,7 +198,7 @@ net::awaitable<Result<void>> Transport::send_file(int file, std::uint64_t offset
       copy.resize(256 * 1024);
       const ssize_t n = ::pread(file, copy.data(), std::min(want, copy.size()), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) co_return io_error("read file", errno);
+      if (n < 0) co_return failure("read file", errno);
       if (n == 0) co_return fail(Code::Internal, "the file became shorter while it was sent");
       if (auto sent = co_await write_all(std::string_view(copy.data(), static_cast<std::size_t>(n))); !sent) {
         co_return Failure(sent.error());
@@ -231,7 +206,7 @@ net::awaitable<Result<void>> Transport::send_file(int file, std::uint64_t offset
       offset += static_cast<std::uint64_t>(n);
       continue;
     }
-    if (io->kind == Io::Kind::Failed) co_return io_error("send file", io->error);
+    if (io->kind == Io::Kind::Failed) co_return failure("send file", io->error);
     if (io->kind == Io::Kind::End) co_return fail(Code::Internal, "the file became shorter while it was sent");
     if (io->kind == Io::Kind::Again) {
       if (auto ready = co_await wait(io->wait_for); !ready) co_return Failure(ready.error());

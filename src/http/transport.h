@@ -57,6 +57,8 @@ class Transport {
   // Writes all of it. The pieces must stay valid meanwhile; they are used up.
   net::awaitable<Result<void>> write_all(std::span<iovec> pieces);
   net::awaitable<Result<void>> write_all(std::string_view bytes);
+  // What an Io that failed becomes for callers.
+  static Failure failure(const char* what, int error);
   net::awaitable<Result<void>> send_file(int file, std::uint64_t offset, std::uint64_t count);
 };
 
