@@ -9,7 +9,7 @@
 
 namespace osb::image {
 
-// What a blob is known by: the SHA-256 of its bytes. A Digest is always a whole one, so its text can be used as a file
+// What a blob is known by: the SHA-256 of its bytes. It always has all its digits, so its text can be used as a file
 // name or in a URL without another look.
 class Digest {
  public:
@@ -19,6 +19,7 @@ class Digest {
   // The 64 digits alone.
   static Result<Digest> from_hex(std::string_view hex);
   static Digest of(std::string_view bytes) { return Digest(tls::sha256(bytes)); }
+  Digest() : bytes_{} {}  // zeros: no blob's digest, for containers and coroutine results
   explicit Digest(const tls::Sha256Bytes& bytes) : bytes_(bytes) {}
 
   std::string hex() const;
