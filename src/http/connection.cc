@@ -18,7 +18,7 @@ net::awaitable<Result<std::size_t>> Connection::fill(std::size_t limit) {
 }
 
 MessageBody::MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options)
-    : connection_(std::move(connection)), framing_(framing), options_(std::move(options)), left_(framing.length) {
+    : connection_(std::move(connection)), framing_(framing), options_(options), left_(framing.length) {
   if (framing_.kind == Framing::Kind::None) state_ = State::End;
 }
 

@@ -94,7 +94,7 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   try {
     co_await run_session(*place, self->handler, self->options);
   } catch (const std::exception&) {
-    // An exhausted machine (bad_alloc) outside a handler: this connection ends, the others go on.
+    connection->transport->close();  // an exhausted machine (bad_alloc) outside a handler: the others go on
   }
   connection->transport->shutdown_write();  // an orderly end: TLS tells it apart from a cut connection
   connection->transport->close();
