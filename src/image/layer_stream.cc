@@ -34,6 +34,8 @@ class Decoder {
   virtual Result<std::size_t> step(std::string_view& in, std::span<char> out) = 0;
   // Whether the input may end here.
   virtual bool complete() const = 0;
+  // Whether output is input: then one sum is enough.
+  virtual bool plain() const { return false; }
 };
 
 class Plain final : public Decoder {
@@ -45,6 +47,7 @@ class Plain final : public Decoder {
     return size;
   }
   bool complete() const override { return true; }
+  bool plain() const override { return true; }
 };
 
 class Gzip final : public Decoder {
@@ -152,7 +155,7 @@ struct LayerStream::Impl {
   bool stop = false;
   bool ended = false;
   std::optional<Error> error;
-  std::optional<Digest> compressed;
+  std::optional<Digest> compressed;  // absent when there is no compression
   tls::Sha256 uncompressed;
   std::uint64_t bytes = 0;
   std::thread thread;
@@ -188,8 +191,8 @@ struct LayerStream::Impl {
         filled += *got;
       } while (!decoder && filled < 4);
       std::string_view in(input.get(), filled);
-      sum.update(in);
       if (!decoder) decoder = decoder_for(in);
+      if (!decoder->plain()) sum.update(in);
       bool more = !in.empty();
       while (more) {
         const std::size_t before = in.size();
@@ -213,7 +216,7 @@ struct LayerStream::Impl {
     }
     if (!decoder->complete()) return damaged("the compressed data ends too early");
     if (out->size > 0) publish();
-    compressed = Digest(sum.finish());
+    if (!decoder->plain()) compressed = Digest(sum.finish());
     return {};
   }
 
@@ -280,7 +283,8 @@ Result<std::string_view> LayerStream::next() {
 
 LayerStream::Sums LayerStream::sums() {
   const std::lock_guard lock(impl_->mutex);
-  return {impl_->compressed.value(), Digest(impl_->uncompressed.finish()), impl_->bytes};
+  const Digest uncompressed(impl_->uncompressed.finish());
+  return {impl_->compressed.value_or(uncompressed), uncompressed, impl_->bytes};
 }
 
 }  // namespace osb::image
