@@ -184,7 +184,7 @@ CommandCgroup::Use CommandCgroup::use() const {
   if (kind_ == Kind::V2) {
     const auto events = read_text(directory_ + "/cgroup.events");
     if (has(events, "populated 1")) return Use::Busy;
-    return has(events, "populated 0") && !has(events, "frozen 1") ? Use::Free : Use::Spoilt;
+    return has(events, "populated 0") && !has(events, "frozen 1") && !*killed_ ? Use::Free : Use::Spoilt;
   }
   if (!pids().empty()) return Use::Busy;
   const bool runs =
@@ -193,6 +193,7 @@ CommandCgroup::Use CommandCgroup::use() const {
 }
 
 Result<void> CommandCgroup::kill() const {
+  *killed_ = true;
   if (kind_ == Kind::V2) {
     const auto killed = write_text(directory_ + "/cgroup.kill", "1");
     if (killed || !is_directory(directory_)) return {};

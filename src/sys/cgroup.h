@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,7 +55,8 @@ class CommandCgroup {
   enum class Use {
     Free,    // no live member, here or below
     Busy,    // some
-    Spoilt,  // none, but what begins in it would not run (members may have frozen it), or it is gone
+    Spoilt,  // none, but what begins in it would not run, or it is gone. Members may have frozen it; and after a kill()
+             // Linux (6.18) at once kills what is born in it from outside (CLONE_INTO_CGROUP).
   };
   Use use() const;
   Kind kind() const { return kind_; }
@@ -68,6 +71,7 @@ class CommandCgroup {
  private:
   std::string directory_;
   Kind kind_;
+  std::shared_ptr<std::atomic<bool>> killed_ = std::make_shared<std::atomic<bool>>(false);  // of all copies
 };
 
 // Makes cgroups for commands below our own: in the v2 hierarchy if that can be written, else in a v1 hierarchy (freezer
