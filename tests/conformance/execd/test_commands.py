@@ -195,13 +195,14 @@ def test_init_arrives_while_the_command_runs(execd):
 
 
 def test_each_line_arrives_when_it_is_written(execd):
-    fifo = execd.tmp / "go"
-    os.mkfifo(fifo)
-    with stream(execd, f"for i in 1 2 3; do echo $i; read x < {fifo}; done") as opened:
+    # One for each line: the shell could open a shared one again before we have closed it, and read our end as its line.
+    for i in "123":
+        os.mkfifo(execd.tmp / i)
+    with stream(execd, f"for i in 1 2 3; do echo $i; read x < {execd.tmp}/$i; done") as opened:
         opened.until("init")
         for i in "123":
             assert opened.next()["text"] == i
-            fifo.write_text("\n")
+            (execd.tmp / i).write_text("\n")
         assert opened.next()["type"] == "execution_complete"
 
 
