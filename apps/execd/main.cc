@@ -238,6 +238,7 @@ int serve(const Options& options, const Environment& env) {
   });
   forget_start_pages();
   io.run();
+  host.close_cgroups();
   log_info("ended", {{"status", status}});
   // Threads that hang in a dead file system are not waited for, and the order in which frames and their owners go does
   // not matter any more.

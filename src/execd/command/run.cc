@@ -99,12 +99,13 @@ Result<void> Run::start() {
   }
   process.fds.emplace_back(1, writers[0].get());
   process.fds.emplace_back(2, writers[plan_.merge_stderr ? 0 : 1].get());
-  auto child = sys::spawn(process);
-  if (!child) {
+  auto started = host_.spawn(std::move(process));
+  if (!started) {
     for (auto& pipe : pipes_) pipe.reset();
-    return Failure(child.error());
+    return Failure(started.error());
   }
-  pid_ = child->pid;
+  pid_ = started->child.pid;
+  cgroup_ = std::move(started->cgroup);
   host_.reaper().watch(pid_, [self = shared_from_this()](sys::ExitStatus status) { self->on_exit(status); });
   for (auto& pipe : pipes_) {
     if (pipe) arm(*pipe);
@@ -189,6 +190,7 @@ void Run::on_room() {
 
 void Run::on_exit(sys::ExitStatus status) {
   exited_ = true;
+  cgroup_.reset();  // kept by the host for those who are still in it
   end_.status = status;
   end_.timed_out = timed_out_;
   end_.at = std::chrono::system_clock::now();
@@ -241,12 +243,14 @@ void Run::finish() {
   log_->shrink();
 }
 
-// The start time is read while the process cannot have been freed: it tells the pid from a later process's.
+// The start time is read while the process cannot have been freed: it tells the pid from a later process's. The cgroup
+// belongs to whoever holds cgroup_.
 sys::ProcessTree Run::tree() const {
   sys::ProcessTree tree;
   tree.leader = pid_;
   if (const auto leader = sys::read_process(pid_)) tree.leader_start = leader->start;
   tree.marker = std::string(kRunIdVariable) + "=" + plan_.id;
+  tree.cgroup = cgroup_.get();
   return tree;
 }
 
@@ -255,13 +259,17 @@ void Run::kill_tree() {
   // First one call that no fork can outrun: a fork bomb is at rest before anything slow begins.
   ::kill(-pid_, SIGSTOP);
   // A process in the kernel's hands does not die: nothing more can be done about it.
-  host_.pool().post([tree = tree()] { static_cast<void>(sys::kill_tree(tree)); });
+  host_.pool().post([tree = tree(), cgroup = cgroup_, home = host_.executor()]() mutable {
+    static_cast<void>(sys::kill_tree(tree));
+    net::post(home, [cgroup = std::move(cgroup)] {});  // given back where it came from
+  });
 }
 
 net::awaitable<bool> Run::stop(std::chrono::milliseconds grace) {
   if (pid_ < 0 || exited_) co_return false;
   const auto self = shared_from_this();
   const sys::ProcessTree members = tree();
+  const auto cgroup = cgroup_;  // nobody else's until all are gone
   // The group at once and as a whole; those that left it one by one.
   ::kill(-pid_, SIGTERM);
   const auto deadline = std::chrono::steady_clock::now() + grace;

@@ -93,6 +93,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::unique_ptr<Timeout> timeout_;   // null: none
   std::unique_ptr<Event> exit_event_;  // made by the first who waits
   pid_t pid_ = -1;
+  sys::CgroupPool::Lease cgroup_;  // until the process has ended; null: there are none here
   std::chrono::steady_clock::time_point started_;
   bool exited_ = false;
   bool timed_out_ = false;

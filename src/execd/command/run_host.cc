@@ -22,10 +22,70 @@ struct RunHost::Drain {
   std::list<std::shared_ptr<Drain>>::iterator place;
 };
 
-RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool)
-    : executor_(std::move(executor)), reaper_(reaper), pool_(pool) {}
+// Waits for the pool's descriptor, which stays the pool's.
+struct RunHost::CgroupWatch {
+  CgroupWatch(RunHost& owner, int fd) : host(&owner), events(owner.executor(), fd) {}
+  ~CgroupWatch() {
+    if (events.is_open()) static_cast<void>(events.release());
+  }
 
-RunHost::~RunHost() { close(); }
+  RunHost* host;  // null once closed
+  net::posix::stream_descriptor events;
+};
+
+RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups)
+    : executor_(std::move(executor)), reaper_(reaper), pool_(pool), cgroups_(std::move(cgroups), [this] {
+        if (!cgroup_watch_) watch_cgroups();
+      }) {}
+
+RunHost::~RunHost() {
+  close();
+  close_cgroups();
+}
+
+Result<RunHost::Started> RunHost::spawn(sys::SpawnPlan process) {
+  auto cgroup = cgroups_.lease();
+  UniqueFd entry;
+  if (cgroup) {
+    auto opened = cgroup->enter(process);
+    if (opened) {
+      entry = std::move(*opened);
+    } else {
+      cgroups_.give_up(opened.error().message);
+    }
+  }
+  auto child = sys::spawn(process);
+  if (!child) return Failure(child.error());
+  if (cgroup && !child->in_cgroup) {
+    cgroups_.give_up("a process cannot begin in one");
+    cgroup.reset();
+  }
+  return Started{std::move(*child), std::move(cgroup)};
+}
+
+void RunHost::watch_cgroups() {
+  if (!cgroup_watch_) cgroup_watch_ = std::make_shared<CgroupWatch>(*this, cgroups_.events());
+  auto& events = cgroup_watch_->events;
+  events.async_wait(net::posix::stream_descriptor::wait_read, [watch = cgroup_watch_](boost::system::error_code) {
+    RunHost* const host = watch->host;
+    if (host == nullptr) return;
+    host->cgroups_.collect();
+    if (host->cgroups_.kept() > 0) {
+      host->watch_cgroups();
+    } else {
+      host->cgroup_watch_.reset();
+    }
+  });
+}
+
+void RunHost::close_cgroups() {
+  if (cgroup_watch_) {
+    cgroup_watch_->host = nullptr;
+    static_cast<void>(cgroup_watch_->events.release());  // ends the wait
+    cgroup_watch_.reset();
+  }
+  cgroups_.close();
+}
 
 std::span<char> RunHost::buffer() {
   if (buffer_.empty()) buffer_.resize(kReadBytes);

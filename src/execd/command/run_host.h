@@ -10,14 +10,17 @@
 #include "async/net.h"
 #include "base/unique_fd.h"
 #include "execd/command/output_log.h"
+#include "sys/cgroup_pool.h"
+#include "sys/spawn.h"
 
 namespace osb::execd {
 
-// What all runs of a daemon share: the loop, the reaper, one read buffer, and the pipes that outlive their run. The
-// process should be a subreaper (or PID 1), so that killing a run also finds processes that lost their parent.
+// What all runs of a daemon share: the loop, the reaper, one read buffer, cgroups where these can be had, and the pipes
+// that outlive their run. The process should be a subreaper (or PID 1), so that killing a run also finds processes that
+// lost their parent.
 class RunHost {
  public:
-  RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool);
+  RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups = {});
   ~RunHost();
   RunHost(const RunHost&) = delete;
   RunHost& operator=(const RunHost&) = delete;
@@ -29,22 +32,37 @@ class RunHost {
   // For one read at a time: its content is used up before the reader goes back to the loop.
   std::span<char> buffer();
 
+  // A child in a cgroup of its own, for ProcessTree::cgroup; null where there is none. The cgroup goes to another run
+  // when all copies are gone, and no sooner than its last process has ended.
+  struct Started {
+    sys::Child child;
+    sys::CgroupPool::Lease cgroup;
+  };
+  Result<Started> spawn(sys::SpawnPlan process);
+  sys::CgroupPool& cgroups() { return cgroups_; }
+
   // Reads a pipe until all its writers have closed it, so that a daemon that a command left behind neither blocks nor
   // gets SIGPIPE. The bytes go to `into` as long as that exists, else nowhere.
   void keep_draining(UniqueFd pipe, std::weak_ptr<OutputLog> into);
   std::size_t draining() const { return drains_.size(); }
   // Lets go of all such pipes.
   void close();
+  // Removes all cgroups; when nothing runs any more, before the program ends.
+  void close_cgroups();
 
  private:
   struct Drain;
   static void read_on(std::shared_ptr<Drain> drain);
+  struct CgroupWatch;
+  void watch_cgroups();
 
   net::any_io_executor executor_;
   ChildReaper& reaper_;
   BlockingPool& pool_;
   std::vector<char> buffer_;
   std::list<std::shared_ptr<Drain>> drains_;
+  sys::CgroupPool cgroups_;
+  std::shared_ptr<CgroupWatch> cgroup_watch_;  // while something is kept
 };
 
 }  // namespace osb::execd
