@@ -33,7 +33,7 @@ target_compile_definitions(
   osb_options
   INTERFACE BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE
             # Coroutine frames and handlers come from a per-thread cache; the default of 2 is too small for a
-            # proxied request, whose coroutines are about that many (measured: 32 saves 6% of its CPU time).
+            # proxied request, which holds about twenty (measured: 32 instead of 8 saves 6% of its CPU time).
             BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=32
             FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL
             OSB_VERSION="${PROJECT_VERSION}")
