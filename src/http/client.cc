@@ -1,5 +1,6 @@
 #include "http/client.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <sys/socket.h>
@@ -127,7 +128,6 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
                                  : transport.try_read({&byte, 1}).kind != Transport::Io::Kind::Again;
       if (!ended) out = std::move(last.connection);
     }
-    if (list.empty()) idle.erase(found);
     return out;
   }
 
@@ -135,7 +135,10 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     if (closed) return;
     auto& list = idle[origin];
     const auto now = SteadyClock::now();
-    std::erase_if(list, [&](const Idle& entry) { return now - entry.since > options.idle; });
+    // The oldest are in front.
+    const auto fresh =
+        std::find_if(list.begin(), list.end(), [&](const Idle& e) { return now - e.since <= options.idle; });
+    if (fresh != list.begin()) list.erase(list.begin(), fresh);
     if (list.size() >= options.idle_per_origin) return;
     connection->transport->set_deadline(std::nullopt);
     connection->in.shrink();
@@ -148,13 +151,13 @@ namespace {
 // A response body that gives its connection back to the pool at its end.
 class ResponseBody final : public BodySource {
  public:
-  using GiveBack = std::move_only_function<void(std::shared_ptr<Connection>)>;
   ResponseBody(std::shared_ptr<Connection> connection, const ResponseHead& head, const ClientTimeouts& timeouts,
-               std::shared_ptr<Upload> upload, GiveBack give_back)
+               std::shared_ptr<Upload> upload, std::shared_ptr<Client::Pool> pool, std::string origin)
       : connection_(connection),
         inner_(connection, head.framing, {.stall = timeouts.body_stall}),
         upload_(std::move(upload)),
-        give_back_(std::move(give_back)),
+        pool_(std::move(pool)),
+        origin_(std::move(origin)),
         reusable_(head.keep_alive) {
     if (inner_.finished() && (!upload_ || !upload_->running)) release();
   }
@@ -195,7 +198,7 @@ class ResponseBody final : public BodySource {
   void release() {
     auto connection = std::exchange(connection_, nullptr);
     if (reusable_ && connection->in.empty()) {
-      give_back_(std::move(connection));
+      pool_->give_back(origin_, std::move(connection));
     } else {
       connection->transport->close();
     }
@@ -204,7 +207,8 @@ class ResponseBody final : public BodySource {
   std::shared_ptr<Connection> connection_;  // empty once given back
   MessageBody inner_;
   std::shared_ptr<Upload> upload_;
-  GiveBack give_back_;
+  std::shared_ptr<Client::Pool> pool_;
+  std::string origin_;
   bool reusable_;
 };
 
@@ -277,16 +281,15 @@ struct Client::Exchange {
       connection->transport->set_deadline(std::nullopt);
       response.upgraded = std::move(connection->transport);
     } else {
-      response.body = std::make_unique<ResponseBody>(
-          connection, got, request.timeouts, upload,
-          [pool = pool, origin = origin](std::shared_ptr<Connection> c) { pool->give_back(origin, std::move(c)); });
+      response.body =
+          std::make_unique<ResponseBody>(connection, got, request.timeouts, upload, pool, std::move(origin));
     }
     response.headers = std::move(got.headers);
     return response;
   }
 
   const std::shared_ptr<Pool> pool;
-  const std::string origin;
+  std::string origin;
   ClientRequest request;
   const bool chunked;
   const std::string head;

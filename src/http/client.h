@@ -69,8 +69,9 @@ class Client {
   // Closes idle connections.
   void clear();
 
+  struct Pool;  // internal
+
  private:
-  struct Pool;
   struct Exchange;
   static net::awaitable<Result<ClientResponse>> run(std::unique_ptr<Exchange> exchange);
   std::shared_ptr<Pool> pool_;

@@ -37,6 +37,11 @@ class Headers {
   // Replaces every field of that name by one.
   void set(std::string_view name, std::string value);
   void remove(std::string_view name);
+  // Removes the fields for which `gone` is true.
+  template <typename Predicate>
+  void remove_if(Predicate gone) {
+    std::erase_if(fields_, gone);
+  }
 
   // True if a comma-separated field such as Connection lists `token` in any of its lines.
   bool has_token(std::string_view name, std::string_view token) const;

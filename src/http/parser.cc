@@ -20,7 +20,7 @@ class HeadParser final : public bhttp::basic_parser<IsRequest> {
   HeadParser() {
     this->header_limit(1 << 30);  // the caller has bounded the bytes
     this->body_limit(boost::none);
-    headers.reserve(12);
+    headers.reserve(8);
   }
   std::string method;
   std::string target;

@@ -12,21 +12,31 @@ namespace {
 using namespace net::experimental::awaitable_operators;
 
 // RFC 9110, 7.6.1: these belong to one connection, and so does whatever Connection names.
-bool hop_by_hop(std::string_view name, const Headers& all) {
+// `connection`: the message's Connection fields.
+bool hop_by_hop(std::string_view name, const Headers& connection) {
   static constexpr std::array<std::string_view, 9> kNames = {
       "Connection", "Keep-Alive",        "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "TE",
       "Trailer",    "Transfer-Encoding", "Upgrade"};
   for (const std::string_view known : kNames) {
     if (iequals(name, known)) return true;
   }
-  return all.contains("Connection") && all.has_token("Connection", name);
+  return !connection.empty() && connection.has_token("Connection", name);
+}
+
+Headers connection_fields(const Headers& all) {
+  Headers out;
+  for (const auto& [name, value] : all) {
+    if (iequals(name, "Connection")) out.add(name, value);
+  }
+  return out;
 }
 
 Headers end_to_end(const Headers& all) {
+  const Headers connection = connection_fields(all);
   Headers out;
   out.reserve(all.size() + 4);
   for (const auto& [name, value] : all) {
-    if (!hop_by_hop(name, all)) out.add(name, value);
+    if (!hop_by_hop(name, connection)) out.add(name, value);
   }
   return out;
 }
@@ -128,11 +138,13 @@ Response response_for(ClientResponse answer, bool to_head) {
     };
     return response;
   }
-  response.headers = end_to_end(answer.headers);
   const auto length = to_head ? declared_length(answer.headers) : answer.body->length();
   response.body = StreamBody{
       .produce = [body = std::move(answer.body)](BodyWriter& to) mutable { return stream_body(std::move(body), to); },
       .length = length};
+  response.headers = std::move(answer.headers);
+  const Headers connection = connection_fields(response.headers);
+  response.headers.remove_if([&](const Headers::Field& field) { return hop_by_hop(field.name, connection); });
   return response;
 }
 

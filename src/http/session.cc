@@ -72,6 +72,12 @@ class Session {
     request_.headers = std::move(head_.headers);
     request_.minor_version = head_.minor_version;
     request_.peer = peer_;
+    // Most requests have none, and one that has ended serves them all.
+    const bool none = head_.framing.kind == Framing::Kind::None && !head_.expect_continue;
+    if (none && body_ && body_->finished() && body_->length() == 0u) {
+      request_.body = body_;
+      return;
+    }
     body_ = std::make_shared<MessageBody>(
         connection_, head_.framing,
         MessageBody::Options{
