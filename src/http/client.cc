@@ -212,21 +212,16 @@ class ResponseBody final : public BodySource {
   bool reusable_;
 };
 
-net::awaitable<Result<ResponseHead>> read_response_head(Connection& connection, bool to_head, bool& any_byte) {
-  std::size_t searched = 0;
+// The head of the final response if all of it is here; 1xx answers other than 101 are dropped.
+Result<std::optional<ResponseHead>> take_head(Connection& connection, bool to_head, std::size_t& searched) {
   for (;;) {
-    if (const std::size_t end = find_head_end(connection.in.data(), searched); end > 0) {
-      auto head = parse_response_head(connection.in.data().substr(0, end), to_head);
-      if (!head) co_return Failure(head.error());
-      connection.in.consume(end);
-      if (head->status / 100 != 1 || head->status == 101) co_return head;
-      searched = 0;
-      continue;
-    }
-    auto got = co_await connection.fill(kMaxResponseHead);
-    if (!got) co_return Failure(got.error());
-    if (*got == 0) co_return fail(Code::Unavailable, "the connection ended before a response came");
-    any_byte = true;
+    const std::size_t end = find_head_end(connection.in.data(), searched);
+    if (end == 0) return std::optional<ResponseHead>();
+    auto head = parse_response_head(connection.in.data().substr(0, end), to_head);
+    if (!head) return Failure(head.error());
+    connection.in.consume(end);
+    if (head->status / 100 != 1 || head->status == 101) return std::optional(std::move(*head));
+    searched = 0;
   }
 }
 
@@ -321,11 +316,24 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
     if (transport.write_now(left).kind != Transport::Io::Kind::Done) {
       if (auto sent = co_await transport.write_all(left); !sent) error = sent.error();
     }
-    if (!error) {
-      x->start_upload(transport.executor());
-      auto got = co_await read_response_head(*x->connection, x->request.method == "HEAD", x->any_byte);
-      if (got) co_return x->respond(std::move(*got));
-      error = std::move(got.error());
+    if (!error) x->start_upload(transport.executor());
+    for (std::size_t searched = 0; !error;) {
+      auto head = take_head(*x->connection, x->request.method == "HEAD", searched);
+      if (head && *head) co_return x->respond(std::move(**head));
+      if (!head) {
+        error = std::move(head.error());
+        break;
+      }
+      const Transport::Io io = x->connection->fill_now(kMaxResponseHead);
+      if (io.kind == Transport::Io::Kind::Done) {
+        x->any_byte = true;
+      } else if (io.kind == Transport::Io::Kind::Again) {
+        if (auto ready = co_await transport.wait(io.wait_for); !ready) error = std::move(ready.error());
+      } else if (io.kind == Transport::Io::Kind::End) {
+        error = Error(Code::Unavailable, "the connection ended before a response came");
+      } else {
+        error = Connection::fill_failure(io.error).error();
+      }
     }
     const bool stale = reused && !x->any_byte && error->code == Code::Unavailable;
     if (!stale || !repeatable(x->request)) co_return x->failed(std::move(*error));

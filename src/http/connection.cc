@@ -1,18 +1,29 @@
 #include "http/connection.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace osb::http {
+
+Transport::Io Connection::fill_now(std::size_t limit) {
+  const std::span<char> room = in.room(limit);
+  if (room.empty()) return {.kind = Transport::Io::Kind::Failed, .error = EMSGSIZE};
+  const Transport::Io io = transport->try_read(room);
+  if (io.kind == Transport::Io::Kind::Done) in.received(io.bytes);
+  return io;
+}
+
+Failure Connection::fill_failure(int error) {
+  if (error == EMSGSIZE) return fail(Code::TooLarge, "message head is too long");
+  return Transport::failure("receive", error);
+}
 
 net::awaitable<Result<std::size_t>> Connection::fill(std::size_t limit) {
   using Kind = Transport::Io::Kind;
   for (;;) {
-    const std::span<char> room = in.room(limit);
-    if (room.empty()) co_return fail(Code::TooLarge, "message head is too long");
-    const Transport::Io io = transport->try_read(room);
-    if (io.kind == Kind::Done) in.received(io.bytes);
+    const Transport::Io io = fill_now(limit);
     if (io.kind == Kind::Done || io.kind == Kind::End) co_return io.bytes;
-    if (io.kind == Kind::Failed) co_return Transport::failure("receive", io.error);
+    if (io.kind == Kind::Failed) co_return fill_failure(io.error);
     if (auto ready = co_await transport->wait(io.wait_for); !ready) co_return Failure(ready.error());
   }
 }

@@ -143,8 +143,7 @@ bool Reactor::serve_events() {
   std::array<epoll_event, kEventsAtOnce> events;
   const int count = ::epoll_wait(epoll_.native_handle(), events.data(), events.size(), 0);
   // First note everything, then run waiters: they may close other sockets of this batch.
-  std::array<Waiter, 2 * kEventsAtOnce> ready;
-  std::size_t n = 0;
+  ready_.clear();
   for (int i = 0; i < count; ++i) {
     Entry& entry = *static_cast<Entry*>(events[i].data.ptr);
     const std::uint32_t got = events[i].events;
@@ -152,16 +151,16 @@ bool Reactor::serve_events() {
     if (got & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
       entry.readable = true;
       entry.read_exhausted = false;
-      if (entry.read_waiter) ready[n++] = std::exchange(entry.read_waiter, nullptr);
+      if (entry.read_waiter) ready_.push_back(std::exchange(entry.read_waiter, nullptr));
     }
     if (got & (EPOLLOUT | EPOLLHUP | EPOLLERR)) {
       entry.writable = true;
       entry.write_exhausted = false;
-      if (entry.write_waiter) ready[n++] = std::exchange(entry.write_waiter, nullptr);
+      if (entry.write_waiter) ready_.push_back(std::exchange(entry.write_waiter, nullptr));
     }
   }
-  waiting_ -= n;
-  for (std::size_t i = 0; i < n; ++i) std::exchange(ready[i], nullptr)(Outcome::Ready);
+  waiting_ -= ready_.size();
+  for (Waiter& waiter : ready_) std::exchange(waiter, nullptr)(Outcome::Ready);
   return count > 0;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <sys/epoll.h>
+#include <vector>
 
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
@@ -79,6 +80,7 @@ class Reactor : public net::execution_context::service {
   net::steady_timer timer_;
   std::optional<std::chrono::steady_clock::time_point> timer_due_;
   std::list<Entry*> entries_;
+  std::vector<Waiter> ready_;  // of the batch being served; kept for its memory
   std::size_t waiting_ = 0;
   bool armed_ = false;
 };

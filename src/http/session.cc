@@ -1,5 +1,6 @@
 #include "http/session.h"
 
+#include <cerrno>
 #include <chrono>
 #include <exception>
 
@@ -108,15 +109,21 @@ class Session {
         co_return true;
       }
       if (in.empty() && handle_.stopping) co_return false;
-      auto got = co_await connection_->fill(limits_.header_bytes);
-      if (!got) {
-        // An idle connection that times out or breaks just ends; only a half-sent head deserves an answer.
+      // An idle connection that times out or breaks just ends; only a half-sent head deserves an answer.
+      const Transport::Io io = connection_->fill_now(limits_.header_bytes);
+      if (io.kind == Transport::Io::Kind::Again) {
+        auto ready = co_await transport_.wait(io.wait_for);
+        if (ready) continue;
         if (in.empty()) co_return false;
-        if (got.error().code == Code::Timeout) co_return fail(Code::Timeout, "the request head took too long");
-        if (got.error().code != Code::TooLarge) co_return fail(Code::Cancelled, got.error().message);
-        co_return Failure(got.error());
+        if (ready.error().code == Code::Timeout) co_return fail(Code::Timeout, "the request head took too long");
+        co_return fail(Code::Cancelled, ready.error().message);
       }
-      if (*got == 0) {
+      if (io.kind == Transport::Io::Kind::Failed) {
+        if (in.empty()) co_return false;
+        if (io.error == EMSGSIZE) co_return Connection::fill_failure(io.error);
+        co_return fail(Code::Cancelled, "the connection broke");
+      }
+      if (io.kind == Transport::Io::Kind::End) {
         if (in.empty()) co_return false;
         co_return fail(Code::InvalidRequest, "the connection ended inside a request head");
       }
