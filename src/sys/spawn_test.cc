@@ -324,6 +324,7 @@ TEST(Spawn, WorksWithoutStandardDescriptors) {
               if (read_to_end(pipe->read.get()) != "out\nerr\n") return 2;
               if (!reap(*child)->ok()) return 3;
               plan.program = "/nope";
+              plan.fds.clear();  // the pipe is closed by now
               return spawn(plan).error().sys_errno == ENOENT ? 0 : 4;
             }),
             0);
