@@ -38,7 +38,7 @@ class PullerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: layers keep owners";
-    if (!fs::exists(kRegistryProgram)) GTEST_SKIP() << "needs Debian's docker-registry";
+    ASSERT_TRUE(fs::exists(kRegistryProgram)) << "run scripts/setup: Debian's docker-registry is missing";
     authority_.emplace(tls::testing::CertificateRequest{.common_name = "root", .alt_names = "", .authority = true});
     auto context = tls::ClientContext::make({.ca_file = {}, .ca_pem = authority_->certificate_pem(), .identity = {}});
     ASSERT_TRUE(context);
