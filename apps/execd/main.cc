@@ -28,6 +28,7 @@
 #include "execd/file/owner_names.h"
 #include "execd/init/ending.h"
 #include "execd/init/entrypoint.h"
+#include "execd/init/inherited_fd.h"
 #include "execd/metrics/metrics_routes.h"
 #include "execd/metrics/otlp_exporter.h"
 #include "execd/metrics/telemetry.h"
@@ -250,6 +251,7 @@ int start(int argc, char** argv) {
   if (auto applied = apply_clone3_compat(compat == nullptr ? "" : compat, argv); !applied) {
     return refuse(applied.error());
   }
+  keep_inherited_fds_from_children();  // not before: the line above may start this program anew
   Environment env = parse_environ(environ);
   const std::vector<std::string_view> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   const auto options = parse_options(args, env);

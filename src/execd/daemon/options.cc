@@ -218,7 +218,8 @@ Serving
 
 Entrypoint and end
   --exit-dir DIR             write exit.json there when COMMAND has ended: code, signal, finished_at
-  --entrypoint-log FILE      append COMMAND's output to FILE instead of passing it on
+  --entrypoint-log FILE      append COMMAND's output to FILE instead of passing it on. For both, /proc/self/fd/N
+                             means the inherited descriptor N; it need not be reachable by any path
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)
 
 Code interpreter

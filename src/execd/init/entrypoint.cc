@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "execd/command/environment.h"
+#include "execd/init/inherited_fd.h"
 #include "sys/process_tree.h"
 #include "sys/syscall.h"
 
@@ -45,7 +46,7 @@ Result<pid_t> Entrypoint::spawn(const Environment& env) {
   if (plan_.log.empty()) {
     plan.fds = {{1, 1}, {2, 2}};
   } else {
-    auto opened = sys::open_at(AT_FDCWD, plan_.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    auto opened = open_given(plan_.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (!opened) return with_context("entrypoint log", opened.error());
     log = std::move(*opened);
     plan.fds = {{1, log.get()}, {2, log.get()}};

@@ -18,8 +18,8 @@ class Entrypoint {
  public:
   struct Plan {
     std::vector<std::string> argv;  // the first is looked up in PATH
-    std::string log;                // file that its output is appended to; empty: our stdout and stderr
-    std::string exit_dir;           // where the record goes; empty: nowhere
+    std::string log;                // file (open_given) that its output is appended to; empty: our stdout and stderr
+    std::string exit_dir;           // directory (open_given) that the record goes to; empty: nowhere
   };
   Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan);
 

@@ -5,6 +5,7 @@
 
 #include "base/json_escape.h"
 #include "base/time.h"
+#include "execd/init/inherited_fd.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -20,7 +21,7 @@ std::string ExitRecord::to_json() const {
 }
 
 Result<void> write_exit_record(const std::string& directory, const ExitRecord& record) {
-  auto dir = sys::open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
+  auto dir = open_given(directory, O_RDONLY | O_DIRECTORY);
   if (!dir) return with_context("write exit record", dir.error());
   const std::string temporary = std::string(".") + kExitRecordName + ".new";
   auto file = sys::open_at(dir->get(), temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);

@@ -23,6 +23,7 @@ struct ExitRecord {
 inline constexpr const char* kExitRecordName = "exit.json";
 
 // Writes DIRECTORY/exit.json so that a reader sees either nothing or all of it, also after a crash of the machine.
+// DIRECTORY may be an inherited descriptor, see open_given().
 Result<void> write_exit_record(const std::string& directory, const ExitRecord& record);
 
 }  // namespace osb::execd

@@ -4,6 +4,7 @@ the whole tree. What needs namespaces needs root."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -22,7 +23,7 @@ needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="needs busybox-static
 class Started:
     """An execd with an entrypoint, reached over a socket that was listening before. `wrap` goes in front of it."""
 
-    def __init__(self, tmp, args=(), entrypoint=(), wrap=(), program=None, env=None):
+    def __init__(self, tmp, args=(), entrypoint=(), wrap=(), program=None, env=None, pass_fds=()):
         self.exit_dir = tmp / "exit"
         self.exit_dir.mkdir(exist_ok=True)
         with socket.socket() as listener:
@@ -32,8 +33,8 @@ class Started:
             self.port = listener.getsockname()[1]
             self.process = subprocess.Popen(
                 [*wrap, program or binary(), f"--listen-fd={fd}", *args, *(["--", *entrypoint] if entrypoint else [])],
-                pass_fds=[fd], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                env={**os.environ, "PATH": os.environ["PATH"] + ":/bin", **(env or {})})
+                pass_fds=[fd, *pass_fds], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, env={**os.environ, "PATH": os.environ["PATH"] + ":/bin", **(env or {})})
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=30)
         self.lines = []
         self.wait_for("listening on")
@@ -120,6 +121,53 @@ def test_the_entrypoints_output_can_go_to_a_file(start, tmp_path):
     execd = start(args=[f"--entrypoint-log={log}"], entrypoint=["sh", "-c", "echo out; echo err >&2"])
     execd.wait_for("entrypoint ended")
     assert log.read_text() == "out\nerr\n"
+
+
+@pytest.fixture
+def given(tmp_path):
+    """Numbers of a directory and of a log that no path leads to for execd: what a parent outside its root passes on."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    directory = os.open(outside, os.O_RDONLY | os.O_DIRECTORY)
+    log = os.open(outside / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    yield outside, directory, log
+    os.close(directory)
+    os.close(log)
+
+
+def given_args(given):
+    return [f"--exit-dir=/proc/self/fd/{given[1]}", f"--entrypoint-log=/proc/self/fd/{given[2]}"]
+
+
+def test_exit_directory_and_log_can_be_inherited_descriptors(start, given):
+    execd = start(args=given_args(given), pass_fds=given[1:], entrypoint=["sh", "-c", "echo out; echo err >&2; exit 4"])
+    execd.wait_for("entrypoint ended")
+    assert (given[0] / "log").read_text() == "out\nerr\n"
+    assert json.loads((given[0] / "exit.json").read_text())["code"] == 4
+    assert sorted(os.listdir(given[0])) == ["exit.json", "log"]
+
+
+def test_an_inherited_descriptor_of_the_wrong_kind_is_told(start, given):
+    execd = start(args=[f"--entrypoint-log=/proc/self/fd/{given[1]}"], pass_fds=given[1:], entrypoint=["true"])
+    line = execd.wait_for("entrypoint not started")
+    assert f"/proc/self/fd/{given[1]}" in line, line
+
+
+def test_inherited_descriptors_reach_nobody(start, given):
+    show = "ls -l /proc/self/fd | sed -n 's/.* -> /open: /p'"
+    execd = start(args=given_args(given), pass_fds=given[1:], entrypoint=["sh", "-c", show])
+    execd.wait_for("entrypoint ended")
+    session = execd.client.post("/session").json()["session_id"]
+    shown = [(given[0] / "log").read_text(),
+             execd.client.post("/command", json={"command": show}).text,
+             execd.client.post(f"/session/{session}/run", json={"command": show}).text]
+    for text, logs in zip(shown, (1, 0, 0)):  # the entrypoint's stderr is the log; its stdout is the pipe to sed
+        assert "open: " in text
+        assert "socket:" not in text and text.count("/outside") == text.count("/outside/log") == logs, text
+    # Its own numbers are marked too, so that nothing else it may start gets them.
+    for number in given[1:]:
+        flags = re.search(r"^flags:\s+0(\d+)", pathlib.Path(f"/proc/{execd.process.pid}/fdinfo/{number}").read_text(), re.M)
+        assert int(flags[1], 8) & os.O_CLOEXEC, number
 
 
 def test_the_entrypoint_does_not_see_the_token(start):
@@ -259,6 +307,16 @@ def test_pid_1_passes_signals_on_records_the_end_and_serves_on(start, busybox_ro
     signal_first_process(execd, signal.SIGTERM)
     assert execd.end() == 9
     assert json.loads((busybox_root / "exit" / "exit.json").read_text())["code"] == 9
+
+
+@needs_root
+@needs_busybox
+def test_pid_1_uses_inherited_descriptors_of_outside_its_root_without_proc(start, busybox_root, given):
+    execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=given_args(given), pass_fds=given[1:],
+                  entrypoint=["sh", "-c", "echo inside; exit 6"])
+    execd.wait_for("entrypoint ended")
+    assert (given[0] / "log").read_text() == "inside\n"
+    assert json.loads((given[0] / "exit.json").read_text())["code"] == 6
 
 
 @needs_root
