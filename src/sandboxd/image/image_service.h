@@ -1,0 +1,157 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "async/blocking_pool.h"
+#include "async/net.h"
+#include "async/task_group.h"
+#include "http/body.h"
+#include "http/client.h"
+#include "image/image_importer.h"
+#include "image/layer_store.h"
+#include "image/puller.h"
+
+namespace osb::sandboxd {
+
+// The image that is the host's own userland. Its root is made by the launch code; nothing is downloaded or stored.
+inline constexpr std::string_view kHostImage = "host";
+
+enum class PullPolicy { Missing, Always, Never };
+
+using RegistryAuth = std::optional<image::Credentials>;                       // absent: anonymous
+using PullProgressHandler = std::function<void(const image::PullProgress&)>;  // on the executor; must not throw
+
+struct ImageServiceConfig {
+  std::filesystem::path directory;  // of the store: <state>/images
+  // add_directory takes only these directories and what lies below. Empty: none.
+  std::vector<std::filesystem::path> allowed_directories;
+  // Registries ("host" or "host:port") that are spoken to without TLS. Those on loopback need not be named.
+  std::set<std::string> insecure_registries;
+  // Authorities trusted besides the system's, in PEM.
+  std::filesystem::path ca_file;
+  // What the store may hold before layers that nobody uses, and then images from registries that nobody uses, go.
+  std::uint64_t keep_bytes = std::uint64_t{50} << 30;
+  image::Platform platform = image::host_platform();
+};
+
+// What a sandbox is made from.
+struct ResolvedImage {
+  enum class Kind { Layers, Host };
+  Kind kind = Kind::Layers;
+  std::string name;                              // complete: "docker.io/library/debian:latest", or "host"
+  image::ImageConfig config;                     // env, entrypoint, cmd, user, working_dir, ...
+  std::vector<image::LayerStore::Lease> layers;  // top first, as overlayfs wants them; empty for the host
+};
+
+struct ImageInfo {
+  std::string name;  // complete
+  std::string familiar;
+  image::Digest id;            // of its manifest
+  std::uint64_t bytes = 0;     // of all its layers, also those shared with others
+  std::int64_t created = 0;    // when it came here; seconds since 1970
+  std::int64_t last_used = 0;  // when its top layer was last asked for
+  bool in_use = false;         // by a sandbox, or by a pull that has just ended
+};
+
+// Images by name, for the daemon. Lives on one executor; the pool outlives it. Blocking work goes to the pool.
+//
+// Errors: NotFound (names the image, or says for which platforms it exists), Unauthorized and Forbidden as the registry
+// says, InvalidRequest for content that is damaged, cut off or not what its digest says, TooLarge, Conflict, Cancelled,
+// Unavailable for what may work later: a registry that does not answer, "no space left in <directory>". Whatever fails
+// leaves nothing behind but whole layers, which the next attempt finds and collection removes.
+class ImageService {
+ public:
+  // Blocks for as long as it takes to read the store's records. Code::Conflict if another process has it.
+  static Result<std::unique_ptr<ImageService>> open(net::any_io_executor executor, BlockingPool& pool,
+                                                    ImageServiceConfig config);
+  ~ImageService();
+  // Awaited before the object goes: ends pulls and loads (Code::Cancelled).
+  net::awaitable<void> close();
+
+  // The image, pulled if the policy says so. Calls for one image with the same credentials share one pull and its
+  // progress; a waiter that is cancelled leaves the others alone. A pull that nobody waits for any more goes on, so
+  // that the next one finds it. With Always, an image that is in the store is not used if the registry fails.
+  net::awaitable<Result<ResolvedImage>> ensure(std::string name, PullPolicy policy, RegistryAuth auth,
+                                               PullProgressHandler progress = nullptr);
+
+  // A pull to look at while it runs: for each layer the latest state, so that a slow reader costs no memory.
+  class Pull {
+   public:
+    ~Pull();
+    // The next state of some layer, nothing when the pull has ended (then ask result()). Code::Cancelled.
+    net::awaitable<Result<std::optional<image::PullProgress>>> next();
+    // After next() has returned nothing.
+    Result<ImageInfo> result() const;
+
+   private:
+    friend class ImageService;
+    struct State;
+    explicit Pull(std::shared_ptr<State> state);
+    std::shared_ptr<State> state_;
+  };
+  // Always asks the registry. A name that cannot be read is an error at once.
+  Result<std::unique_ptr<Pull>> pull(const std::string& name, RegistryAuth auth);
+
+  // Images out of a `docker save` or OCI archive; under `name`, if given, else under the archive's own names. `body`
+  // must outlive the call.
+  net::awaitable<Result<std::vector<ImageInfo>>> load(http::BodySource& body, std::optional<std::string> name);
+  // The same from an open file, read from where it stands.
+  net::awaitable<Result<std::vector<ImageInfo>>> load(UniqueFd file, std::optional<std::string> name);
+
+  // A root directory as an image of one layer, copied as it is now. Code::Forbidden outside the allowed directories;
+  // symbolic links are resolved before that is decided.
+  net::awaitable<Result<ImageInfo>> add_directory(std::filesystem::path path, std::string name);
+
+  // Writes the image as an archive into `body`.
+  net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body);
+
+  // Layers again for a sandbox that outlived the daemon, in the order given. Code::NotFound names the first one
+  // missing. Call it for all of them before anything that collects (pull, remove).
+  Result<std::vector<image::LayerStore::Lease>> lease(const std::vector<image::Digest>& diff_ids);
+
+  std::vector<ImageInfo> list() const;                       // by name
+  Result<ImageInfo> inspect(const std::string& name) const;  // Code::NotFound
+  // Forgets the name; layers go when nobody uses them. Code::NotFound, and Code::Conflict where a sandbox uses the
+  // image and no other name has it, unless forced.
+  net::awaitable<Result<void>> remove(std::string name, bool force);
+  // Down to `keep_bytes`, or as far as possible: layers that nobody uses, then images from registries, those not used
+  // longest first. Runs by itself after pulls, loads and removals.
+  net::awaitable<Result<image::LayerStore::Collected>> collect(std::uint64_t keep_bytes);
+
+  // For what makes layers by itself (snapshots).
+  image::LayerStore& store() { return *store_; }
+
+ private:
+  struct Flight;
+  struct Load;
+  ImageService(net::any_io_executor executor, BlockingPool& pool, ImageServiceConfig config,
+               std::unique_ptr<image::LayerStore> store, std::unique_ptr<http::Client> client);
+
+  std::shared_ptr<Flight> join_or_start(const image::Reference& reference, RegistryAuth auth);
+  net::awaitable<void> fly(std::shared_ptr<Flight> flight);
+  net::awaitable<Result<std::vector<ImageInfo>>> import(std::shared_ptr<Load> load, image::ByteSource source);
+  Result<ResolvedImage> resolve(const image::ImageRecord& record);
+  ImageInfo info(const image::ImageRecord& record) const;
+  Error explain(Error error) const;
+  void collect_later();
+
+  net::any_io_executor executor_;
+  BlockingPool& pool_;
+  const ImageServiceConfig config_;
+  std::unique_ptr<image::LayerStore> store_;
+  std::unique_ptr<http::Client> client_;
+  image::Puller puller_;
+  TaskGroup tasks_;
+  std::map<std::string, std::shared_ptr<Flight>> flights_;  // by name and credentials
+  bool collecting_ = false;
+};
+
+}  // namespace osb::sandboxd
