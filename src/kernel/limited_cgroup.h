@@ -1,0 +1,143 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "sys/cgroup.h"
+
+namespace osb::kernel {
+
+class CgroupController;
+struct CgroupLayout;
+
+// What is absent is not limited (in update(): stays as it is).
+struct Limits {
+  std::optional<std::uint64_t> memory_bytes;  // without swap: what does not fit is killed, not paged out
+  std::optional<std::uint64_t> cpu_millis;    // 1000 is one CPU
+  std::optional<std::uint64_t> pids;          // processes and threads
+  struct Io {
+    dev_t device = 0;  // of io_device()
+    std::optional<std::uint64_t> read_bytes_per_second;
+    std::optional<std::uint64_t> write_bytes_per_second;  // v1 counts only writes that bypass the page cache
+  };
+  std::optional<Io> io;
+};
+
+inline constexpr std::uint64_t kSmallestMemory = 6 << 20;  // below, not even the first process starts
+inline constexpr std::uint64_t kSmallestCpuMillis = 10;    // the kernel's smallest quota: 1 ms in 100 ms
+inline constexpr std::uint64_t kSmallestPids = 8;
+
+// Code::InvalidRequest that names the limit nobody could live with.
+Result<void> check_limits(const Limits& limits);
+
+// The disk that holds `path`, as io limits want it (a partition counts as its disk). Code::Unsupported for file systems
+// that are not on one disk (overlay, btrfs, tmpfs, network).
+Result<dev_t> io_device(const std::string& path);
+
+// What a cgroup has used and holds, as far as the host's controllers tell.
+struct CgroupUsage {
+  std::uint64_t cpu_usec = 0;
+  std::optional<std::uint64_t> memory_bytes;        // with page cache
+  std::optional<std::uint64_t> memory_peak_bytes;   // needs Linux 5.19 on v2
+  std::optional<std::uint64_t> memory_limit_bytes;  // absent also when there is no limit
+  std::optional<std::uint64_t> pids;
+  std::optional<std::uint64_t> io_read_bytes;
+  std::optional<std::uint64_t> io_write_bytes;
+};
+
+// What a process needs to begin its life in a cgroup. Order: clone with CLONE_INTO_CGROUP and `v2_directory`, then the
+// still single-threaded child writes "0" to each of `v1_tasks` (none on a pure v2 host). Moving it from outside would
+// wait for an RCU period. All are close-on-exec.
+struct CgroupJoin {
+  UniqueFd v2_directory;
+  std::vector<UniqueFd> v1_tasks;
+};
+
+// One cgroup with limits: a directory in the v2 hierarchy, which freezes, kills and tells about life, and one more in
+// each v1 hierarchy whose controller v2 does not have. A value that names it: the cgroup stays when the object goes.
+// All calls block (microseconds, or until their time is up), may come from any thread, and need the LimitedCgroups it
+// came from no longer.
+class LimitedCgroup {
+ public:
+  const std::string& id() const { return id_; }
+  std::string v2_directory() const;
+
+  Result<CgroupJoin> open_join() const;
+
+  // Code::InvalidRequest or Code::Unsupported as for create(); Code::Conflict when more memory is in use than the new
+  // limit allows: nobody is killed by an update.
+  Result<void> update(const Limits& limits) const;
+
+  // Returns when all members stand still (or run again). A member that does not in time: thawed again, Code::Timeout.
+  Result<void> freeze(bool on, std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
+  Result<bool> frozen() const;
+
+  // SIGKILL to all members, also frozen ones and those that are just being forked. Returns before they have ended.
+  // Nobody can be started in the cgroup after this.
+  Result<void> kill() const;
+
+  Result<bool> populated() const;  // any live member, here or below
+  // True when the last member has ended; false when the time is up.
+  Result<bool> wait_empty(std::chrono::milliseconds limit) const;
+  // For an event loop: a descriptor with an exceptional condition (POLLPRI) after populated() or frozen() changed. Read
+  // it (from offset 0) to be told again.
+  Result<UniqueFd> open_events() const;
+
+  // With cgroups that members made below. Code::Conflict while there are live members. What is gone is a success, and
+  // what fails half-way can be called again: the v2 directory, by which list() finds it, goes last.
+  Result<void> remove() const;
+
+  Result<CgroupUsage> usage() const;
+  // How many members the kernel has killed because the memory limit was reached. 0 without a memory controller.
+  Result<std::uint64_t> oom_kills() const;
+
+ private:
+  friend class LimitedCgroups;
+  LimitedCgroup(std::shared_ptr<const CgroupLayout> layout, std::string id)
+      : layout_(std::move(layout)), id_(std::move(id)) {}
+  Result<void> make() const;
+
+  std::shared_ptr<const CgroupLayout> layout_;
+  std::string id_;
+};
+
+// All cgroups of one owner, children of one parent in every hierarchy in use.
+class LimitedCgroups {
+ public:
+  // Looks at the host once. `parent` ("opensandbox", "machine.slice/opensandbox") is taken from the top of each
+  // hierarchy that can be seen, so that a restarted daemon finds its cgroups wherever it was started from; with
+  // systemd's DelegateSubgroup=daemon from the delegated unit instead. On v2 the controllers are handed down to the
+  // parent; where "no internal processes" forbids it (in a container), the processes at the top move to a leaf `daemon`
+  // first. A host without a cgroup2 mount gets one of our own, visible to nobody else.
+  static Result<LimitedCgroups> open(std::string_view parent, const sys::CgroupSources& sources = {});
+
+  // Code::Conflict if it exists. Code::InvalidRequest names a limit that cannot be met, Code::Unsupported a controller
+  // that is missing. After a failure nothing is left.
+  Result<LimitedCgroup> create(const std::string& id, const Limits& limits) const;
+  Result<LimitedCgroup> open_existing(const std::string& id) const;  // Code::NotFound
+  std::vector<std::string> list() const;                             // also half-made and half-removed ones
+
+  // For `sandboxd check`.
+  struct Support {
+    bool memory = false, swap = false, cpu = false, pids = false,
+         io = false;   // swap: it is accounted, so it can be forbidden
+    std::string mode;  // "v2", "hybrid"
+  };
+  Support support() const;
+  // Removes the parent when it is empty: a daemon that goes for good, and tests.
+  Result<void> remove_parent() const;
+
+ private:
+  explicit LimitedCgroups(std::shared_ptr<const CgroupLayout> layout) : layout_(std::move(layout)) {}
+  std::shared_ptr<const CgroupLayout> layout_;
+};
+
+}  // namespace osb::kernel
