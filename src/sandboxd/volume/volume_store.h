@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "sandboxd/launch/launch_plan.h"
+#include "sandboxd/volume/volume_spec.h"
+
+namespace osb::sandboxd {
+
+struct VolumeConfig {
+  // Named volumes: <state>/volumes. Must be a file system that can be idmapped (ext4, xfs, btrfs, tmpfs from 6.3 on).
+  std::filesystem::path directory;
+
+  // What sandboxes may see of the host: these paths and what lies below them. None by default. Symbolic links in them
+  // are resolved once, when the store is opened.
+  std::vector<std::filesystem::path> allowed_host_paths;
+
+  // Our own files: neither they nor a directory above them can be a volume, whatever is allowed.
+  std::filesystem::path state_directory;
+
+  // Who owns the files of a host path. Same: id n inside is id n on the host, as with a bind mount of Docker; root
+  // inside can then leave files of the host's root there, also setuid ones (they mean nothing inside the sandbox, which
+  // sees the mount nosuid, but do on the host): allow only paths where no user of the host runs what lies there, or
+  // mount the file system nosuid. Foreign: the sandbox is a stranger: it has the rights of "others", sees the owners as
+  // nobody, and what it makes belongs to its own id range.
+  enum class HostIds { Same, Foreign } host_ids = HostIds::Same;
+
+  // Tests end the process or change the world here: called with the name of each step that has just been done.
+  std::function<void(std::string_view step)> after_step;
+};
+
+// Ready to be attached. Keep it (without the mounts) as long as the sandbox lives, or until you count its volumes
+// yourself in remove(): while it exists the volumes cannot be removed.
+struct PreparedVolumes {
+  std::vector<PreparedMount> mounts;   // parents before what lies below them
+  std::vector<std::string> created;    // named volumes that this request made
+  std::vector<std::string> to_delete;  // of those, the ones to remove() when the sandbox has ended
+  std::shared_ptr<void> in_use;
+};
+
+// Checks and opens what sandboxes mount, and keeps named volumes:
+//
+//   <directory>/<name>   the files; ids on disk are those inside sandboxes (0..65535)
+//   <directory>/.tmp/    what is being made or removed; emptied by open()
+//
+// All calls block and may come from any thread. The directory belongs to root alone (0700): sandboxes can leave setuid
+// files in it.
+class VolumeStore {
+ public:
+  static Result<std::unique_ptr<VolumeStore>> open(VolumeConfig config);
+  ~VolumeStore();
+
+  // Opens every volume as a detached mount, always nosuid and nodev, private, read-only with all mounts below it if
+  // asked. `userns` is the sandbox's user namespace, `id_base` the host's id of root inside.
+  //
+  // A host path is resolved first (no magic links as in /proc/self/root), the real path is checked against the allowed
+  // ones, and then opened once more without following any link: what is mounted is what was checked, whatever is
+  // swapped meanwhile. Sub-paths are opened beneath their volume: links inside may be followed, none leads out.
+  //
+  // Whatever fails removes the named volumes this request made. Besides check_volumes:
+  //   VOLUME::HOST_PATH_NOT_ALLOWED      not in the list, really elsewhere, our own state, or neither directory nor
+  //                                      regular file
+  //   VOLUME::HOST_PATH_NOT_FOUND        missing, and not to be made
+  //   VOLUME::HOST_PATH_CREATE_FAILED    missing, and could not be made
+  //   VOLUME::PVC_NOT_FOUND              no such volume, and not to be made
+  //   VOLUME::INVALID_SUB_PATH           leads out, is missing and not to be made, or is neither directory nor regular
+  //                                      file
+  //   VOLUME::UNSUPPORTED_BACKEND        the file system cannot be idmapped (overlay, proc, most network ones)
+  Result<PreparedVolumes> prepare(std::span<const VolumeSpec> specs, int userns, std::uint32_t id_base);
+
+  Result<std::vector<std::string>> list() const;  // by name
+  // Durable. Code::Conflict: it exists. VOLUME::INVALID_PVC_NAME.
+  Result<void> create(const std::string& name);
+  // `sandboxes`: how many use it (besides those whose PreparedVolumes exist); more than 0 is Code::Conflict. A missing
+  // one is Code::NotFound, VOLUME::PVC_NOT_FOUND.
+  Result<void> remove(const std::string& name, std::size_t sandboxes);
+
+ private:
+  struct State;
+  explicit VolumeStore(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace osb::sandboxd
