@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "sandboxd/network/network_config.h"
+
+namespace osb::sandboxd {
+
+// A port of the host that leads into a sandbox.
+struct PublishedPort {
+  Protocol protocol = Protocol::Tcp;
+  std::uint16_t host_port = 0;  // 0: a free one is chosen
+  // Only connections of this host itself (to 127.0.0.1 or any of its addresses). Otherwise other machines get in too.
+  bool host_only = true;
+  unsigned slot = 0;  // index of a slot that is admitted
+  std::uint16_t port = 0;
+};
+
+// The rules around sandboxes: one nftables table (family inet) that belongs to this daemon; other tables are not
+// touched. A packet from a sandbox's interface
+//   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it; the kernel's strict
+//     rp_filter is set too, but a host-wide setting of 2 weakens it;
+//   - never reaches another sandbox, a blocked network, or the host itself except for replies, configured services and
+//     ping of the gateway;
+//   - leaves the host with the host's address.
+// To a sandbox come: the host, replies, and published ports.
+//
+// Published ports also work on 127.0.0.1. For that the kernel must route 127.0.0.0/8 on the sandbox's interface
+// (route_localnet), which would let the sandbox talk to services that listen on the host's loopback only: the first
+// chain drops every packet from a sandbox to 127.0.0.0/8 before connection tracking translates replies, and the flag is
+// set only while that sandbox has a published port.
+//
+// The table outlives the daemon. install() replaces it in one transaction, so no packet ever passes without rules, and
+// connections go on: their translation is kept by connection tracking. Functions may be called from any thread, work
+// in the network namespace of the thread that called open(), and block for about 0.1 ms.
+class Firewall {
+ public:
+  static Result<std::unique_ptr<Firewall>> open(const NetworkConfig& config);
+  ~Firewall();  // the table stays
+
+  // Prepares the host (gateway address on lo, routes, forwarding) and builds the table with all that was admitted and
+  // published so far. Before it, the other functions only take notes. Fails when the host routes the subnet elsewhere.
+  Result<void> install();
+  // The table, routes and gateway address go. Forwarding stays on.
+  Result<void> remove();
+
+  Result<void> admit(unsigned slot);
+  // Its published ports go too. Unknown slots are fine.
+  Result<void> expel(unsigned slot);
+
+  // Returns the host's port. It is held by a bound socket until unpublish(), so nothing else gets it; Code::Conflict
+  // when something has it already: publishing must not take a port away from a service of the host.
+  Result<std::uint16_t> publish(PublishedPort port);
+  Result<void> unpublish(Protocol protocol, std::uint16_t host_port);
+  std::vector<PublishedPort> published(unsigned slot) const;
+
+ private:
+  class Impl;
+  explicit Firewall(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// For `sandboxd check`: a sentence for each other firewall on this host that drops forwarded packets by default
+// (Docker's does), with what to do. Our accepting a packet does not overrule them.
+Result<std::vector<std::string>> foreign_forward_drops(const NetworkConfig& config);
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace osb::sandboxd {
+
+enum class Protocol : std::uint8_t { Tcp = 6, Udp = 17 };  // the numbers of the IP header
+
+// An IPv4 network in host byte order.
+struct Subnet {
+  std::uint32_t base = 0;  // bits beyond the prefix are zero
+  unsigned prefix_length = 0;
+
+  std::uint32_t mask() const { return prefix_length == 0 ? 0 : ~std::uint32_t{0} << (32 - prefix_length); }
+  bool contains(std::uint32_t address) const { return (address & mask()) == base; }
+  bool operator==(const Subnet&) const = default;
+};
+
+// "10.90.0.0/16". Bits beyond the prefix are an error: they are usually a typing mistake.
+Result<Subnet> parse_subnet(std::string_view text);
+Result<std::uint32_t> parse_ipv4(std::string_view text);  // host byte order
+std::string format_ipv4(std::uint32_t address);
+std::string format_subnet(const Subnet& subnet);
+
+// A service of the host that sandboxes may reach at any of the host's addresses (a name server, a package cache).
+struct HostService {
+  Protocol protocol = Protocol::Tcp;
+  std::uint16_t port = 0;
+};
+
+// One index stands for everything a sandbox's network slot consists of: address, interface name, id range. The numbers
+// are computed, never stored, so two records cannot disagree.
+struct NetworkConfig {
+  Subnet subnet{.base = 0x0a5a0000, .prefix_length = 16};  // 10.90.0.0/16
+  unsigned mtu = 0;                                        // 0: of the default route's interface, else 1500
+  std::uint32_t first_id = 16 * 65536;                     // of slot 0's range of 65,536 user and group ids
+  unsigned ready_slots = 8;                                // kept built, refilled in the background
+  // Both must differ between daemons on one host, and no prefix may begin another one.
+  std::string table = "opensandbox";
+  std::string interface_prefix = "osb-";
+  // Networks that no sandbox reaches. The default hides the metadata service of cloud machines, which gives the
+  // host's credentials to whoever asks. Private networks are reachable unless they are listed here: sandboxes often
+  // work with services in them, and which ones are sensitive only the operator knows.
+  std::vector<Subnet> blocked = {Subnet{.base = 0xa9fea9fe, .prefix_length = 32}};  // 169.254.169.254
+  std::vector<HostService> host_services;                                           // none: the host is closed
+  bool answer_ping = true;                                                          // ICMP echo to the gateway
+  std::vector<std::string> dns;  // for resolv.conf where the host has only loopback name servers
+
+  std::uint32_t gateway() const { return subnet.base + 1; }
+  std::uint32_t address(unsigned index) const { return subnet.base + 2 + index; }
+  std::uint32_t id_base(unsigned index) const { return first_id + index * 65536; }
+  std::string interface(unsigned index) const { return interface_prefix + std::to_string(index); }
+  // How many slots there can be: limited by addresses and by ids.
+  unsigned capacity() const;
+};
+
+// Names the field and what to do about it.
+Result<void> validate(const NetworkConfig& config);
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "sandboxd/network/network_config.h"
+
+namespace osb::sandboxd {
+
+class Firewall;
+
+enum class NetworkMode : std::uint8_t {
+  Bridge,  // the contract's name for the default: an own address behind NAT
+  None,    // loopback only; user namespace and id range as usual
+};
+
+// What a sandbox is born into. Closing both descriptors after its last process has ended lets the kernel free the
+// namespaces and the veth; nothing else holds them.
+struct Slot {
+  unsigned index = 0;
+  NetworkMode mode = NetworkMode::Bridge;
+  std::uint32_t id_base = 0;  // ids 0..65535 inside are id_base.. outside
+  UniqueFd userns;
+  UniqueFd netns;         // owned by userns
+  std::string address;    // "10.90.0.2"; empty with None
+  std::string interface;  // the host's end of the veth; empty with None. Inside it is eth0.
+};
+
+// Slots ready for use. All functions may be called from any thread and block (up to a millisecond for a new slot); one
+// thread of the pool's own refills it. An index is never in two hands: not while a slot is out, and not while the
+// kernel still tears an old namespace of it down (its interface exists).
+//
+// At start: construct, adopt() what lives, firewall.install(), start(). Adopted and new slots are admitted to the
+// firewall, dropped ones expelled.
+class SlotPool {
+ public:
+  // Works in the network namespace of the calling thread. `firewall` outlives the pool.
+  static Result<std::unique_ptr<SlotPool>> create(const NetworkConfig& config, Firewall& firewall);
+  ~SlotPool();  // slots in the pool are dropped, those taken are not touched
+
+  // A sandbox that outlived an earlier daemon: its namespaces come from /proc/<pid>/ns. Refused unless its user
+  // namespace has the id range of `index` and, with Bridge, the interface of `index` leads into its network namespace.
+  // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
+  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid);
+
+  // Begins refilling. Interfaces of ours that nobody adopted count as being torn down.
+  Result<void> start();
+
+  // From the pool, or made at once when it is empty. Code::Unavailable "no address left: .." when all are in use.
+  Result<Slot> take(NetworkMode mode);
+
+  // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
+  // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no
+  // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and forgets the address's
+  // connections; a slot where a socket remains (somebody outside holds it) is dropped. That happens on the pool's
+  // thread. Interface counters are not reset.
+  void give_back(Slot slot, bool recyclable);
+
+  struct Counts {
+    unsigned ready = 0;
+    unsigned taken = 0;     // adopted ones included
+    unsigned draining = 0;  // given back, or dropped and not yet gone from the kernel
+  };
+  Counts counts() const;
+
+  // Returns when the pool is full and all that was given back is recycled or dropped.
+  void wait_until_idle();
+
+ private:
+  class Impl;
+  explicit SlotPool(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace osb::sandboxd
