@@ -1,0 +1,161 @@
+#include "kernel/namespace.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <string_view>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernel/child.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::kernel {
+namespace {
+
+// What a child that makes a namespace was told and has to tell.
+struct Task {
+  int userns = -1;
+  int made = -1;  // number in our table of descriptors (CLONE_FILES)
+  int error = 0;
+  const char* failed = nullptr;
+};
+
+[[noreturn]] OSB_IN_CHILD void leave() {
+  for (;;) raw(SYS_exit_group, 0);
+}
+
+[[noreturn]] OSB_IN_CHILD void give_up(Task& task, const char* what) {
+  task.error = errno;
+  task.failed = what;
+  leave();
+}
+
+OSB_IN_CHILD void do_nothing(void*) { leave(); }
+
+OSB_IN_CHILD void keep_namespace(Task& task, const char* link) {
+  const long fd = raw(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) give_up(task, link);
+  task.made = static_cast<int>(fd);
+  leave();
+}
+
+OSB_IN_CHILD void make_network(void* argument) {
+  Task& task = *static_cast<Task*>(argument);
+  if (raw(SYS_setns, task.userns, CLONE_NEWUSER) < 0) give_up(task, "join the user namespace");
+  if (raw(SYS_unshare, CLONE_NEWNET) < 0) give_up(task, "unshare the network");
+  keep_namespace(task, "/proc/self/ns/net");
+}
+
+// The tmpfs is mounted over /proc, which exists everywhere; what is below stays reachable by the working directory
+// until it is detached.
+OSB_IN_CHILD void make_empty_mounts(void* argument) {
+  Task& task = *static_cast<Task*>(argument);
+  const long fd = raw(SYS_openat, AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) give_up(task, "/proc/self/ns/mnt");
+  task.made = static_cast<int>(fd);
+  if (raw(SYS_mount, nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0) give_up(task, "make mounts private");
+  if (raw(SYS_mount, "none", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=4m") < 0) {
+    give_up(task, "mount tmpfs");
+  }
+  if (raw(SYS_chdir, "/proc") < 0) give_up(task, "enter tmpfs");
+  if (raw(SYS_pivot_root, ".", ".") < 0) give_up(task, "pivot_root");
+  if (raw(SYS_umount2, ".", MNT_DETACH) < 0) give_up(task, "detach the old root");
+  leave();
+}
+
+Result<UniqueFd> make_in_child(const char* what, void (*fn)(void*), Task task, std::uint64_t flags) {
+  auto child = vfork_child(fn, &task, {.clone_flags = flags | CLONE_FILES});
+  if (!child) return with_context(what, child.error());
+  reap(*child);
+  UniqueFd made(task.made);
+  if (task.failed != nullptr) return sys::from_errno(fmt::format("{}: {}", what, task.failed), task.error);
+  if (!made) return fail(Code::Internal, fmt::format("{}: the child was killed", what));
+  return made;
+}
+
+bool is_below(std::string_view path, std::string_view dir) {
+  if (dir == "/") return true;
+  return path.starts_with(dir) && (path.size() == dir.size() || path[dir.size()] == '/');
+}
+
+// Paths in mountinfo write space, tab, newline and backslash as \ooo.
+std::string unescape(std::string_view field) {
+  std::string out;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '\\' && i + 3 < field.size()) {
+      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += field[i];
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> mount_points(std::string_view mountinfo) {
+  std::vector<std::string> out;
+  sys::for_each_line(mountinfo, [&](std::string_view line) {
+    for (int field = 0; field < 4; ++field) line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);
+    out.push_back(unescape(line.substr(0, line.find(' '))));
+  });
+  return out;
+}
+
+}  // namespace
+
+Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count) {
+  const std::string what = fmt::format("make user namespace at id {}", id_base);
+  // The child ends at once. As long as it is not reaped, its namespace can be found through its pid, and nobody has to
+  // wait for anybody.
+  auto child = vfork_child(&do_nothing, nullptr, {.clone_flags = CLONE_NEWUSER});
+  if (!child) return with_context(what, child.error());
+  const std::string proc = fmt::format("/proc/{}/", child->pid);
+  const std::string map = fmt::format("0 {} {}\n", id_base, count);
+  auto written = sys::write_text(proc + "uid_map", map);
+  if (written) written = sys::write_text(proc + "gid_map", map);
+  auto made = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
+  reap(*child);
+  if (!written) return with_context(what, written.error());
+  if (!made) return with_context(what, made.error());
+  return made;
+}
+
+Result<UniqueFd> make_network_namespace(int userns_fd) {
+  return make_in_child("make network namespace", &make_network, {.userns = userns_fd}, 0);
+}
+
+Result<UniqueFd> make_empty_mount_namespace() {
+  return make_in_child("make mount namespace", &make_empty_mounts, {}, CLONE_NEWNS);
+}
+
+Result<void> enter_private_mount_namespace(std::span<const std::string> keep) {
+  const auto failed = [](const std::string& what, int e) {
+    return with_context("enter a private mount namespace", sys::from_errno(what, e).error());
+  };
+  if (::unshare(CLONE_NEWNS) < 0) return failed("unshare", errno);
+  // From here on nothing that we mount or unmount is seen outside.
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0) return failed("make mounts private", errno);
+  auto mountinfo = sys::read_text("/proc/self/mountinfo");
+  if (!mountinfo) return with_context("enter a private mount namespace", mountinfo.error());
+
+  static constexpr std::string_view kNeeded[] = {"/proc", "/sys", "/dev"};
+  std::vector<std::string> points = mount_points(*mountinfo);
+  std::ranges::reverse(points);  // children first, and of two on one point the upper one
+  for (const std::string& point : points) {
+    const auto holds = [&](std::string_view path) { return is_below(path, point) || is_below(point, path); };
+    const bool needed = point == "/" || point.starts_with("/sys/fs/cgroup") ||
+                        std::ranges::any_of(kNeeded, [&](std::string_view path) { return path == point; }) ||
+                        std::ranges::any_of(keep, holds);
+    // A mount that is busy below (a kept one is mounted in it) or already gone with its parent stays or is gone.
+    if (!needed) ::umount2(point.c_str(), UMOUNT_NOFOLLOW);
+  }
+  return {};
+}
+
+}  // namespace osb::kernel

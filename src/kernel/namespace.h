@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace osb::kernel {
+
+// All of these need real root (CAP_SYS_ADMIN in the initial user namespace) and /proc. May be called from any thread:
+// what has to happen elsewhere happens in a short-lived child that is gone when the call returns.
+
+// A user namespace in which ids 0..count-1 are id_base.. of ours, both for users and groups. It lives as long as the
+// descriptor or a process in it. No process is left behind.
+Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count);
+
+// A network namespace that belongs to the given user namespace: root in there rules it, and nothing else. Its loopback
+// is down. It lives as long as the descriptor, a process or a veth's other end keeps it.
+Result<UniqueFd> make_network_namespace(int userns_fd);
+
+// A mount namespace with nothing in it but an empty tmpfs as root. A child that starts from here copies two mounts
+// instead of all of ours.
+Result<UniqueFd> make_empty_mount_namespace();
+
+// Moves the calling process into a mount namespace of its own: nothing that is mounted here is seen outside, and the
+// other way round. Every mount costs each child that copies the namespace, so those below none of `keep` are detached,
+// except the ones that hold /, /proc, /sys, /dev, cgroups or a path of `keep`. Outside nothing changes.
+// Call it first thing in main, before there are threads: other threads would stay where they were.
+Result<void> enter_private_mount_namespace(std::span<const std::string> keep);
+
+}  // namespace osb::kernel
