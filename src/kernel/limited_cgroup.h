@@ -20,20 +20,22 @@ struct CgroupLayout;
 
 // What is absent is not limited (in update(): stays as it is).
 struct Limits {
-  std::optional<std::uint64_t> memory_bytes;  // without swap: what does not fit is killed, not paged out
-  std::optional<std::uint64_t> cpu_millis;    // 1000 is one CPU
-  std::optional<std::uint64_t> pids;          // processes and threads
+  std::optional<std::uint64_t> memory_bytes = {};  // without swap: what does not fit is killed, not paged out
+  std::optional<std::uint64_t> cpu_millis = {};    // 1000 is one CPU
+  std::optional<std::uint64_t> pids = {};          // processes and threads
   struct Io {
     dev_t device = 0;  // of io_device()
-    std::optional<std::uint64_t> read_bytes_per_second;
-    std::optional<std::uint64_t> write_bytes_per_second;  // v1 counts only writes that bypass the page cache
+    std::optional<std::uint64_t> read_bytes_per_second = {};
+    std::optional<std::uint64_t> write_bytes_per_second = {};  // v1 counts only writes that bypass the page cache
   };
-  std::optional<Io> io;
+  std::optional<Io> io = {};
 };
 
 inline constexpr std::uint64_t kSmallestMemory = 6 << 20;  // below, not even the first process starts
 inline constexpr std::uint64_t kSmallestCpuMillis = 10;    // the kernel's smallest quota: 1 ms in 100 ms
+inline constexpr std::uint64_t kLargestCpuMillis = 1'000'000;
 inline constexpr std::uint64_t kSmallestPids = 8;
+inline constexpr std::uint64_t kLargestPids = 4 << 20;  // pid_max of 64-bit kernels
 
 // Code::InvalidRequest that names the limit nobody could live with.
 Result<void> check_limits(const Limits& limits);
@@ -51,6 +53,7 @@ struct CgroupUsage {
   std::optional<std::uint64_t> pids;
   std::optional<std::uint64_t> io_read_bytes;
   std::optional<std::uint64_t> io_write_bytes;
+  std::uint64_t oom_kills = 0;  // members killed because the memory limit was reached
 };
 
 // What a process needs to begin its life in a cgroup. Order: clone with CLONE_INTO_CGROUP and `v2_directory`, then the
@@ -96,8 +99,7 @@ class LimitedCgroup {
   Result<void> remove() const;
 
   Result<CgroupUsage> usage() const;
-  // How many members the kernel has killed because the memory limit was reached. 0 without a memory controller.
-  Result<std::uint64_t> oom_kills() const;
+  Result<std::uint64_t> oom_kills() const;  // of usage()
 
  private:
   friend class LimitedCgroups;
