@@ -6,8 +6,8 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 namespace osb::http {
 namespace {
@@ -66,7 +66,8 @@ net::awaitable<Result<void>> Reactor::wait(std::shared_ptr<Entry> entry, bool re
   if (entry->fd < 0) co_return fail(Code::Cancelled, "connection closed");
   if (reading ? entry->readable : entry->writable) co_return Result<void>();
   if (entry->deadline && *entry->deadline <= now()) co_return fail(Code::Timeout, "timed out");
-  const Outcome outcome = co_await net::async_initiate<const net::use_awaitable_t<>, void(Outcome)>(
+  // Deferred, not use_awaitable: that would be one more coroutine, for every wait.
+  const Outcome outcome = co_await net::async_initiate<const net::deferred_t, void(Outcome)>(
       [this, &entry, reading](auto handler) {
         auto slot = net::get_associated_cancellation_slot(handler);
         if (slot.is_connected()) {
@@ -78,7 +79,7 @@ net::awaitable<Result<void>> Reactor::wait(std::shared_ptr<Entry> entry, bool re
           std::move(handler)(outcome);
         });
       },
-      net::use_awaitable);
+      net::deferred);
   if (outcome == Outcome::Ready) co_return Result<void>();
   if (outcome == Outcome::Timeout) co_return fail(Code::Timeout, "timed out");
   co_return fail(Code::Cancelled, "connection closed");
