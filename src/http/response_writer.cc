@@ -35,15 +35,18 @@ void append_number(std::string& out, std::uint64_t value, int base = 10) {
   out.append(digits.data(), end);
 }
 
-bool clean(std::string_view value) { return value.find_first_of(std::string_view("\r\n\0", 3)) == value.npos; }
+bool clean(std::string_view value) {
+  bool bad = false;
+  for (const char c : value) bad |= c == '\r' || c == '\n' || c == '\0';  // no early end: a loop for vector units
+  return !bad;
+}
 
 iovec piece_of(std::string_view bytes) { return {const_cast<char*>(bytes.data()), bytes.size()}; }
 
 }  // namespace
 
-std::string serialize_head(const Response& response, std::optional<std::uint64_t> length, bool chunked, bool keep_alive,
-                           int minor_version) {
-  std::string out;
+void append_head(std::string& out, const Response& response, std::optional<std::uint64_t> length, bool chunked,
+                 bool keep_alive, int minor_version) {
   out.reserve(256);
   out += "HTTP/1.1 ";
   append_number(out, static_cast<std::uint64_t>(response.status));
@@ -73,7 +76,6 @@ std::string serialize_head(const Response& response, std::optional<std::uint64_t
     out += "Connection: keep-alive\r\n";
   }
   out += "\r\n";
-  return out;
 }
 
 ResponseWriter::ResponseWriter(Connection& connection, const MessageBody& request_body, std::string head, Mode mode,

@@ -10,8 +10,8 @@
 namespace osb::http {
 
 // The status line and header fields as they go out, with the framing fields that fit; the caller has removed any.
-std::string serialize_head(const Response& response, std::optional<std::uint64_t> length, bool chunked, bool keep_alive,
-                           int minor_version);
+void append_head(std::string& out, const Response& response, std::optional<std::uint64_t> length, bool chunked,
+                 bool keep_alive, int minor_version);
 
 // Sends the body of a StreamBody response: chunked, with a known length, or until close for HTTP/1.0 clients.
 class ResponseWriter final : public BodyWriter {

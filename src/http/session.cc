@@ -1,8 +1,10 @@
 #include "http/session.h"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <span>
 
 #include "http/response_writer.h"
 
@@ -10,6 +12,8 @@ namespace osb::http {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kCopiedBody = 1024;
 
 class Session {
  public:
@@ -21,53 +25,53 @@ class Session {
         options_(options),
         limits_(options.limits) {}
 
+  // One coroutine for all requests of the connection; what usually need not wait is a plain function below it. A
+  // frame per step is what a small request would otherwise mostly cost.
   net::awaitable<void> run() {
     peer_ = transport_.peer();
-    while (co_await serve_one()) {
-    }
+    do {
+      begin_head();
+      HeadState state = take_head();
+      while (state == HeadState::Incomplete) {
+        auto ready = co_await transport_.wait(wait_for_);
+        state = ready ? take_head() : head_interrupted(ready.error());
+      }
+      if (state == HeadState::Refused) co_await refuse();
+      if (state != HeadState::Complete) co_return;
+      begin_request();
+      transport_.set_deadline(std::nullopt);  // a handler may take as long as it likes
+      try {
+        response_ = co_await handler_(request_);
+      } catch (const std::exception& bug) {
+        if (options_.on_exception) options_.on_exception(request_, bug);
+        response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
+        response_.close = true;
+      }
+      if (std::holds_alternative<UpgradeHandler>(response_.body)) {
+        co_await run_upgrade();
+        co_return;
+      }
+      keep_ =
+          head_.keep_alive && !handle_.stopping && !response_.close && (body_->finished() || body_->cheap_to_finish());
+      const bool sent = send_now() || co_await send();
+      report(!sent);
+      if (!sent || !keep_ || handle_.stopping) {
+        // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
+        // for a short time, as long as the peer has not read the end.
+        if (sent && !body_->finished()) co_await linger();
+        co_return;
+      }
+      request_ = {};
+      response_ = {};
+    } while (body_->finished() || co_await finish_body());
   }
 
  private:
-  // False: the connection is over. Request and response are members, not locals: coroutine frames above about a
-  // kilobyte miss Asio's cache and cost a trip to malloc per request.
-  net::awaitable<bool> serve_one() {
-    auto got = co_await read_head();
-    if (!got) {
-      if (got.error().code != Code::Cancelled) co_await refuse(got.error());
-      co_return false;
-    }
-    if (!*got) co_return false;  // the peer left between requests
-    handle_.idle = false;
-    const auto started = SteadyClock::now();
-    begin_request();
-    transport_.set_deadline(std::nullopt);  // a handler may take as long as it likes
-    try {
-      response_ = co_await handler_(request_);
-    } catch (const std::exception& bug) {
-      if (options_.on_exception) options_.on_exception(request_, bug);
-      response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
-      response_.close = true;
-    }
-    if (std::holds_alternative<UpgradeHandler>(response_.body)) {
-      co_await run_upgrade(started);
-      co_return false;
-    }
-    bool keep =
-        head_.keep_alive && !handle_.stopping && !response_.close && (body_->finished() || body_->cheap_to_finish());
-    const bool sent = co_await send(keep, started);
-    if (!sent || !keep || handle_.stopping) {
-      // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
-      // for a short time, as long as the peer has not read the end.
-      if (sent && !body_->finished()) co_await linger();
-      co_return false;
-    }
-    request_ = {};
-    response_ = {};
-    if (body_->finished()) co_return true;
-    co_return co_await finish_body();
-  }
+  enum class HeadState { Complete, Incomplete, Refused, Ended };
 
   void begin_request() {
+    handle_.idle = false;
+    if (options_.on_complete) started_ = SteadyClock::now();
     request_.method = std::move(head_.method);
     request_.target = std::move(head_.target);
     request_.headers = std::move(head_.headers);
@@ -86,110 +90,131 @@ class Session {
     request_.body = body_;
   }
 
-  // True: head_ holds the next request; false: the peer ended the connection between two of them.
-  net::awaitable<Result<bool>> read_head() {
+  void begin_head() {
     ReadBuffer& in = connection_->in;
-    std::size_t searched = 0;
-    bool started = !in.empty();
-    handle_.idle = !started;
+    searched_ = 0;
+    handle_.idle = in.empty();
     in.shrink();
-    transport_.set_timeout(started ? limits_.header_time : limits_.idle);
+    transport_.set_timeout(handle_.idle ? limits_.idle : limits_.header_time);
+  }
+
+  // Complete: head_ holds the next request. Incomplete: more bytes are needed, wait_for_ says when to try again.
+  // Refused: response_ says why. Ended: the peer has left between two requests.
+  HeadState take_head() {
+    ReadBuffer& in = connection_->in;
     for (;;) {
       // Empty lines in front of a request are tolerated (RFC 9112, 2.2).
       while (in.data().starts_with("\r\n")) {
         in.consume(2);
-        searched = 0;
+        searched_ = 0;
       }
-      if (const std::size_t end = find_head_end(in.data(), searched); end > 0) {
-        if (end > limits_.header_bytes) co_return fail(Code::TooLarge, "the request head is too long");
+      if (const std::size_t end = find_head_end(in.data(), searched_); end > 0) {
+        if (end > limits_.header_bytes) return refused({Code::TooLarge, "the request head is too long"});
         auto head = parse_request_head(in.data().substr(0, end));
-        if (!head) co_return Failure(head.error());
+        if (!head) return refused(head.error());
         head_ = std::move(*head);
         in.consume(end);
-        co_return true;
+        return HeadState::Complete;
       }
-      if (in.empty() && handle_.stopping) co_return false;
-      // An idle connection that times out or breaks just ends; only a half-sent head deserves an answer.
+      if (in.empty() && handle_.stopping) return HeadState::Ended;
       const Transport::Io io = connection_->fill_now(limits_.header_bytes);
       if (io.kind == Transport::Io::Kind::Again) {
-        auto ready = co_await transport_.wait(io.wait_for);
-        if (ready) continue;
-        if (in.empty()) co_return false;
-        if (ready.error().code == Code::Timeout) co_return fail(Code::Timeout, "the request head took too long");
-        co_return fail(Code::Cancelled, ready.error().message);
+        wait_for_ = io.wait_for;
+        return HeadState::Incomplete;
       }
       if (io.kind == Transport::Io::Kind::Failed) {
-        if (in.empty()) co_return false;
-        if (io.error == EMSGSIZE) co_return Connection::fill_failure(io.error);
-        co_return fail(Code::Cancelled, "the connection broke");
+        if (in.empty() || io.error != EMSGSIZE) return HeadState::Ended;
+        return refused(Connection::fill_failure(io.error).error());
       }
       if (io.kind == Transport::Io::Kind::End) {
-        if (in.empty()) co_return false;
-        co_return fail(Code::InvalidRequest, "the connection ended inside a request head");
+        if (in.empty()) return HeadState::Ended;
+        return refused({Code::InvalidRequest, "the connection ended inside a request head"});
       }
-      if (!started) {
-        started = true;
+      if (handle_.idle) {
         handle_.idle = false;
         transport_.set_timeout(limits_.header_time);
       }
     }
   }
 
-  // Sends the response; true if the client has all of it.
-  net::awaitable<bool> send(bool& keep, SteadyClock::time_point started) {
-    response_.headers.remove("Content-Length");
-    response_.headers.remove("Transfer-Encoding");
-    response_.headers.remove("Connection");
-    const bool head_only = request_.method == "HEAD";
-    const bool bodiless =
-        head_only || response_.status == 204 || response_.status == 304 || response_.status / 100 == 1;
-    std::uint64_t bytes = 0;
-    bool sent = false;
-    if (auto* text = std::get_if<std::string>(&response_.body)) {
-      const bool has_length = head_only || !bodiless;
-      const std::string head = serialize_head(response_, has_length ? std::optional(text->size()) : std::nullopt, false,
-                                              keep, request_.minor_version);
-      iovec pieces[] = {{const_cast<char*>(head.data()), head.size()}, {text->data(), bodiless ? 0 : text->size()}};
-      std::span<iovec> left = pieces;
-      sent = transport_.write_now(left).kind == Transport::Io::Kind::Done;
-      if (!sent) {
-        transport_.set_timeout(limits_.write_stall);
-        sent = (co_await transport_.write_all(left)).has_value();
-      }
-      bytes = bodiless ? 0 : text->size();
-    } else if (auto* file = std::get_if<FileBody>(&response_.body)) {
-      const std::string head = serialize_head(response_, file->length, false, keep, request_.minor_version);
-      transport_.set_timeout(limits_.write_stall);
-      sent = (co_await transport_.write_all(head)).has_value();
-      if (sent && !bodiless) {
-        sent = (co_await transport_.send_file(file->file.get(), file->offset, file->length)).has_value();
-        bytes = file->length;
-      }
-    } else if (auto* stream = std::get_if<StreamBody>(&response_.body)) {
-      sent = co_await send_stream(*stream, bodiless, keep, bytes);
-    }
-    report(response_.status, bytes, started, !sent);
-    co_return sent;
+  // An idle connection that times out or breaks just ends; only a half-sent head deserves an answer.
+  HeadState head_interrupted(const Error& error) {
+    if (connection_->in.empty() || error.code != Code::Timeout) return HeadState::Ended;
+    return refused({Code::Timeout, "the request head took too long"});
   }
 
-  net::awaitable<bool> send_stream(StreamBody& stream, bool bodiless, bool& keep, std::uint64_t& bytes) {
+  HeadState refused(const Error& error) {
+    const auto [status, code] = [&]() -> std::pair<int, std::string_view> {
+      switch (error.code) {
+        case Code::TooLarge:
+          return {431, "GENERAL::HEADERS_TOO_LARGE"};
+        case Code::Timeout:
+          return {408, "GENERAL::REQUEST_TIMEOUT"};
+        case Code::Unsupported:
+          return {error.message.starts_with("only HTTP/1") ? 505 : 501, "GENERAL::NOT_IMPLEMENTED"};
+        default:
+          return {400, "GENERAL::BAD_REQUEST"};
+      }
+    }();
+    response_ = problem(status, code, error.message);
+    return HeadState::Refused;
+  }
+
+  // Sends a response that is text, as far as the kernel takes it at once. True: the client has all of it; otherwise
+  // send() has the rest to do.
+  bool send_now() {
+    body_bytes_ = 0;
+    response_.headers.remove_if([](const Headers::Field& field) {  // they are the session's business
+      return iequals(field.name, "Content-Length") || iequals(field.name, "Transfer-Encoding") ||
+             iequals(field.name, "Connection");
+    });
+    auto* text = std::get_if<std::string>(&response_.body);
+    if (text == nullptr) return false;
+    const bool has_length = !unframed();
+    out_.clear();
+    append_head(out_, response_, has_length ? std::optional(text->size()) : std::nullopt, false, keep_,
+                request_.minor_version);
+    if (bodiless()) text->clear();
+    body_bytes_ = text->size();
+    // A small body is cheaper to copy than to send as a second piece.
+    if (text->size() <= kCopiedBody) out_ += std::exchange(*text, {});
+    pieces_ = {iovec{out_.data(), out_.size()}, iovec{text->data(), text->size()}};
+    unsent_ = pieces_;
+    return transport_.write_now(unsent_).kind == Transport::Io::Kind::Done;
+  }
+
+  // Sends the response, or the rest of it; true if the client has all of it.
+  net::awaitable<bool> send() {
+    if (auto* stream = std::get_if<StreamBody>(&response_.body)) co_return co_await send_stream(*stream);
+    transport_.set_timeout(limits_.write_stall);
+    if (std::holds_alternative<std::string>(response_.body)) {
+      co_return (co_await transport_.write_all(unsent_)).has_value();
+    }
+    const FileBody& file = std::get<FileBody>(response_.body);
+    std::string head;
+    append_head(head, response_, file.length, false, keep_, request_.minor_version);
+    if (!co_await transport_.write_all(head)) co_return false;
+    if (bodiless()) co_return true;
+    body_bytes_ = file.length;
+    co_return (co_await transport_.send_file(file.file.get(), file.offset, file.length)).has_value();
+  }
+
+  net::awaitable<bool> send_stream(StreamBody& stream) {
     using Mode = ResponseWriter::Mode;
-    // A 204 or 304 has neither a body nor a length; an answer to HEAD has the length of the body it leaves out.
-    const bool unframed = response_.status == 204 || response_.status == 304 || response_.status / 100 == 1;
-    const std::optional<std::uint64_t> length = unframed ? std::nullopt : stream.length;
+    const std::optional<std::uint64_t> length = unframed() ? std::nullopt : stream.length;
     Mode mode = Mode::Chunked;
-    if (bodiless) {
+    if (bodiless()) {
       mode = Mode::Discard;
     } else if (length) {
       mode = Mode::Length;
     } else if (request_.minor_version == 0) {
       mode = Mode::UntilClose;
-      keep = false;
+      keep_ = false;
     }
-    const bool chunked = !length && !unframed && request_.minor_version >= 1;
-    ResponseWriter writer(*connection_, *body_,
-                          serialize_head(response_, length, chunked, keep, request_.minor_version), mode,
-                          length.value_or(0), limits_.write_stall);
+    const bool chunked = !length && !unframed() && request_.minor_version >= 1;
+    std::string head;
+    append_head(head, response_, length, chunked, keep_, request_.minor_version);
+    ResponseWriter writer(*connection_, *body_, std::move(head), mode, length.value_or(0), limits_.write_stall);
     Result<void> produced;
     try {
       produced = co_await stream.produce(writer);
@@ -198,12 +223,14 @@ class Session {
       produced = fail(Code::Internal, "internal error");
     }
     if (produced && !writer.complete()) produced = co_await writer.finish();
-    bytes = writer.body_bytes();
+    body_bytes_ = writer.body_bytes();
     co_return produced.has_value() && !writer.failed();
   }
 
-  net::awaitable<void> run_upgrade(SteadyClock::time_point started) {
-    std::string head = serialize_head(response_, std::nullopt, false, true, request_.minor_version);
+  net::awaitable<void> run_upgrade() {
+    body_bytes_ = 0;
+    std::string head;
+    append_head(head, response_, std::nullopt, false, true, request_.minor_version);
     transport_.set_timeout(limits_.write_stall);
     const bool sent = (co_await transport_.write_all(head)).has_value();
     if (sent) {
@@ -217,7 +244,7 @@ class Session {
         if (options_.on_exception) options_.on_exception(request_, bug);
       }
     }
-    report(response_.status, 0, started, !sent);
+    report(!sent);
   }
 
   net::awaitable<bool> finish_body() {
@@ -246,31 +273,23 @@ class Session {
   }
 
   // A request that could not be read: say why, if the peer still listens, and end.
-  net::awaitable<void> refuse(const Error& error) {
-    const auto [status, code] = [&]() -> std::pair<int, std::string_view> {
-      switch (error.code) {
-        case Code::TooLarge:
-          return {431, "GENERAL::HEADERS_TOO_LARGE"};
-        case Code::Timeout:
-          return {408, "GENERAL::REQUEST_TIMEOUT"};
-        case Code::Unsupported:
-          return {error.message.starts_with("only HTTP/1") ? 505 : 501, "GENERAL::NOT_IMPLEMENTED"};
-        default:
-          return {400, "GENERAL::BAD_REQUEST"};
-      }
-    }();
-    response_ = problem(status, code, error.message);
+  net::awaitable<void> refuse() {
     head_ = {};
     head_.method = head_.target = "-";
     begin_request();
-    handle_.idle = false;
-    bool keep = false;
-    if (co_await send(keep, SteadyClock::now())) co_await linger();
+    keep_ = false;
+    const bool sent = send_now() || co_await send();
+    report(!sent);
+    if (sent) co_await linger();
   }
 
-  void report(int status, std::uint64_t bytes, SteadyClock::time_point started, bool truncated) const {
+  // A 204 or 304 has neither a body nor a length; an answer to HEAD has the length of the body it leaves out.
+  bool unframed() const { return response_.status == 204 || response_.status == 304 || response_.status / 100 == 1; }
+  bool bodiless() const { return request_.method == "HEAD" || unframed(); }
+
+  void report(bool truncated) const {
     if (!options_.on_complete) return;
-    options_.on_complete({request_, status, bytes, SteadyClock::now() - started, truncated});
+    options_.on_complete({request_, response_.status, body_bytes_, SteadyClock::now() - started_, truncated});
   }
 
   SessionHandle& handle_;
@@ -285,6 +304,16 @@ class Session {
   Request request_;
   std::shared_ptr<MessageBody> body_;
   Response response_;
+  SteadyClock::time_point started_;  // only where somebody wants to know
+  std::uint64_t body_bytes_ = 0;     // sent
+  bool keep_ = true;                 // the connection, for a next request
+  // While a head is read.
+  std::size_t searched_ = 0;
+  Transport::Wait wait_for_ = Transport::Wait::Readable;
+  // What send_now() sends: head and text, of which `unsent_` remains. The head's memory serves the next one too.
+  std::string out_;
+  std::array<iovec, 2> pieces_;
+  std::span<iovec> unsent_;
 };
 
 }  // namespace
