@@ -23,8 +23,12 @@ class BodySource {
   // middle or sends broken framing is an error, never an early end.
   virtual net::awaitable<Result<std::string_view>> read() = 0;
 
-  // The same without a coroutine, where that is easy: the next piece if it is here already; nothing: call read().
-  virtual std::optional<std::string_view> read_now() { return std::nullopt; }
+  // The whole body at once, without a coroutine: where nothing of it was read yet, its length is known and at most
+  // `limit`, and all of it is here, as small ones usually are. Nothing: call read().
+  virtual std::optional<std::string> take_whole(std::size_t limit) {
+    (void)limit;
+    return std::nullopt;
+  }
 
   // True if the next read() will not have to wait for the peer.
   virtual bool ready() const { return false; }

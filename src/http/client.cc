@@ -184,12 +184,11 @@ class ResponseBody final : public BodySource {
     }
     co_return piece;
   }
-  std::optional<std::string_view> read_now() override {
-    auto piece = inner_.read_now();
-    if (!piece || !piece->empty()) return piece;
+  std::optional<std::string> take_whole(std::size_t limit) override {
     if (upload_ && upload_->running) return std::nullopt;  // read() knows how to end it
-    if (connection_) release();
-    return piece;
+    auto whole = inner_.take_whole(limit);
+    if (whole && connection_) release();
+    return whole;
   }
   std::optional<std::uint64_t> length() const override { return inner_.length(); }
   bool ready() const override { return !connection_ || inner_.ready(); }

@@ -81,23 +81,34 @@ net::awaitable<Result<std::size_t>> MessageBody::more() {
   co_return got;
 }
 
-std::optional<std::string_view> MessageBody::read_now() {
-  if (lent_ > 0) connection_->in.consume(std::exchange(lent_, 0));
-  if (state_ == State::End) return std::string_view();
-  if (state_ == State::Broken || framing_.kind != Framing::Kind::Length) return std::nullopt;
+std::optional<std::string> MessageBody::take_whole(std::size_t limit) {
+  if (framing_.kind == Framing::Kind::None) return std::string();
+  if (framing_.kind != Framing::Kind::Length || state_ != State::Reading || left_ != framing_.length) {
+    return std::nullopt;
+  }
+  if (left_ > limit || connection_->in.size() < left_) return std::nullopt;
+  const auto length = static_cast<std::size_t>(std::exchange(left_, 0));
+  std::string whole(connection_->in.data().substr(0, length));
+  connection_->in.consume(length);
+  touched_ = true;
+  state_ = State::End;
+  return whole;
+}
+
+std::optional<std::string_view> MessageBody::buffered_piece() {
   if (left_ == 0) {
     state_ = State::End;
     return std::string_view();
   }
   if (connection_->in.empty()) return std::nullopt;
-  touched_ = true;
   lent_ = static_cast<std::size_t>(std::min<std::uint64_t>(left_, connection_->in.size()));
   left_ -= lent_;
   return connection_->in.data().substr(0, lent_);
 }
 
 net::awaitable<Result<std::string_view>> MessageBody::read() {
-  if (const auto piece = read_now()) co_return *piece;
+  if (lent_ > 0) connection_->in.consume(std::exchange(lent_, 0));
+  if (state_ == State::End) co_return std::string_view();
   if (state_ == State::Broken) co_return fail(Code::Unavailable, "the body could not be read");
   if (!touched_) {
     touched_ = true;
@@ -120,10 +131,11 @@ net::awaitable<Result<std::string_view>> MessageBody::read() {
 }
 
 net::awaitable<Result<std::string_view>> MessageBody::read_length() {
-  auto got = co_await more();  // read_now() has found nothing
+  if (const auto piece = buffered_piece()) co_return *piece;
+  auto got = co_await more();
   if (!got) co_return broken(got.error());
   if (*got == 0) co_return broken(Error(Code::Unavailable, "the connection ended in the middle of a body"));
-  co_return *read_now();
+  co_return *buffered_piece();
 }
 
 net::awaitable<Result<std::string_view>> MessageBody::read_chunked() {

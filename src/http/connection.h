@@ -35,7 +35,7 @@ class MessageBody final : public BodySource {
   MessageBody(std::shared_ptr<Connection> connection, Framing framing, Options options);
 
   net::awaitable<Result<std::string_view>> read() override;
-  std::optional<std::string_view> read_now() override;
+  std::optional<std::string> take_whole(std::size_t limit) override;
   std::optional<std::uint64_t> length() const override;
   bool ready() const override;
 
@@ -47,6 +47,8 @@ class MessageBody final : public BodySource {
  private:
   enum class State { Reading, End, Broken };
   net::awaitable<Result<std::string_view>> read_length();
+  // The next piece of a body with a length, if it is here already.
+  std::optional<std::string_view> buffered_piece();
   net::awaitable<Result<std::string_view>> read_chunked();
   net::awaitable<Result<std::string_view>> read_until_close();
   net::awaitable<Result<std::size_t>> more();

@@ -15,12 +15,14 @@ struct ProxyTarget {
   Headers add;                    // set on the forwarded request, replacing what is there
   std::vector<std::string> drop;  // request headers not to pass on
   ClientTimeouts timeouts;
+  // Makes the answer when upstream gives none. Empty: a problem, 504 if upstream was too slow and 502 otherwise.
+  std::function<Response(const Error&)> on_error;
 };
 
 // Forwards the request and returns upstream's answer as a stream: bodies are never held whole, either side can hold
 // the other back, hop-by-hop headers go, repeated headers stay apart, upgrades become a byte splice in both
 // directions that survives half-closed sides. Upstream unreachable: 502; too slow: 504; as problems with
-// `error_code`, which like the client outlives the response.
+// `error_code`, unless the target has an answer of its own. The client and `error_code` outlive the response.
 net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target,
                                  std::string_view error_code = "PROXY::UPSTREAM_ERROR");
 

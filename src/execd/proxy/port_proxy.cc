@@ -96,12 +96,10 @@ net::awaitable<http::Response> PortProxy::forward(http::Request& request, std::u
   to.timeouts.head = {};  // whoever asks decides how long to wait
   used_ = true;
   close_idle_later();
-  http::Response response = co_await http::forward(client_, request, std::move(to), "RUNTIME_ERROR");
-  // An answer from the port is always a stream; text is forward()'s own report that there is none.
-  if (std::holds_alternative<std::string>(response.body)) {
-    co_return http::problem(502, "RUNTIME_ERROR", "Bad Gateway: no answer from port " + std::to_string(port));
-  }
-  co_return response;
+  to.on_error = [port](const Error&) {
+    return http::problem(502, "RUNTIME_ERROR", "Bad Gateway: no answer from port " + std::to_string(port));
+  };
+  return http::forward(client_, request, std::move(to));
 }
 
 // The pool looks at its connections only when it is used; the last ones would stay for good.
