@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "image/layer_store.h"
 #include "image/layer_stream.h"
 #include "image/manifest.h"

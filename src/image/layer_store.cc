@@ -70,7 +70,8 @@ std::string encode(const ImageRecord& image) {
                                                {"manifest", image.manifest.to_string()},
                                                {"config", image.config},
                                                {"layers", std::move(layers)},
-                                               {"created", image.created}});
+                                               {"created", image.created},
+                                               {"local", image.local}});
 }
 
 Result<ImageRecord> decode(std::string_view text) {
@@ -82,10 +83,11 @@ Result<ImageRecord> decode(std::string_view text) {
   std::string config = in.required_string("config");
   const auto layers = in.string_list("layers").value_or(std::vector<std::string>());
   const std::int64_t created = in.required_int64("created");
+  const bool local = in.optional_bool("local").value_or(false);
   if (auto done = in.finish(); !done) return Failure(done.error());
   const auto digest = Digest::parse(manifest);
   if (!digest) return Failure(digest.error());
-  ImageRecord out{std::move(name), *digest, std::move(config), {}, created};
+  ImageRecord out{std::move(name), *digest, std::move(config), {}, created, local};
   for (const std::string& layer : layers) {
     const auto id = Digest::parse(layer);
     if (!id) return Failure(id.error());
@@ -364,6 +366,13 @@ std::set<Digest> LayerStore::State::referenced(const std::set<Digest>& in_use) c
     if (layer.leases > 0) out.insert(id);
   }
   return out;
+}
+
+std::optional<LayerStore::LayerInfo> LayerStore::about(const Digest& diff_id) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto it = state_->layers.find(diff_id);
+  if (it == state_->layers.end()) return std::nullopt;
+  return LayerInfo{it->second.bytes, it->second.leases, it->second.used.tv_sec};
 }
 
 LayerStore::Usage LayerStore::usage(const std::set<Digest>& in_use) const {

@@ -19,10 +19,11 @@ namespace osb::image {
 // An image that the store knows by name.
 struct ImageRecord {
   std::string name;              // Reference::to_string()
-  Digest manifest;               // of the manifest for our platform
+  Digest manifest;               // of the manifest for our platform, or of the configuration where there is none
   std::string config;            // the image's configuration, as it came
   std::vector<Digest> diff_ids;  // lowest layer first
   std::int64_t created = 0;      // when it was recorded here: seconds since 1970
+  bool local = false;            // from an archive or a directory: nobody could fetch it again
 };
 
 // Unpacked layers on disk, one copy of each for everybody, and the names of images made of them.
@@ -90,6 +91,13 @@ class LayerStore {
     std::filesystem::path path_;
   };
   Result<Scratch> scratch();
+
+  struct LayerInfo {
+    std::uint64_t bytes = 0;
+    std::uint64_t leases = 0;
+    std::int64_t last_used = 0;  // when it was last asked for: seconds since 1970
+  };
+  std::optional<LayerInfo> about(const Digest& diff_id) const;
 
   struct Usage {
     std::uint64_t layers = 0;

@@ -3,7 +3,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <cerrno>
-#include <clocale>
 #include <filesystem>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "image/tar_reader.h"
 #include "sys/syscall.h"
 
 namespace osb::image {
@@ -24,25 +24,6 @@ constexpr std::string_view kAufsPrefix = ".wh..wh.";
 constexpr std::string_view kOpaque = ".wh..wh..opq";
 constexpr std::size_t kMaxPath = 4095;
 constexpr std::uint64_t kBlock = 4096;
-
-// libarchive converts names into the thread's character set; with UTF-8 it leaves them as they are.
-class Utf8Locale {
- public:
-  Utf8Locale() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
-    if (utf8_ != nullptr) before_ = ::uselocale(utf8_);
-  }
-  ~Utf8Locale() {
-    if (utf8_ == nullptr) return;
-    ::uselocale(before_);
-    ::freelocale(utf8_);
-  }
-  Utf8Locale(const Utf8Locale&) = delete;
-  Utf8Locale& operator=(const Utf8Locale&) = delete;
-
- private:
-  locale_t utf8_;
-  locale_t before_ = nullptr;
-};
 
 struct Name {
   std::string parent;  // "" is the root
@@ -64,7 +45,9 @@ Result<Name> parse_name(std::string_view text) {
     at = end + 1;
     if (part.empty() || part == ".") continue;
     if (part == "..") return refuse(text, "'..' is not allowed");
-    if (part.size() > 255) return refuse(text, "a name is longer than 255 bytes");
+    if (part.size() > 255 + (part.starts_with(kWhiteout) ? kWhiteout.size() : 0)) {
+      return refuse(text, "a name is longer than 255 bytes");
+    }
     if (!out.leaf.empty()) {
       if (!out.parent.empty()) out.parent += '/';
       out.parent += out.leaf;
@@ -79,18 +62,14 @@ bool is_whiteout(const struct stat& st) { return S_ISCHR(st.st_mode) && st.st_rd
 
 class Unpacker {
  public:
-  Unpacker(LayerStream& stream, int root, const UnpackOptions& options)
-      : stream_(stream), root_(root), options_(options), archive_(archive_read_new(), &archive_read_free) {
-    if (!archive_) throw std::bad_alloc();
-  }
+  Unpacker(TarReader& reader, int root, const UnpackOptions& options)
+      : reader_(reader), root_(root), options_(options) {}
 
   Result<void> run();
   std::uint64_t entries() const { return entries_; }
   std::uint64_t disk_bytes() const { return disk_bytes_; }
 
  private:
-  static la_ssize_t read_piece(archive* a, void* self, const void** buffer);
-
   Result<void> unpack(archive_entry* entry);
   Result<void> whiteout(const Name& name, std::string_view hidden);
   Result<void> directory(const Name& name, archive_entry* entry);
@@ -114,7 +93,6 @@ class Unpacker {
   Result<void> set_attributes(const Name& name, int fd, archive_entry* entry);
   Result<void> set_directory_times();
 
-  Failure archive_error();
   static Failure call_failed(const char* call, const Name& name, int error = errno) {
     return sys::from_errno(std::string(call) + " " + name.path().substr(0, 200), error);
   }
@@ -124,11 +102,9 @@ class Unpacker {
     timespec times[2];
   };
 
-  LayerStream& stream_;
+  TarReader& reader_;
   const int root_;
   const UnpackOptions& options_;
-  std::unique_ptr<archive, decltype(&archive_read_free)> archive_;
-  std::optional<Error> stream_error_;
   // Neighbours follow each other: the last parent, open. Empty path: none (the root needs none).
   std::string parent_path_;
   UniqueFd parent_;
@@ -138,41 +114,13 @@ class Unpacker {
   std::uint64_t disk_bytes_ = 0;
 };
 
-la_ssize_t Unpacker::read_piece(archive* a, void* self, const void** buffer) {
-  auto& unpacker = *static_cast<Unpacker*>(self);
-  const auto piece = unpacker.stream_.next();
-  if (!piece) {
-    unpacker.stream_error_ = piece.error();
-    archive_set_error(a, EIO, "%s", "source");
-    return ARCHIVE_FATAL;
-  }
-  *buffer = piece->data();
-  return static_cast<la_ssize_t>(piece->size());
-}
-
-Failure Unpacker::archive_error() {
-  if (stream_error_) return Failure(*stream_error_);
-  const char* text = archive_error_string(archive_.get());
-  return fail(Code::InvalidRequest, std::string("layer: damaged tar: ") + (text != nullptr ? text : "unknown"));
-}
-
 Result<void> Unpacker::run() {
-  archive* const a = archive_.get();
-  archive_read_support_format_tar(a);
-  if (archive_read_open2(a, this, nullptr, &read_piece, nullptr, nullptr) != ARCHIVE_OK) return archive_error();
   for (;;) {
-    archive_entry* entry = nullptr;
-    const int rc = archive_read_next_header(a, &entry);
-    if (rc == ARCHIVE_EOF) break;
-    if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN) return archive_error();
+    const auto entry = reader_.next();
+    if (!entry) return Failure(entry.error());
+    if (*entry == nullptr) break;
     if (++entries_ > options_.max_entries) return fail(Code::TooLarge, "layer: too many entries");
-    if (auto done = unpack(entry); !done) return done;
-  }
-  // What follows the end marker belongs to the sums.
-  for (;;) {
-    const auto piece = stream_.next();
-    if (!piece) return Failure(piece.error());
-    if (piece->empty()) break;
+    if (auto done = unpack(*entry); !done) return done;
   }
   return set_directory_times();
 }
@@ -341,24 +289,15 @@ Result<void> Unpacker::regular(const Name& name, archive_entry* entry) {
 Result<void> Unpacker::copy_data(const Name& name, int file, std::uint64_t size) {
   std::uint64_t end = 0;
   for (;;) {
-    const void* data = nullptr;
-    std::size_t length = 0;
-    la_int64_t offset = 0;
-    const int rc = archive_read_data_block(archive_.get(), &data, &length, &offset);
-    if (rc == ARCHIVE_EOF) break;
-    if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN) return archive_error();
-    if (offset < 0 || static_cast<std::uint64_t>(offset) > size || length > size - static_cast<std::uint64_t>(offset)) {
+    const auto block = reader_.data();
+    if (!block) return Failure(block.error());
+    if (block->bytes.empty()) break;
+    if (block->offset > size || block->bytes.size() > size - block->offset) {
       return refuse(name.path(), "data behind its end");
     }
-    disk_bytes_ += (length + kBlock - 1) / kBlock * kBlock;
-    const char* bytes = static_cast<const char*>(data);
-    for (std::size_t done = 0; done < length;) {
-      const ssize_t wrote = ::pwrite(file, bytes + done, length - done, offset + static_cast<off_t>(done));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) return call_failed("write", name);
-      done += static_cast<std::size_t>(wrote);
-    }
-    end = std::max(end, static_cast<std::uint64_t>(offset) + length);
+    disk_bytes_ += (block->bytes.size() + kBlock - 1) / kBlock * kBlock;
+    if (auto wrote = write_at(file, *block); !wrote) return with_context(name.path().substr(0, 200), wrote.error());
+    end = std::max(end, block->offset + block->bytes.size());
   }
   if (end < size && ::ftruncate(file, static_cast<off_t>(size)) < 0) return call_failed("truncate", name);
   return {};
@@ -455,9 +394,10 @@ Result<void> Unpacker::set_attributes(const Name& name, int fd, archive_entry* e
     const std::string_view attribute(key);
     const bool capability = attribute == "security.capability";
     const bool user = attribute.starts_with("user.") && !attribute.starts_with("user.overlay.");
-    if (!capability && !user) continue;
+    const bool acl = attribute == "system.posix_acl_access" || attribute == "system.posix_acl_default";
+    if (!capability && !user && !acl) continue;
     if (::fsetxattr(fd, key, value, size, 0) == 0) continue;
-    if (user && errno == ENOTSUP) continue;  // a file system without them
+    if (!capability && errno == ENOTSUP) continue;  // a file system without them
     if (errno == EINVAL || errno == ERANGE || errno == E2BIG)
       return refuse(name.path(), "invalid " + std::string(attribute));
     return call_failed(capability ? "set security.capability of" : "set an attribute of", name);
@@ -483,11 +423,10 @@ Result<void> compare(const char* what, const std::optional<Digest>& wanted, cons
 }  // namespace
 
 Result<UnpackedLayer> unpack_layer(ByteSource source, int root, const UnpackOptions& options) {
-  const Utf8Locale locale;
-  LayerStream stream(std::move(source), options.max_bytes);
-  Unpacker unpacker(stream, root, options);
+  TarReader reader("layer", std::move(source), options.max_bytes);
+  Unpacker unpacker(reader, root, options);
   if (auto done = unpacker.run(); !done) return Failure(done.error());
-  const LayerStream::Sums sums = stream.sums();
+  const LayerStream::Sums sums = reader.sums();
   if (auto same = compare("digest", options.digest, sums.compressed); !same) return Failure(same.error());
   if (auto same = compare("diff id", options.diff_id, sums.uncompressed); !same) return Failure(same.error());
   return UnpackedLayer{sums.compressed, sums.uncompressed, unpacker.entries(), unpacker.disk_bytes()};

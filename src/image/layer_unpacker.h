@@ -37,7 +37,7 @@ struct UnpackedLayer {
 };
 
 // Unpacks a layer into the open, empty directory `root`, as a lower directory for overlayfs: hard links, sparse files,
-// owners, modes with setuid, times to the nanosecond, user.* attributes and file capabilities; whiteouts become
+// owners, modes with setuid, times to the nanosecond, user.* attributes, ACLs and file capabilities; whiteouts become
 // character devices 0/0, opaque directories an overlay attribute. Other attributes (trusted.*, security.*) are left
 // out: they would speak to the kernel in the name of the image.
 //

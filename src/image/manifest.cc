@@ -82,6 +82,13 @@ Result<Manifest> read_manifest(ObjectReader& in) {
   return out;
 }
 
+// containerd's annotation is a whole name; OCI's may be one too, or a tag alone, which names nothing.
+std::string image_name(ObjectReader& annotations) {
+  if (auto name = annotations.optional_string("io.containerd.image.name")) return *name;
+  const std::string name = annotations.optional_string("org.opencontainers.image.ref.name").value_or("");
+  return name.find_first_of(":/") == std::string::npos ? "" : name;
+}
+
 Result<Index> read_index(ObjectReader& in) {
   Index out;
   in.array("manifests", [&](ObjectReader& o) {
@@ -93,7 +100,11 @@ Result<Index> read_index(ObjectReader& in) {
       platform.variant = p.optional_string("variant").value_or("");
       normalise(platform);
     });
-    if (auto entry = read_descriptor(o)) out.entries.push_back({std::move(*entry), std::move(platform)});
+    std::string name;
+    o.object("annotations", [&](ObjectReader& a) { name = image_name(a); });
+    if (auto entry = read_descriptor(o)) {
+      out.entries.push_back({std::move(*entry), std::move(platform), std::move(name)});
+    }
   });
   if (auto done = in.finish(); !done) return Failure(done.error());
   return out;
@@ -219,6 +230,24 @@ Result<std::variant<Manifest, Index>> decode_manifest(std::string_view text, std
   return shape == Kind::Manifest ? give(read_manifest(in)) : give(read_index(in));
 }
 
+Result<std::vector<DockerArchiveImage>> decode_docker_archive(std::string_view text) {
+  if (text.size() > kMaxManifestBytes) return fail(Code::TooLarge, "manifest.json: larger than 4 MiB");
+  auto value = api::parse_json(text);
+  if (!value) return with_context("manifest.json", value.error());
+  std::vector<DockerArchiveImage> out;
+  auto read = api::read_array(*value, {}, [&](ObjectReader& in) {
+    DockerArchiveImage image;
+    image.config = in.required_string("Config");
+    image.tags = plain_list(in, "RepoTags");
+    image.layers = plain_list(in, "Layers");
+    if (image.layers.size() > kMaxLayers) in.reject("Layers", "too many layers");
+    if (out.size() == kMaxIndexEntries) in.reject("", "too many images");
+    if (!in.failed()) out.push_back(std::move(image));
+  });
+  if (!read) return with_context("manifest.json", read.error());
+  return out;
+}
+
 Result<Descriptor> choose_platform(const Index& index, const Platform& asked) {
   Platform wanted = asked;
   normalise(wanted);
@@ -267,6 +296,16 @@ Result<ImageConfig> decode_image_config(std::string_view text) {
   if (!has_root) in.reject("rootfs", "is missing");
   if (auto done = in.finish(); !done) return with_context("image config", done.error());
   return out;
+}
+
+Result<void> check_platform(const Platform& is, const Platform& asked) {
+  Platform wanted = asked;
+  normalise(wanted);
+  const bool other = (!is.os.empty() && is.os != wanted.os) ||
+                     (!is.architecture.empty() && is.architecture != wanted.architecture) ||
+                     level(is.variant) > level(wanted.variant);
+  if (!other) return {};
+  return fail(Code::NotFound, "no image for " + wanted.to_string() + "; there is: " + is.to_string());
 }
 
 bool is_layer_media_type(std::string_view media_type) {

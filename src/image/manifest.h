@@ -49,6 +49,7 @@ struct Index {
   struct Entry {
     Descriptor manifest;
     Platform platform;  // empty where the index does not say
+    std::string name;   // of the image, where an archive's index says it: "debian:12"; else empty
   };
   std::vector<Entry> entries;
 };
@@ -56,6 +57,14 @@ struct Index {
 // `media_type` is what the transport said (Content-Type), which may be empty; the document's own mediaType must agree.
 // One that could be read both ways is refused: two readers of one digest must not see two images.
 Result<std::variant<Manifest, Index>> decode_manifest(std::string_view text, std::string_view media_type = "");
+
+// What `docker save` writes as manifest.json: names of entries of the archive.
+struct DockerArchiveImage {
+  std::string config;
+  std::vector<std::string> tags;    // "debian:12"
+  std::vector<std::string> layers;  // lowest first
+};
+Result<std::vector<DockerArchiveImage>> decode_docker_archive(std::string_view text);
 
 // The manifest to run on `wanted`: of the right os and architecture with the same level of processor, or the nearest
 // lower one. Code::NotFound names what there is.
@@ -75,6 +84,9 @@ struct ImageConfig {
 };
 
 Result<ImageConfig> decode_image_config(std::string_view text);
+
+// Code::NotFound if an image for `is` cannot run on `wanted`. A config that does not say can.
+Result<void> check_platform(const Platform& is, const Platform& wanted);
 
 // True for layers that can be unpacked: tar, plain or with gzip or zstd. Encrypted ones and artifacts are not.
 bool is_layer_media_type(std::string_view media_type);

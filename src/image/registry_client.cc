@@ -301,6 +301,9 @@ net::awaitable<Result<ResolvedImage>> RegistryClient::resolve(Platform platform)
     co_return fail(Code::InvalidRequest,
                    reference_.familiar() + ": manifest and config differ in the number of layers");
   }
+  if (auto fits = check_platform(config->platform, platform); !fits) {
+    co_return with_context(reference_.familiar(), fits.error());
+  }
   co_return ResolvedImage{document->digest, *found, std::move(*text), std::move(*config)};
 }
 
