@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/json/value.hpp>
+
+#include "base/error.h"
+#include "base/time.h"
+
+// What the server and sandboxd say to each other over the Unix socket (docs/sandboxd.md lists the routes). Ours alone:
+// no published client speaks it. Field names are those of the structs.
+namespace osb::api::native {
+
+enum class NetworkMode { Bridge, None, Host };
+enum class PullPolicy { Missing, Always, Never };
+enum class VolumeKind { Host, Named, Tmpfs };
+
+struct Volume {
+  VolumeKind kind = VolumeKind::Host;
+  std::string source;    // host path or name of the volume; empty for a tmpfs
+  std::string sub_path;  // below the source
+  std::string target;    // absolute, inside
+  bool read_only = false;
+  bool create = false;                      // a named volume that is missing
+  bool delete_with_sandbox = false;         // a named volume that this request created
+  std::optional<std::uint64_t> size_bytes;  // of a tmpfs
+
+  bool operator==(const Volume&) const = default;
+};
+
+struct Limits {
+  std::optional<std::uint64_t> memory_bytes;
+  std::optional<std::uint64_t> cpu_millis;
+  std::optional<std::uint64_t> pids;
+  std::optional<std::uint64_t> disk_bytes;
+  std::optional<std::uint64_t> shm_bytes;
+  std::optional<std::uint64_t> io_bytes_per_second;
+
+  bool operator==(const Limits&) const = default;
+};
+
+struct PublishedPort {
+  std::uint16_t port = 0;       // inside
+  std::uint16_t host_port = 0;  // 0 in a request: sandboxd picks one
+  std::string protocol = "tcp";
+
+  bool operator==(const PublishedPort&) const = default;
+};
+
+struct RegistryLogin {
+  std::string username, password;
+};
+
+// An id is 1 to 64 characters of a-z, 0-9 and '-', and does not begin with '-'.
+bool is_valid_id(std::string_view id);
+
+struct CreateSandbox {
+  std::string id;
+  // One of the two. `image` is a reference or "host".
+  std::string image;
+  std::string snapshot;
+  PullPolicy pull = PullPolicy::Missing;
+  std::optional<RegistryLogin> login;
+  std::string platform;  // "" is the host's
+
+  std::vector<std::string> entrypoint;  // empty: the image's
+  std::map<std::string, std::string> env;
+  std::string user;      // "name", "1000", "1000:1000"; empty: the image's
+  std::string cwd;       // empty: the image's
+  std::string hostname;  // empty: the id's first 12 characters
+
+  Limits limits;
+  std::map<std::string, std::uint64_t> ulimits;  // "nofile": soft and hard
+  std::vector<Volume> volumes;
+
+  NetworkMode network = NetworkMode::Bridge;
+  std::vector<PublishedPort> ports;
+  std::vector<std::string> dns;  // empty: the host's
+
+  bool no_new_privileges = true;
+  bool nested_user_namespaces = false;
+  bool read_only_root = false;
+  std::string runtime;  // "" is ours; else the name of an OCI runtime of sandboxd's configuration
+  std::string gpus;     // "", "all" or a number
+
+  std::map<std::string, std::string> labels;  // the server's; kept and given back
+};
+
+enum class State {
+  Creating,  // the image is fetched, or the sandbox is being built
+  Running,   // execd has answered
+  Paused,
+  Exited,  // its entrypoint or PID 1 has ended; `exit` says how
+  Failed,  // could not be created; `reason` and `message` say why
+  Removing,
+};
+std::string_view to_string(State state);
+
+struct Exit {
+  int code = 0;    // as a shell reports it: 128 + signal when signalled
+  int signal = 0;  // 0: it ended by itself
+  bool out_of_memory = false;
+
+  bool operator==(const Exit&) const = default;
+};
+
+struct Sandbox {
+  std::string id;
+  State state = State::Creating;
+  std::string reason;   // of Failed and Exited, a code: "NATIVE::SANDBOX_IMAGE_PULL_FAILED", "OUT_OF_MEMORY"
+  std::string message;  // for people; while Creating the stage: "pulling 45%", "starting"
+  std::optional<Exit> exit;
+  std::string image;
+  std::string snapshot;
+  Timestamp created_at{};
+  std::optional<Timestamp> ended_at;
+  NetworkMode network = NetworkMode::Bridge;
+  std::string address;  // of the sandbox, seen from the host; empty without a network
+  std::vector<PublishedPort> ports;
+  std::string execd_socket;  // a Unix socket on the host that execd serves
+  std::string execd_token;   // what execd asks for
+  std::int64_t pid = 0;      // of execd, on the host
+  std::map<std::string, std::string> labels;
+};
+
+struct Stats {
+  std::uint64_t cpu_usec = 0;
+  std::uint64_t memory_bytes = 0, memory_peak_bytes = 0;
+  std::optional<std::uint64_t> memory_limit_bytes;
+  std::uint64_t pids = 0;
+  std::uint64_t io_read_bytes = 0, io_write_bytes = 0;
+  std::uint64_t oom_kills = 0;
+  std::uint64_t disk_bytes = 0;  // written to the sandbox's own layer
+};
+
+struct Snapshot {
+  std::string id;
+  std::string sandbox;
+  std::string image;
+  std::uint64_t bytes = 0;
+  Timestamp created_at{};
+};
+
+struct Image {
+  std::string name;
+  std::string digest;
+  std::uint64_t bytes = 0;
+  Timestamp created_at{};
+  bool in_use = false;
+};
+
+// Decoders are strict: a field of the wrong type, an unknown enumerator or a missing required field is
+// Code::InvalidRequest with its JSON pointer. Unknown fields are ignored, so that the two ends may differ in age.
+Result<CreateSandbox> decode_create_sandbox(const boost::json::value& value);
+Result<Sandbox> decode_sandbox(const boost::json::value& value);
+Result<Stats> decode_stats(const boost::json::value& value);
+Result<Snapshot> decode_snapshot(const boost::json::value& value);
+Result<Image> decode_image(const boost::json::value& value);
+
+// `login` is left out of encode(CreateSandbox) unless asked for: records and logs must not hold it.
+enum class Secrets { Leave, Include };
+boost::json::value encode(const CreateSandbox& create, Secrets secrets = Secrets::Leave);
+boost::json::value encode(const Sandbox& sandbox);
+boost::json::value encode(const Stats& stats);
+boost::json::value encode(const Snapshot& snapshot);
+boost::json::value encode(const Image& image);
+
+}  // namespace osb::api::native

@@ -1,0 +1,84 @@
+#include "api/native.h"
+
+#include <boost/json/serialize.hpp>
+#include <gtest/gtest.h>
+
+#include "api/json.h"
+
+namespace osb::api::native {
+namespace {
+
+std::string text(const boost::json::value& value) { return boost::json::serialize(value); }
+
+TEST(NativeApi, ACreateSurvivesTheWayThereAndBack) {
+  CreateSandbox create;
+  create.id = "a-1";
+  create.image = "debian";
+  create.pull = PullPolicy::Always;
+  create.entrypoint = {"sh", "-c", "true"};
+  create.env = {{"A", "1"}};
+  create.user = "1000:1000";
+  create.limits.memory_bytes = 1 << 28;
+  create.ulimits = {{"nofile", 1024}};
+  create.volumes = {{.kind = VolumeKind::Tmpfs, .source = {}, .sub_path = {}, .target = "/x", .size_bytes = 4096}};
+  create.network = NetworkMode::None;
+  create.ports = {{8080, 0, "tcp"}};
+  create.labels = {{"k", "v"}};
+  create.no_new_privileges = false;
+  const auto again = decode_create_sandbox(*parse_json(text(encode(create))));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(text(encode(*again)), text(encode(create)));
+  EXPECT_EQ(again->volumes, create.volumes);
+  EXPECT_EQ(again->limits, create.limits);
+}
+
+TEST(NativeApi, ALoginIsWrittenOnlyWhenAskedFor) {
+  CreateSandbox create;
+  create.id = "a";
+  create.image = "debian";
+  create.login = RegistryLogin{"me", "hunter2"};
+  EXPECT_EQ(text(encode(create)).find("hunter2"), std::string::npos);
+  const auto again = decode_create_sandbox(encode(create, Secrets::Include));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->login->password, "hunter2");
+}
+
+TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
+  Sandbox sandbox;
+  sandbox.id = "a";
+  sandbox.state = State::Exited;
+  sandbox.exit = Exit{137, 9, true};
+  sandbox.ended_at = Timestamp(std::chrono::seconds(1'700'000'000));
+  const auto again = decode_sandbox(encode(sandbox));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(text(encode(*again)), text(encode(sandbox)));
+}
+
+TEST(NativeApi, WhatIsWrongIsNamed) {
+  const struct {
+    const char* why;
+    const char* body;
+    const char* names;
+  } rows[] = {
+      {"no id", R"({"image":"x"})", "/id"},
+      {"path in an id", R"({"id":"../x","image":"x"})", "/id"},
+      {"neither image nor snapshot", R"({"id":"x"})", "/image"},
+      {"both", R"({"id":"x","image":"a","snapshot":"b"})", "/image"},
+      {"unknown network", R"({"id":"x","image":"a","network":"wifi"})", "/network"},
+      {"negative limit", R"({"id":"x","image":"a","limits":{"pids":-1}})", "/limits/pids"},
+      {"a limit that is no number", R"({"id":"x","image":"a","ulimits":{"nofile":"many"}})", "/ulimits/nofile"},
+      {"ulimits of the wrong type", R"({"id":"x","image":"a","ulimits":[1]})", "/ulimits"},
+      {"equals sign in a name", R"({"id":"x","image":"a","env":{"A=B":"1"}})", "/env"},
+      {"NUL in a word", R"({"id":"x","image":"a","entrypoint":["a\u0000b"]})", "/entrypoint"},
+      {"port out of range", R"({"id":"x","image":"a","ports":[{"port":70000}]})", "/ports/0/port"},
+      {"unknown kind", R"({"id":"x","image":"a","volumes":[{"kind":"nfs","target":"/a"}]})", "/volumes/0/kind"},
+  };
+  for (const auto& row : rows) {
+    const auto decoded = decode_create_sandbox(*parse_json(row.body));
+    ASSERT_FALSE(decoded) << row.why;
+    EXPECT_NE(decoded.error().message.find(row.names), std::string::npos) << row.why << ": " << decoded.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace osb::api::native
