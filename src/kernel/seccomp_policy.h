@@ -4,52 +4,61 @@
 #include <cstdint>
 #include <initializer_list>
 #include <linux/filter.h>
-#include <memory>
+#include <map>
 #include <optional>
-#include <seccomp.h>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 
 namespace osb::kernel {
 
-// Builds a seccomp program that knows system calls by name. Starts closed and opens by name; the first failure is kept,
-// so that calls chain and program() reports it.
+// A seccomp program for this machine's architecture, from rules that know system calls by name. Starts closed and opens
+// by name. What no rule names answers ENOSYS, not EPERM: libc then falls back to an older call. Names the architecture
+// or this build does not know are skipped: they stay closed, so one list fits all hosts. Calls made through another
+// architecture's entry (32-bit, x32) kill the process.
 //
-// What no rule names answers ENOSYS, not EPERM: libc then falls back to the older call. Names this libseccomp does not
-// know are skipped: they stay closed, so one list fits all hosts. Calls that an architecture does not have are skipped
-// there too.
+// We compile the program ourselves: a binary search over ranges of numbers is a tenth of what libseccomp makes of the
+// same rules, and the kernel runs it for every known number when it is installed (docs/design/0003-seccomp.md).
 class SeccompPolicy {
  public:
-  SeccompPolicy();
+  // Holds if (the lower 32 bits of the argument & mask) == value. The upper half is not looked at, because the kernel
+  // does not look at it either where a parameter is an int: a rule that did could be passed by.
+  struct Argument {
+    unsigned index;
+    std::uint32_t mask;
+    std::uint32_t value;
+  };
+  static constexpr std::uint32_t kWhole = 0xffff'ffff;
 
-  // Adds an architecture besides the machine's own (SCMP_ARCH_X86: 32-bit programs on x86_64). Its calls follow the
-  // same rules. Call it first. Programs of any other architecture are killed at their first call.
-  SeccompPolicy& add_architecture(std::uint32_t architecture);
-
+  // For each call: its conditional rules in the order they were given, the first that holds wins; then the
+  // unconditional one, of which the last given counts.
   SeccompPolicy& allow(std::initializer_list<const char*> names);
-  // Only where all conditions hold (SCMP_A0(SCMP_CMP_MASKED_EQ, mask, value)); several calls for one name are
-  // alternatives.
-  SeccompPolicy& allow_if(const char* name, std::initializer_list<scmp_arg_cmp> conditions);
-  // With `error` instead of ENOSYS: for calls whose user should hear that it is forbidden.
   SeccompPolicy& deny(std::initializer_list<const char*> names, int error = EPERM);
-  SeccompPolicy& deny_if(const char* name, std::initializer_list<scmp_arg_cmp> conditions, int error = EPERM);
+  SeccompPolicy& allow_if(const char* name, std::initializer_list<Argument> all_of);
+  SeccompPolicy& deny_if(const char* name, std::initializer_list<Argument> all_of, int error = EPERM);
 
-  // Compiled for this machine as a decision tree, not a list: loading and each call cost less.
+  // Code::Unsupported on an architecture nobody has thought about; Code::Internal when it is longer than the kernel
+  // takes.
   Result<std::vector<sock_filter>> program() const;
 
  private:
-  void add(std::uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> conditions);
+  struct Rule {
+    std::vector<Argument> all_of;
+    std::uint32_t action;
+  };
+  struct Call {
+    std::vector<Rule> rules;
+    std::uint32_t otherwise;
+  };
+  Call* find(const char* name);  // nothing for a name to skip
 
-  std::unique_ptr<void, void (*)(scmp_filter_ctx)> context_;
-  std::optional<Error> failed_;
+  std::map<std::uint32_t, Call> calls_;  // by number
 };
 
 // Puts the calling thread under `program` for good. Wants no_new_privs or CAP_SYS_ADMIN in the own user namespace.
-// Returns 0 or an errno; neither allocates nor touches errno's owner, so it may run in a child after clone.
+// Returns 0 or an errno. System calls only: it may run in a child between clone and exec.
 int install_seccomp(std::span<const sock_filter> program) noexcept;
 
 }  // namespace osb::kernel
