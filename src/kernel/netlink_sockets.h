@@ -1,0 +1,22 @@
+#pragma once
+
+#include "base/error.h"
+
+namespace osb::kernel {
+
+// Sockets of a network namespace that can live on without a process: connections that still say goodbye, and what
+// somebody outside holds.
+struct SocketCounts {
+  unsigned tcp = 0;
+  unsigned time_wait = 0;
+  unsigned udp = 0;
+  unsigned raw = 0;
+  bool none() const { return tcp + time_wait + udp + raw == 0; }
+};
+Result<SocketCounts> count_sockets(int netns_fd);
+
+// Ends all TCP connections in the namespace at once (their peers get a reset), also those in TIME_WAIT. Needs
+// CONFIG_INET_DIAG_DESTROY; Code::Unsupported otherwise.
+Result<void> end_tcp_sockets(int netns_fd);
+
+}  // namespace osb::kernel

@@ -1,0 +1,269 @@
+#include <arpa/inet.h>
+#include <cstddef>
+#include <cstdio>
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <new>
+
+#include "kernel/nftables.h"
+
+namespace osb::kernel {
+namespace {
+
+// Registers of four bytes. Every match begins again with the first one.
+constexpr std::uint32_t kRegister = NFT_REG32_00;
+
+// Where fields are in the packet.
+constexpr std::uint32_t kSourceOffset = 12;       // IPv4 header
+constexpr std::uint32_t kDestinationOffset = 16;  // IPv4 header
+constexpr std::uint32_t kPortOffset = 2;          // TCP and UDP header
+
+class Expression {
+ public:
+  explicit Expression(const char* name) : expression_(nftnl_expr_alloc(name)) {
+    if (expression_ == nullptr) throw std::bad_alloc();
+  }
+  Expression& number(std::uint16_t attribute, std::uint32_t value) {
+    nftnl_expr_set_u32(expression_, attribute, value);
+    return *this;
+  }
+  Expression& bytes(std::uint16_t attribute, const void* data, std::size_t size) {
+    nftnl_expr_set(expression_, attribute, data, static_cast<std::uint32_t>(size));
+    return *this;
+  }
+  Expression& text(std::uint16_t attribute, const std::string& value) {
+    nftnl_expr_set_str(expression_, attribute, value.c_str());
+    return *this;
+  }
+  void add_to(nftnl_rule* rule) { nftnl_rule_add_expr(rule, expression_); }  // which owns it from here on
+
+ private:
+  nftnl_expr* expression_;
+};
+
+void load_meta(nftnl_rule* rule, std::uint32_t key, std::uint32_t reg = kRegister) {
+  Expression("meta").number(NFTNL_EXPR_META_KEY, key).number(NFTNL_EXPR_META_DREG, reg).add_to(rule);
+}
+
+void load_payload(nftnl_rule* rule, std::uint32_t base, std::uint32_t offset, std::uint32_t size,
+                  std::uint32_t reg = kRegister) {
+  Expression("payload")
+      .number(NFTNL_EXPR_PAYLOAD_BASE, base)
+      .number(NFTNL_EXPR_PAYLOAD_OFFSET, offset)
+      .number(NFTNL_EXPR_PAYLOAD_LEN, size)
+      .number(NFTNL_EXPR_PAYLOAD_DREG, reg)
+      .add_to(rule);
+}
+
+void compare(nftnl_rule* rule, const void* data, std::size_t size, bool equal = true) {
+  Expression("cmp")
+      .number(NFTNL_EXPR_CMP_SREG, kRegister)
+      .number(NFTNL_EXPR_CMP_OP, equal ? NFT_CMP_EQ : NFT_CMP_NEQ)
+      .bytes(NFTNL_EXPR_CMP_DATA, data, size)
+      .add_to(rule);
+}
+
+void mask(nftnl_rule* rule, std::uint32_t bits) {
+  const std::uint32_t zero = 0;
+  Expression("bitwise")
+      .number(NFTNL_EXPR_BITWISE_SREG, kRegister)
+      .number(NFTNL_EXPR_BITWISE_DREG, kRegister)
+      .number(NFTNL_EXPR_BITWISE_LEN, sizeof bits)
+      .bytes(NFTNL_EXPR_BITWISE_MASK, &bits, sizeof bits)
+      .bytes(NFTNL_EXPR_BITWISE_XOR, &zero, sizeof zero)
+      .add_to(rule);
+}
+
+void match_family(nftnl_rule* rule, std::uint8_t family) {
+  load_meta(rule, NFT_META_NFPROTO);
+  compare(rule, &family, sizeof family);
+}
+
+// The name's beginning is compared, which is what a trailing * means to the nft program.
+void match_interface(nftnl_rule* rule, std::uint32_t key, std::string_view prefix, bool equal) {
+  load_meta(rule, key);
+  compare(rule, prefix.data(), prefix.size(), equal);
+}
+
+void match_network(nftnl_rule* rule, std::uint32_t offset, std::uint32_t network, unsigned prefix_length, bool equal) {
+  load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
+  if (prefix_length < 32) mask(rule, prefix_length == 0 ? 0 : htonl(~0U << (32 - prefix_length)));
+  const std::uint32_t wanted = htonl(network);
+  compare(rule, &wanted, sizeof wanted, equal);
+}
+
+void match_connection(nftnl_rule* rule, std::uint32_t key, std::uint32_t bits) {
+  Expression("ct").number(NFTNL_EXPR_CT_KEY, key).number(NFTNL_EXPR_CT_DREG, kRegister).add_to(rule);
+  mask(rule, bits);
+  const std::uint32_t zero = 0;
+  compare(rule, &zero, sizeof zero, false);
+}
+
+void load_key(nftnl_rule* rule, const std::vector<NftField>& fields) {
+  std::uint32_t reg = kRegister;
+  for (const NftField field : fields) {
+    switch (field) {
+      case NftField::InputInterface:
+        load_meta(rule, NFT_META_IIFNAME, reg);
+        reg += 4;
+        continue;
+      case NftField::Source:
+        load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, kSourceOffset, 4, reg);
+        break;
+      case NftField::Destination:
+        load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, kDestinationOffset, 4, reg);
+        break;
+      case NftField::Protocol:
+        load_meta(rule, NFT_META_L4PROTO, reg);
+        break;
+      case NftField::DestinationPort:
+        load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, kPortOffset, 2, reg);
+        break;
+    }
+    ++reg;
+  }
+}
+
+void verdict(nftnl_rule* rule, int code) {
+  Expression("immediate")
+      .number(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT)
+      .number(NFTNL_EXPR_IMM_VERDICT, static_cast<std::uint32_t>(code))
+      .add_to(rule);
+}
+
+}  // namespace
+
+void NftRule::Free::operator()(nftnl_rule* rule) const { nftnl_rule_free(rule); }
+
+NftRule::NftRule() : rule_(nftnl_rule_alloc()) {
+  if (!rule_) throw std::bad_alloc();
+}
+NftRule::NftRule(NftRule&&) noexcept = default;
+NftRule::~NftRule() = default;
+
+NftRule& NftRule::input_interface(std::string_view prefix, bool equal) {
+  match_interface(rule_.get(), NFT_META_IIFNAME, prefix, equal);
+  return *this;
+}
+
+NftRule& NftRule::output_interface(std::string_view prefix, bool equal) {
+  match_interface(rule_.get(), NFT_META_OIFNAME, prefix, equal);
+  return *this;
+}
+
+NftRule& NftRule::ipv4() {
+  match_family(rule_.get(), NFPROTO_IPV4);
+  return *this;
+}
+
+NftRule& NftRule::ipv6() {
+  match_family(rule_.get(), NFPROTO_IPV6);
+  return *this;
+}
+
+NftRule& NftRule::source(std::uint32_t network, unsigned prefix_length, bool equal) {
+  match_network(rule_.get(), kSourceOffset, network, prefix_length, equal);
+  return *this;
+}
+
+NftRule& NftRule::destination(std::uint32_t network, unsigned prefix_length, bool equal) {
+  match_network(rule_.get(), kDestinationOffset, network, prefix_length, equal);
+  return *this;
+}
+
+NftRule& NftRule::destination_is_local() {
+  Expression("fib")
+      .number(NFTNL_EXPR_FIB_DREG, kRegister)
+      .number(NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE)
+      .number(NFTNL_EXPR_FIB_FLAGS, NFTA_FIB_F_DADDR)
+      .add_to(rule_.get());
+  const std::uint32_t local = RTN_LOCAL;
+  compare(rule_.get(), &local, sizeof local);
+  return *this;
+}
+
+NftRule& NftRule::icmp_echo_request() {
+  const std::uint8_t icmp = IPPROTO_ICMP;
+  load_meta(rule_.get(), NFT_META_L4PROTO);
+  compare(rule_.get(), &icmp, sizeof icmp);
+  const std::uint8_t echo_request = 8;
+  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
+  compare(rule_.get(), &echo_request, sizeof echo_request);
+  return *this;
+}
+
+NftRule& NftRule::connection_established() {
+  match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED));
+  return *this;
+}
+
+NftRule& NftRule::connection_translated() {
+  match_connection(rule_.get(), NFT_CT_STATUS, IPS_DST_NAT);
+  return *this;
+}
+
+NftRule& NftRule::in_set(const std::string& set, const std::vector<NftField>& key, bool in) {
+  load_key(rule_.get(), key);
+  Expression lookup("lookup");
+  lookup.number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set);
+  if (!in) lookup.number(NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+  lookup.add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::accept() {
+  verdict(rule_.get(), NF_ACCEPT);
+  return *this;
+}
+
+NftRule& NftRule::drop() {
+  verdict(rule_.get(), NF_DROP);
+  return *this;
+}
+
+NftRule& NftRule::leave_chain() {
+  verdict(rule_.get(), NFT_RETURN);
+  return *this;
+}
+
+NftRule& NftRule::masquerade() {
+  Expression("masq").add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::translate_source(std::uint32_t address) {
+  const std::uint32_t wanted = htonl(address);
+  Expression("immediate")
+      .number(NFTNL_EXPR_IMM_DREG, kRegister)
+      .bytes(NFTNL_EXPR_IMM_DATA, &wanted, sizeof wanted)
+      .add_to(rule_.get());
+  Expression("nat")
+      .number(NFTNL_EXPR_NAT_TYPE, NFT_NAT_SNAT)
+      .number(NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4)
+      .number(NFTNL_EXPR_NAT_REG_ADDR_MIN, kRegister)
+      .add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::translate_destination(const std::string& map, const std::vector<NftField>& key) {
+  load_key(rule_.get(), key);
+  Expression("lookup")
+      .number(NFTNL_EXPR_LOOKUP_SREG, kRegister)
+      .number(NFTNL_EXPR_LOOKUP_DREG, kRegister)
+      .text(NFTNL_EXPR_LOOKUP_SET, map)
+      .add_to(rule_.get());
+  Expression("nat")
+      .number(NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT)
+      .number(NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4)
+      .number(NFTNL_EXPR_NAT_REG_ADDR_MIN, kRegister)
+      .number(NFTNL_EXPR_NAT_REG_PROTO_MIN, kRegister + 1)
+      .add_to(rule_.get());
+  return *this;
+}
+
+}  // namespace osb::kernel
