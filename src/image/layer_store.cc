@@ -107,6 +107,7 @@ struct LayerStore::State {
 
   fs::path directory;
   UniqueFd lock;
+  std::mutex names;  // held while a name is written or removed, which waits for the disk; taken before `mutex`
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::map<Digest, Layer> layers;
@@ -316,11 +317,13 @@ Result<void> LayerStore::record(const ImageRecord& image) {
   if (!name) return Failure(name.error());
   if (name->to_string() != image.name)
     return fail(Code::InvalidRequest, "image: record " + name->to_string() + " instead");
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard names(state_->names);
+  std::vector<Lease> held;  // nothing may go while we write
   for (const Digest& id : image.diff_ids) {
-    if (!state_->layers.contains(id)) {
+    auto layer = find(id);
+    if (!layer)
       return fail(Code::NotFound, "image " + image.name + ": layer " + id.to_string() + " is not in the store");
-    }
+    held.push_back(std::move(*layer));
   }
   const fs::path temporary = state_->new_temporary();
   auto done = write_synced(temporary, encode(image));
@@ -329,6 +332,7 @@ Result<void> LayerStore::record(const ImageRecord& image) {
     (void)::unlink(temporary.c_str());
     return with_context("image " + image.name, done.error());
   }
+  const std::lock_guard lock(state_->mutex);
   state_->images.insert_or_assign(image.name, image);
   return {};
 }
@@ -348,12 +352,15 @@ std::vector<ImageRecord> LayerStore::images() const {
 }
 
 Result<void> LayerStore::remove(const Reference& name) {
-  const std::lock_guard lock(state_->mutex);
-  const auto it = state_->images.find(name.to_string());
-  if (it == state_->images.end()) return fail(Code::NotFound, "image " + name.familiar() + " is not in the store");
-  const fs::path path = state_->record_path(it->first);
+  const std::lock_guard names(state_->names);
+  const auto there = image(name);
+  if (!there) return Failure(there.error());
+  const fs::path path = state_->record_path(there->name);
   if (::unlink(path.c_str()) < 0 && errno != ENOENT) return sys::from_errno("remove " + path.string(), errno);
-  state_->images.erase(it);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->images.erase(there->name);
+  }
   return sync_directory(path.parent_path());
 }
 

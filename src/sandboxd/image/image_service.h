@@ -13,6 +13,7 @@
 #include "async/blocking_pool.h"
 #include "async/net.h"
 #include "async/task_group.h"
+#include "async/timer.h"
 #include "http/body.h"
 #include "http/client.h"
 #include "image/image_importer.h"
@@ -61,7 +62,8 @@ struct ImageInfo {
   bool in_use = false;         // by a sandbox, or by a pull that has just ended
 };
 
-// Images by name, for the daemon. Lives on one executor; the pool outlives it. Blocking work goes to the pool.
+// Images by name, for the daemon. Lives on one executor. Blocking work goes to a pool of its own: unpacking takes
+// seconds, and sandboxes must not wait for it.
 //
 // Errors: NotFound (names the image, or says for which platforms it exists), Unauthorized and Forbidden as the registry
 // says, InvalidRequest for content that is damaged, cut off or not what its digest says, TooLarge, Conflict, Cancelled,
@@ -70,8 +72,7 @@ struct ImageInfo {
 class ImageService {
  public:
   // Blocks for as long as it takes to read the store's records. Code::Conflict if another process has it.
-  static Result<std::unique_ptr<ImageService>> open(net::any_io_executor executor, BlockingPool& pool,
-                                                    ImageServiceConfig config);
+  static Result<std::unique_ptr<ImageService>> open(net::any_io_executor executor, ImageServiceConfig config);
   ~ImageService();
   // Awaited before the object goes: ends pulls and loads (Code::Cancelled).
   net::awaitable<void> close();
@@ -131,27 +132,37 @@ class ImageService {
 
  private:
   struct Flight;
-  struct Load;
-  ImageService(net::any_io_executor executor, BlockingPool& pool, ImageServiceConfig config,
-               std::unique_ptr<image::LayerStore> store, std::unique_ptr<http::Client> client);
+  struct Transfer;
+  ImageService(net::any_io_executor executor, ImageServiceConfig config, std::unique_ptr<image::LayerStore> store,
+               std::unique_ptr<http::Client> client);
 
   std::shared_ptr<Flight> join_or_start(const image::Reference& reference, RegistryAuth auth);
   net::awaitable<void> fly(std::shared_ptr<Flight> flight);
-  net::awaitable<Result<std::vector<ImageInfo>>> import(std::shared_ptr<Load> load, image::ByteSource source);
   Result<ResolvedImage> resolve(const image::ImageRecord& record);
   ImageInfo info(const image::ImageRecord& record) const;
   Error explain(Error error) const;
   void collect_later();
+  net::awaitable<void> run_collections();
+
+  Result<image::ImportOptions> import_options(const std::optional<std::string>& name) const;
+  net::awaitable<Result<std::vector<ImageInfo>>> import(image::ByteSource source, image::ImportOptions options);
+  net::awaitable<void> run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options);
+  net::awaitable<void> run_export(std::shared_ptr<Transfer> transfer, image::ImageRecord record, ResolvedImage image);
+  net::awaitable<Result<std::shared_ptr<Transfer>>> begin_transfer(std::string name, bool incoming);
+  void end_transfers();
 
   net::any_io_executor executor_;
-  BlockingPool& pool_;
   const ImageServiceConfig config_;
   std::unique_ptr<image::LayerStore> store_;
   std::unique_ptr<http::Client> client_;
+  BlockingPool pool_;
   image::Puller puller_;
   TaskGroup tasks_;
   std::map<std::string, std::shared_ptr<Flight>> flights_;  // by name and credentials
-  bool collecting_ = false;
+  std::set<Transfer*> transfers_;  // archives that come or go at their peer's speed, each on a thread of the pool
+  Notifier transfer_ended_;
+  bool closed_ = false;
+  bool collecting_ = false, collect_again_ = false;
 };
 
 }  // namespace osb::sandboxd

@@ -1,0 +1,268 @@
+// Archives and directories: what ImageService moves at somebody else's speed.
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <fcntl.h>
+#include <ranges>
+#include <unistd.h>
+
+#include "async/descriptor.h"
+#include "image/image_exporter.h"
+#include "sandboxd/image/image_service.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+
+namespace {
+
+namespace fs = std::filesystem;
+using image::ImageRecord;
+using image::Reference;
+
+// More would take all threads of the pool from pulls.
+constexpr std::size_t kMaxTransfers = 2;
+constexpr int kPipeBytes = 1 << 20;
+constexpr std::size_t kPiece = 256 << 10;
+
+Result<Reference> parse_name(const std::string& name) {
+  if (name == kHostImage) return fail(Code::InvalidRequest, "image: the name host means this machine itself");
+  return Reference::parse(name);
+}
+
+// Where the open directory really is.
+Result<fs::path> path_of(int fd) {
+  std::string out(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), out.data(), out.size());
+  if (length < 0) return sys::from_errno("readlink", errno);
+  out.resize(static_cast<std::size_t>(length));
+  return fs::path(out);
+}
+
+bool is_below(const fs::path& path, const fs::path& directory) {
+  const auto [rest, ignored] = std::ranges::mismatch(directory, path);
+  return rest == directory.end();
+}
+
+}  // namespace
+
+// A pipe between the loop, which talks to the peer, and a thread, which talks to the store.
+struct ImageService::Transfer {
+  explicit Transfer(net::any_io_executor executor) : done(std::move(executor)) {}
+
+  std::optional<Descriptor> loop_end;
+  UniqueFd thread_end;
+  std::atomic<bool> whole = false;  // all of the body is in the pipe: its end is not an early one
+  Result<std::vector<ImageInfo>> imported;
+  Result<void> exported;
+  Event done;  // the thread has finished
+};
+
+net::awaitable<Result<std::shared_ptr<ImageService::Transfer>>> ImageService::begin_transfer(std::string name,
+                                                                                             bool incoming) {
+  while (transfers_.size() >= kMaxTransfers && !closed_) {
+    if (!co_await transfer_ended_.wait()) co_return fail(Code::Cancelled, "image " + name + ": cancelled");
+  }
+  if (closed_) co_return fail(Code::Cancelled, "image " + name + ": cancelled");
+  auto pipe = sys::make_pipe();
+  if (!pipe) co_return Failure(pipe.error());
+  (void)::fcntl(pipe->write.get(), F_SETPIPE_SZ, kPipeBytes);
+  auto loop_end = Descriptor::open(executor_, std::move(incoming ? pipe->write : pipe->read));
+  if (!loop_end) co_return Failure(loop_end.error());
+  const auto transfer = std::make_shared<Transfer>(executor_);
+  transfer->loop_end = std::move(*loop_end);
+  transfer->thread_end = std::move(incoming ? pipe->read : pipe->write);
+  transfers_.insert(transfer.get());
+  co_return transfer;
+}
+
+void ImageService::end_transfers() {
+  for (Transfer* transfer : transfers_) transfer->loop_end->close();
+  transfer_ended_.notify_all();
+}
+
+// --- load --------------------------------------------------------------------------------------------------------
+
+Result<image::ImportOptions> ImageService::import_options(const std::optional<std::string>& name) const {
+  image::ImportOptions options;
+  options.platform = config_.platform;
+  if (!name) return options;
+  auto reference = parse_name(*name);
+  if (!reference) return Failure(reference.error());
+  options.name = std::move(*reference);
+  return options;
+}
+
+net::awaitable<Result<std::vector<ImageInfo>>> ImageService::import(image::ByteSource source,
+                                                                    image::ImportOptions options) {
+  auto images = co_await pool_.run([&] { return image::import_archive(*store_, std::move(source), options); });
+  if (!images) co_return Failure(explain(images.error()));
+  std::vector<ImageInfo> out;
+  for (const image::ImportedImage& made : *images) out.push_back(info(made.record));
+  for (ImageInfo& made : out) made.in_use = false;  // but by ourselves, until this returns
+  collect_later();
+  co_return out;
+}
+
+net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options) {
+  struct Over {
+    ImageService& service;
+    Transfer& transfer;
+    ~Over() {
+      service.transfers_.erase(&transfer);
+      service.transfer_ended_.notify_all();
+      transfer.thread_end.reset();
+      transfer.done.set();
+    }
+  } const over{*this, *transfer};
+  auto source = [transfer, read = image::read_descriptor(transfer->thread_end.get())](
+                    std::span<char> buffer) mutable -> Result<std::size_t> {
+    auto got = read(buffer);
+    if (got && *got == 0 && !transfer->whole) return fail(Code::InvalidRequest, "archive: cut off before its end");
+    return got;
+  };
+  transfer->imported = co_await import(std::move(source), std::move(options));
+}
+
+net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySource& body,
+                                                                  std::optional<std::string> name) {
+  auto options = import_options(name);
+  if (!options) co_return Failure(options.error());
+  auto begun = co_await begin_transfer("archive", true);
+  if (!begun) co_return Failure(begun.error());
+  const std::shared_ptr<Transfer> transfer = std::move(*begun);
+  // Whoever cancels us closes the pipe, and the thread then fails by itself.
+  struct Close {
+    Descriptor& end;
+    ~Close() { end.close(); }
+  } const close{*transfer->loop_end};
+  tasks_.spawn("load image", run_import(transfer, std::move(*options)));
+  std::optional<Error> broken;
+  for (;;) {
+    const auto piece = co_await body.read();
+    if (!piece) {
+      broken = piece.error();
+      break;
+    }
+    if (piece->empty()) {
+      transfer->whole = true;
+      break;
+    }
+    // A reader that has gone knows why.
+    if (!co_await transfer->loop_end->write_all(*piece)) break;
+  }
+  transfer->loop_end->close();
+  if (!co_await transfer->done.wait()) co_return fail(Code::Cancelled, "load image: cancelled");
+  if (broken) co_return with_context("load image", *broken);
+  co_return std::move(transfer->imported);
+}
+
+net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(UniqueFd file, std::optional<std::string> name) {
+  auto options = import_options(name);
+  if (!options) co_return Failure(options.error());
+  co_return co_await import(image::read_descriptor(file.get()), std::move(*options));
+}
+
+// --- directories -------------------------------------------------------------------------------------------------
+
+net::awaitable<Result<ImageInfo>> ImageService::add_directory(fs::path path, std::string name) {
+  const auto reference = parse_name(name);
+  if (!reference) co_return Failure(reference.error());
+  auto made = co_await pool_.run([&]() -> Result<image::ImportedImage> {
+    auto root = sys::open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
+    if (!root) return Failure(root.error());
+    const auto real = path_of(root->get());
+    if (!real) return Failure(real.error());
+    const bool allowed = std::ranges::any_of(config_.allowed_directories, [&](const fs::path& directory) {
+      std::error_code failed;
+      const fs::path canonical = fs::canonical(directory, failed);
+      return !failed && is_below(*real, canonical);
+    });
+    if (!allowed) {
+      return fail(Code::Forbidden,
+                  "directory " + path.string() + " is not one that sandboxd's configuration allows as an image");
+    }
+    return image::import_directory(*store_, std::move(*root), *reference);
+  });
+  if (!made) co_return with_context("add directory " + path.string(), explain(made.error()));
+  made->layers.clear();
+  collect_later();
+  co_return info(made->record);
+}
+
+// --- save --------------------------------------------------------------------------------------------------------
+
+net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer, ImageRecord record,
+                                              ResolvedImage image) {
+  struct Over {
+    ImageService& service;
+    Transfer& transfer;
+    ~Over() {
+      service.transfers_.erase(&transfer);
+      service.transfer_ended_.notify_all();
+      transfer.done.set();
+    }
+  } const over{*this, *transfer};
+  transfer->exported = co_await pool_.run([&]() -> Result<void> {
+    // The reader on the loop waits for this end to close, whatever happens.
+    struct Close {
+      UniqueFd& end;
+      ~Close() { end.reset(); }
+    } const close{transfer->thread_end};
+    image::ExportImage what;
+    const auto name = Reference::parse(record.name);
+    if (name && !name->digest) what.names = {*name};
+    what.config = record.config;
+    std::vector<UniqueFd> roots;
+    for (const auto& layer : std::views::reverse(image.layers)) {
+      auto root = sys::open_at(AT_FDCWD, layer.root().string(), O_RDONLY | O_DIRECTORY);
+      if (!root) return Failure(root.error());
+      what.layers.push_back(root->get());
+      roots.push_back(std::move(*root));
+    }
+    auto done = image::export_image(what, [&](std::string_view bytes) -> Result<void> {
+      while (!bytes.empty()) {
+        const ssize_t wrote = ::write(transfer->thread_end.get(), bytes.data(), bytes.size());
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) return sys::from_errno("write archive", errno);
+        bytes.remove_prefix(static_cast<std::size_t>(wrote));
+      }
+      return {};
+    });
+    if (!done) return Failure(done.error());
+    return {};
+  });
+}
+
+net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body) {
+  const auto reference = parse_name(name);
+  if (!reference) co_return Failure(reference.error());
+  auto record = store_->image(*reference);
+  if (!record) co_return Failure(record.error());
+  auto image = resolve(*record);
+  if (!image) co_return Failure(image.error());
+  auto begun = co_await begin_transfer(reference->familiar(), false);
+  if (!begun) co_return Failure(begun.error());
+  const std::shared_ptr<Transfer> transfer = std::move(*begun);
+  struct Close {
+    Descriptor& end;
+    ~Close() { end.close(); }
+  } const close{*transfer->loop_end};
+  tasks_.spawn("save image", run_export(transfer, std::move(*record), std::move(*image)));
+  std::string buffer(kPiece, '\0');
+  Result<void> sent;
+  for (;;) {
+    const auto got = co_await transfer->loop_end->read_some(buffer);
+    if (!got) sent = Failure(got.error());
+    if (!got || *got == 0) break;
+    sent = co_await body.write(std::string_view(buffer.data(), *got));
+    if (!sent) break;
+  }
+  transfer->loop_end->close();
+  if (!co_await transfer->done.wait()) co_return fail(Code::Cancelled, "save image: cancelled");
+  if (!sent) co_return with_context("save image " + reference->familiar(), sent.error());
+  if (!transfer->exported) co_return Failure(explain(transfer->exported.error()));
+  co_return Result<void>();
+}
+
+}  // namespace osb::sandboxd
