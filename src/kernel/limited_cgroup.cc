@@ -367,6 +367,22 @@ Result<CgroupJoin> LimitedCgroup::open_join() const {
   return out;
 }
 
+Result<std::vector<std::pair<std::string, UniqueFd>>> LimitedCgroup::open_view() const {
+  std::vector<std::pair<std::string, std::string>> paths;
+  for (const auto& controller : layout_->controllers) {
+    if (controller.dialect != Dialect::V1) continue;
+    paths.emplace_back(CgroupController::name(controller.kind, Dialect::V1), controller.parent + "/" + id_);
+  }
+  if (paths.empty()) paths.emplace_back("", v2_directory());
+  std::vector<std::pair<std::string, UniqueFd>> out;
+  for (auto& [name, path] : paths) {
+    auto directory = sys::open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+    if (!directory) return Failure(directory.error());
+    out.emplace_back(std::move(name), std::move(*directory));
+  }
+  return out;
+}
+
 Result<void> LimitedCgroup::update(const Limits& limits) const {
   if (auto ok = check_limits(limits); !ok) return ok;
   for (const Kind kind : CgroupController::kKinds) {

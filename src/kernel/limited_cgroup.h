@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -74,6 +75,10 @@ class LimitedCgroup {
   std::string v2_directory() const;
 
   Result<CgroupJoin> open_join() const;
+
+  // The directories (O_PATH) that members may see at /sys/fs/cgroup: {{"", the v2 one}} on a v2 host, else one for each
+  // v1 controller by its name.
+  Result<std::vector<std::pair<std::string, UniqueFd>>> open_view() const;
 
   // Code::InvalidRequest or Code::Unsupported as for create(); Code::Conflict when more memory is in use than the new
   // limit allows: nobody is killed by an update.

@@ -396,6 +396,20 @@ TEST_F(LimitedCgroupTest, LimitsCanChangeWhileMembersRun) {
   EXPECT_TRUE(cgroup.update({.pids = 30}));
 }
 
+TEST_F(LimitedCgroupTest, ShowsItsDirectories) {
+  const auto cgroup = make({.memory_bytes = 64 << 20});
+  const auto view = cgroup.open_view();
+  ASSERT_TRUE(view) << view.error().message;
+  const bool v2 = cgroups_->support().mode == "v2";
+  for (const auto& [name, directory] : *view) {
+    EXPECT_EQ(name.empty(), v2) << name;
+    EXPECT_EQ(::faccessat(directory.get(), "cgroup.procs", F_OK, 0), 0) << name;
+    if (name != "memory" && !name.empty()) continue;
+    EXPECT_EQ(::faccessat(directory.get(), v2 ? "memory.max" : "memory.limit_in_bytes", F_OK, 0), 0);
+  }
+  EXPECT_EQ(view->size() == 1, v2);
+}
+
 TEST_F(LimitedCgroupTest, TheHostHasWhatTheTestsNeed) {
   const auto support = cgroups_->support();
   EXPECT_TRUE(support.memory && support.cpu && support.pids);

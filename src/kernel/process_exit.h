@@ -1,6 +1,6 @@
 #pragma once
 
-#include <compare>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,8 +27,9 @@ Result<ProcessIdentity> identify(pid_t pid);
 // A pidfd of exactly this process. Code::NotFound when it has ended, has become a zombie, or the host was restarted.
 Result<UniqueFd> open_same(const ProcessIdentity& identity);
 
-// How a process that need not be our child ended. Nothing while it runs, and nothing when the kernel cannot tell: it
-// needs Linux 6.15, and a pidfd that was opened before the process was reaped.
-std::optional<sys::ExitStatus> exit_of(int pidfd);
+// How a process that need not be our child ended. The kernel tells when its parent has reaped it (a pidfd is readable
+// before that), so this waits for it until the time is up. Nothing while it runs or is a zombie, and nothing where the
+// kernel cannot tell: it needs Linux 6.15, and a pidfd that was opened before the process was reaped.
+std::optional<sys::ExitStatus> exit_of(int pidfd, std::chrono::milliseconds limit = std::chrono::milliseconds(0));
 
 }  // namespace osb::kernel

@@ -5,11 +5,11 @@
 #include <linux/seccomp.h>
 #include <seccomp.h>
 #include <string_view>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
+
+#include "kernel/child.h"
 
 namespace osb::kernel {
 namespace {
@@ -170,9 +170,9 @@ Result<std::vector<sock_filter>> SeccompPolicy::program() const {
   return out;
 }
 
-int install_seccomp(std::span<const sock_filter> program) noexcept {
+OSB_IN_CHILD int install_seccomp(std::span<const sock_filter> program) noexcept {
   const sock_fprog descriptor{static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &descriptor) == 0 ? 0 : errno;
+  return raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &descriptor) == 0 ? 0 : errno;
 }
 
 }  // namespace osb::kernel
