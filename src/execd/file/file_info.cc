@@ -1,12 +1,16 @@
 #include "execd/file/file_info.h"
 
 #include <charconv>
+#include <cstring>
 
 #include "base/json_escape.h"
 #include "base/time.h"
 
 namespace osb::execd {
 namespace {
+
+// All but the path, the names and their quotes, with numbers and times as long as they get.
+constexpr std::size_t kFixedRoom = 256;
 
 std::string_view type_name(mode_t mode) {
   switch (mode & S_IFMT) {
@@ -21,44 +25,91 @@ std::string_view type_name(mode_t mode) {
   }
 }
 
-void append_number(std::string& out, std::uint64_t value) {
-  char digits[20];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.append(digits, end);
+char* write(char* out, std::string_view text) {
+  std::memcpy(out, text.data(), text.size());
+  return out + text.size();
 }
 
-void append_owner(std::string& out, const std::string* name, std::uint32_t id) {
-  if (name != nullptr) return append_json_string(out, *name);
-  out += '"';
-  append_number(out, id);
-  out += '"';
+char* write(char* out, std::uint64_t value) { return std::to_chars(out, out + 20, value).ptr; }
+
+void set_json(std::string& json, const std::string* name, std::uint32_t id) {
+  json.clear();
+  append_json_string(json, name != nullptr ? *name : std::to_string(id));
 }
 
 }  // namespace
 
-void append_file_info(std::string& out, std::string_view path, const struct stat& st, OwnerNames& names) {
-  out += R"({"path":)";
-  append_json_string(out, path);
-  out += R"(,"type":")";
-  out += type_name(st.st_mode);
-  out += R"(","size":)";
-  append_number(out, static_cast<std::uint64_t>(st.st_size));
-  out += R"(,"modified_at":")";
-  const std::string modified = format_timestamp_nanos(st.st_mtim);
-  out += modified;
-  out += R"(","created_at":")";
-  // Most files have not been touched since they were written.
-  const bool same = st.st_ctim.tv_sec == st.st_mtim.tv_sec && st.st_ctim.tv_nsec == st.st_mtim.tv_nsec;
-  out += same ? modified : format_timestamp_nanos(st.st_ctim);
-  out += R"(","owner":)";
-  append_owner(out, names.user_name(st.st_uid), st.st_uid);
-  out += R"(,"group":)";
-  append_owner(out, names.group_name(st.st_gid), st.st_gid);
-  out += R"(,"mode":)";
-  // The octal digits, read as a decimal number: 0755 is 755.
-  const unsigned bits = st.st_mode & 0777;
-  append_number(out, (bits >> 6) * 100 + (bits >> 3 & 7) * 10 + (bits & 7));
-  out += '}';
+const std::string& FileInfoWriter::user(uid_t uid) {
+  if (!user_.known || user_.id != uid) {
+    set_json(user_.json, names_.user_name(uid), uid);
+    user_.id = uid;
+    user_.known = true;
+  }
+  return user_.json;
+}
+
+const std::string& FileInfoWriter::group(gid_t gid) {
+  if (!group_.known || group_.id != gid) {
+    set_json(group_.json, names_.group_name(gid), gid);
+    group_.id = gid;
+    group_.known = true;
+  }
+  return group_.json;
+}
+
+char* FileInfoWriter::write_time(char* out, const timespec& time) {
+  if (!second_.known || second_.value != time.tv_sec) {
+    const std::string text = format_timestamp_nanos(timespec{time.tv_sec, 1});
+    std::memcpy(second_.text, text.data(), sizeof second_.text);
+    second_.has_fraction = text.find('.') != std::string::npos;
+    second_.value = time.tv_sec;
+    second_.known = true;
+  }
+  out = write(out, {second_.text, sizeof second_.text});
+  if (second_.has_fraction && time.tv_nsec > 0 && time.tv_nsec < 1'000'000'000) {
+    *out = '.';
+    auto rest = static_cast<std::uint32_t>(time.tv_nsec);
+    for (int i = 9; i > 0; --i, rest /= 10) out[i] = static_cast<char>('0' + rest % 10);
+    out += 10;
+    while (out[-1] == '0') --out;
+  }
+  *out = 'Z';
+  return out + 1;
+}
+
+void FileInfoWriter::append(std::string& out, std::string_view directory, std::string_view name,
+                            const struct stat& st) {
+  const std::string& owner = user(st.st_uid);
+  const std::string& owning_group = group(st.st_gid);
+  const std::size_t before = out.size();
+  const std::size_t room = directory.size() + max_json_escaped_size(name.size()) + owner.size() + owning_group.size();
+  out.resize_and_overwrite(before + room + kFixedRoom, [&](char* data, std::size_t) {
+    char* at = write(data + before, R"({"path":")");
+    at = write(at, directory);
+    at = write_json_escaped(at, name);
+    at = write(at, R"(","type":")");
+    at = write(at, type_name(st.st_mode));
+    at = write(at, R"(","size":)");
+    at = write(at, static_cast<std::uint64_t>(st.st_size));
+    at = write(at, R"(,"modified_at":")");
+    const char* const modified = at;
+    at = write_time(at, st.st_mtim);
+    const std::string_view modified_text(modified, at);
+    at = write(at, R"(","created_at":")");
+    // Most files have not been touched since they were written.
+    const bool same = st.st_ctim.tv_sec == st.st_mtim.tv_sec && st.st_ctim.tv_nsec == st.st_mtim.tv_nsec;
+    at = same ? write(at, modified_text) : write_time(at, st.st_ctim);
+    at = write(at, R"(","owner":)");
+    at = write(at, owner);
+    at = write(at, R"(,"group":)");
+    at = write(at, owning_group);
+    at = write(at, R"(,"mode":)");
+    // The octal digits, read as a decimal number: 0755 is 755.
+    const unsigned bits = st.st_mode & 0777;
+    at = write(at, std::uint64_t{(bits >> 6) * 100 + (bits >> 3 & 7) * 10 + (bits & 7)});
+    *at++ = '}';
+    return static_cast<std::size_t>(at - data);
+  });
 }
 
 }  // namespace osb::execd

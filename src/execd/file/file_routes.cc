@@ -13,11 +13,10 @@
 #include "execd/file/edit.h"
 #include "execd/file/file_info.h"
 #include "execd/file/identity.h"
-#include "execd/file/listing.h"
+#include "execd/file/listing_response.h"
 #include "execd/file/owner_names.h"
 #include "execd/file/permission.h"
 #include "execd/file/remove_tree.h"
-#include "execd/file/stream.h"
 #include "execd/file/upload.h"
 #include "http/url.h"
 #include "sys/syscall.h"
@@ -26,8 +25,6 @@ namespace osb::execd {
 namespace {
 
 constexpr std::size_t kMaxJson = 64 * 1024 * 1024;  // replacements carry file contents
-// Listings up to here have their exact status: an unreadable directory is a 500 and not a broken connection.
-constexpr std::size_t kListingCommit = 1024 * 1024;
 // More paths than this in one request are looked up on the pool.
 constexpr std::size_t kFewPaths = 16;
 
@@ -79,7 +76,7 @@ net::awaitable<Result<std::string>> json_body(Request& request) {
 // --- GET /files/info
 
 Result<std::string> describe(const FileContext& context, const std::vector<std::string>& paths) {
-  OwnerNames names(context.owners);
+  FileInfoWriter writer{OwnerNames(context.owners)};
   std::string json = "{";
   for (const std::string& given : paths) {
     auto path = context.resolve(given);
@@ -89,7 +86,7 @@ Result<std::string> describe(const FileContext& context, const std::vector<std::
     if (json.size() > 1) json += ',';
     append_json_string(json, given);
     json += ':';
-    append_file_info(json, *path, st, names);
+    writer.append(json, *path, st);
   }
   json += '}';
   return json;
@@ -216,20 +213,6 @@ net::awaitable<Result<Response>> replace_contents(const FileContext& context, Re
 
 // --- GET /directories/list, GET /files/search
 
-net::awaitable<Result<Response>> stream_listing(const FileContext& context,
-                                                std::move_only_function<Result<Listing>()> open) {
-  Producer producer = [open = std::move(open), listing = std::unique_ptr<Listing>()](
-                          std::string& out, std::size_t limit) mutable -> Result<bool> {
-    if (!listing) {
-      auto opened = open();
-      if (!opened) return Failure(opened.error());
-      listing = std::make_unique<Listing>(std::move(*opened));
-    }
-    return listing->fill(out, limit);
-  };
-  return produce_response(context.pool, {{"Content-Type", "application/json"}}, std::move(producer), kListingCommit);
-}
-
 net::awaitable<Result<Response>> list_directory(const FileContext& context, Request& request) {
   const http::Query query = http::Query::parse(request.query());
   auto path = required_path(context, query);
@@ -242,18 +225,17 @@ net::awaitable<Result<Response>> list_directory(const FileContext& context, Requ
     }
   }
   const auto levels = static_cast<std::uint32_t>(std::min<std::int64_t>(depth, UINT32_MAX));
-  co_return co_await stream_listing(context, [&owners = context.owners, path = *path, levels] {
-    return Listing::list(path, levels, OwnerNames(owners));
-  });
+  co_return co_await listing_response(
+      context.pool, [&owners = context.owners, path = *path, levels] { return Listing::list(path, levels, owners); });
 }
 
 net::awaitable<Result<Response>> search_files(const FileContext& context, Request& request) {
   const http::Query query = http::Query::parse(request.query());
   auto path = required_path(context, query);
   if (!path) co_return Failure(path.error());
-  co_return co_await stream_listing(
-      context, [&owners = context.owners, path = *path, pattern = std::string(query.get("pattern"))] {
-        return Listing::search(path, pattern, OwnerNames(owners));
+  co_return co_await listing_response(
+      context.pool, [&owners = context.owners, path = *path, pattern = std::string(query.get("pattern"))] {
+        return Listing::search(path, pattern, owners);
       });
 }
 

@@ -1,39 +1,62 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "execd/file/file_info.h"
 #include "execd/file/glob.h"
+#include "execd/file/ordered_pieces.h"
 #include "execd/file/owner_names.h"
 #include "execd/file/walk.h"
 
 namespace osb::execd {
 
-// A JSON array of FileInfo, made piece by piece so that a tree of a million files does not sit in memory.
+// The elements of a JSON array of FileInfo, made piece by piece so that a tree of a million files does not sit in
+// memory. Most of the time goes into asking for the attributes of each file, so several threads make pieces at once.
 class Listing {
  public:
   // Everything below the directory `path` down to `depth`, directories before what they hold. A symlink or something
-  // else that is no directory is Code::InvalidRequest.
-  static Result<Listing> list(const std::string& path, std::uint32_t depth, OwnerNames names);
+  // else that is no directory is Code::InvalidRequest. The owners outlive the listing.
+  static Result<std::unique_ptr<Listing>> list(const std::string& path, std::uint32_t depth, OwnerDatabase& owners);
   // Everything but directories below `path` whose name matches; if `path` is no directory, `path` itself.
-  static Result<Listing> search(const std::string& path, std::string_view pattern, OwnerNames names);
+  static Result<std::unique_ptr<Listing>> search(const std::string& path, std::string_view pattern,
+                                                 OwnerDatabase& owners);
 
-  // Appends until `out` has about `limit` bytes; false when that was the rest. Blocks.
-  Result<bool> fill(std::string& out, std::size_t limit);
+  // The maker of OrderedPieces, numbered from 0. Blocks. Each element has a comma before it, also the very first; a
+  // piece may have none.
+  Result<OrderedPieces::Made> make(std::size_t worker, std::string& out);
 
  private:
-  Listing(std::optional<Walker> walker, OwnerNames names) : walker_(std::move(walker)), names_(std::move(names)) {}
-  void append(std::string& out, std::string_view path, const struct stat& st);
+  // Names found and not yet looked at, in one block of memory.
+  struct Batch {
+    struct Run {
+      UniqueFd directory;
+      std::string path;     // of the directory, escaped, with a slash at its end
+      std::size_t end = 0;  // of its names in the block
+    };
+    std::vector<Run> runs;
+    std::string names;  // each with a NUL behind it
+    OrderedPieces::Made made{};
+  };
 
+  Listing(std::optional<Walker> walker, OwnerDatabase& owners);
+  Result<Batch> take();
+  void append_root(std::string& out, FileInfoWriter& writer);
+
+  std::mutex mutex_;              // of what take() uses
   std::optional<Walker> walker_;  // nothing: the root is no directory
-  OwnerNames names_;
-  std::optional<Glob> glob_;  // only of a search
+  bool is_search_ = false;
+  std::optional<Glob> glob_;  // only of a search that does not take all names
+  std::size_t pieces_ = 0;
+
   std::string root_;
-  bool started_ = false;
-  bool first_ = true;
+  std::array<FileInfoWriter, OrderedPieces::kWorkers> writers_;  // each used by its worker only
 };
 
 }  // namespace osb::execd

@@ -1,6 +1,7 @@
 #include "execd/file/walk.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,14 +24,18 @@ Result<DirectoryNames> DirectoryNames::read(int directory) {
       at += entry->d_reclen;
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
+      std::uint64_t start = 0;
+      std::memcpy(&start, name.data(), std::min(name.size(), sizeof start));
+      if constexpr (std::endian::native == std::endian::little) start = __builtin_bswap64(start);
       if (out.block_.size() + name.size() + 1 > UINT32_MAX) return fail(Code::Internal, "directory is too large");
-      out.names_.push_back(
-          {static_cast<std::uint32_t>(out.block_.size()), static_cast<std::uint16_t>(name.size()), entry->d_type});
+      out.names_.push_back({start, static_cast<std::uint32_t>(out.block_.size()),
+                            static_cast<std::uint16_t>(name.size()), entry->d_type});
       out.block_.append(name).push_back('\0');
     }
   }
   const char* block = out.block_.data();
   std::sort(out.names_.begin(), out.names_.end(), [block](const Name& a, const Name& b) {
+    if (a.start != b.start) return a.start < b.start;
     return std::string_view(block + a.offset, a.length) < std::string_view(block + b.offset, b.length);
   });
   return out;
@@ -54,17 +59,21 @@ Result<void> Walker::push(UniqueFd directory) {
   auto names = DirectoryNames::read(directory.get());
   if (!names) return with_context(path_, names.error());
   Level level;
-  if (names->size() > 0) {
-    struct stat st;
-    if (::fstat(directory.get(), &st) < 0) return sys::from_errno("stat " + path_, errno);
-    level.device = st.st_dev;
-    level.inode = st.st_ino;
-  }
   level.directory = std::move(directory);
+  level.number = ++directories_;
   level.names = std::move(*names);
   level.path_length = path_.size();
   // The root stays open: callers use it.
-  if (levels_.size() > kOpenLevels) levels_[levels_.size() - kOpenLevels].directory.reset();
+  if (levels_.size() > kOpenLevels) {
+    Level& far = levels_[levels_.size() - kOpenLevels];
+    if (far.directory) {
+      struct stat st;
+      if (::fstat(far.directory.get(), &st) < 0) return sys::from_errno("stat " + path_, errno);
+      far.device = st.st_dev;
+      far.inode = st.st_ino;
+      far.directory.reset();
+    }
+  }
   levels_.push_back(std::move(level));
   return {};
 }
@@ -85,7 +94,7 @@ Result<void> Walker::pop() {
   const UniqueFd child = std::move(levels_.back().directory);
   levels_.pop_back();
   Level& level = levels_.back();
-  if (level.directory || level.at == level.names.size()) return {};
+  if (level.directory) return {};
   auto parent = sys::open_at(child.get(), "..", O_RDONLY | O_DIRECTORY);
   if (!parent) return with_context(path_, parent.error());
   struct stat st;
@@ -114,6 +123,7 @@ Result<const Walker::Entry*> Walker::next() {
     path_.resize(level.path_length);
     path_.append("/").append(level.names.text(i));
     entry_.directory = level.directory.get();
+    entry_.directory_number = level.number;
     entry_.name = level.names.text(i);
     entry_.path = path_;
     std::uint8_t type = level.names[i].type;

@@ -16,6 +16,7 @@ namespace osb::execd {
 class DirectoryNames {
  public:
   struct Name {
+    std::uint64_t start;  // the first eight bytes as a big-endian number: most comparisons need no more
     std::uint32_t offset;
     std::uint16_t length;
     std::uint8_t type;  // DT_*, DT_UNKNOWN where the file system does not say
@@ -39,9 +40,10 @@ class DirectoryNames {
 class Walker {
  public:
   struct Entry {
-    int directory;          // holds it: use fstatat(directory, name.data(), ..)
-    std::string_view name;  // NUL behind it
-    std::string_view path;  // root path + '/' + .., as long as that may be
+    int directory;                   // holds it: use fstatat(directory, name.data(), ..)
+    std::uint64_t directory_number;  // counted from 1; the same for all entries of one directory
+    std::string_view name;           // NUL behind it
+    std::string_view path;           // root path + '/' + .., as long as that may be
     bool is_directory;
   };
 
@@ -61,8 +63,9 @@ class Walker {
  private:
   struct Level {
     UniqueFd directory;  // closed when many levels lie below, and opened again through ".."
-    dev_t device = 0;
+    dev_t device = 0;    // known once it is closed
     ino_t inode = 0;
+    std::uint64_t number = 0;
     DirectoryNames names;
     std::size_t at = 0;
     std::size_t path_length = 0;  // of this directory in path_
@@ -78,6 +81,7 @@ class Walker {
   std::string path_;
   std::uint32_t max_depth_;
   std::vector<Level> levels_;
+  std::uint64_t directories_ = 0;
   Entry entry_{};
   bool enter_ = false;
 };

@@ -34,17 +34,22 @@ std::vector<std::string> walk(const fs::path& root, std::uint32_t depth = UINT32
 
 constexpr const char* kName = "dir-with-quite-a-long-name";
 
-// Makes a chain of directories that is longer than any path the kernel takes.
-void make_deep(const fs::path& root, int depth) {
-  UniqueFd at(::open(root.c_str(), O_RDONLY | O_DIRECTORY));
-  for (int i = 0; i < depth; ++i) {
+// Makes a chain of directories that is longer than any path the kernel takes; each n-th has a file.
+void make_deep(UniqueFd at, int depth, int files_every) {
+  ASSERT_TRUE(at);
+  for (int i = 1; i <= depth; ++i) {
     ASSERT_EQ(::mkdirat(at.get(), kName, 0755), 0);
     at.reset(::openat(at.get(), kName, O_RDONLY | O_DIRECTORY));
     ASSERT_TRUE(at);
+    if (i % files_every != 0) continue;
     // Behind the directory in order, so that the walker has to come back.
     UniqueFd file(::openat(at.get(), "zfile", O_CREAT | O_WRONLY, 0644));
     ASSERT_TRUE(file);
   }
+}
+
+void make_deep(const fs::path& root, int depth, int files_every = 1) {
+  make_deep(UniqueFd(::open(root.c_str(), O_RDONLY | O_DIRECTORY)), depth, files_every);
 }
 
 TEST(Walker, GoesInByteOrderDirectoriesFirstReported) {
@@ -107,6 +112,20 @@ TEST(Walker, TreesMayBeDeeperThanDescriptorsAndPathsAllow) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_TRUE(removed) << removed.error().message;
   EXPECT_FALSE(fs::exists(dir.path()));
+}
+
+TEST(Walker, ComesBackFromTheDepthsThroughDirectoriesThatAreDone) {
+  testing::TempDir dir;
+  make_deep(dir.path(), 150, 50);
+  // A second chain where the levels above have been closed and most of them are not open again.
+  std::string middle = dir.path().string();
+  for (int i = 0; i < 75; ++i) middle.append("/").append(kName);
+  ASSERT_EQ(::mkdir((middle + "/second").c_str(), 0755), 0);
+  make_deep(middle + "/second", 70, 70);
+  const auto found = walk(dir.path());
+  EXPECT_EQ(found.size(), 150 + 3 + 1 + 70 + 1);
+  EXPECT_TRUE(found.back().ends_with("/zfile"));
+  EXPECT_TRUE(remove_tree(dir.path().string()));
 }
 
 TEST(RemoveTree, RemovesLinksAndNotWhatTheyPointTo) {
