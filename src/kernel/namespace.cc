@@ -60,12 +60,14 @@ OSB_IN_CHILD void make_empty_mounts(void* argument) {
   if (fd < 0) give_up(task, "/proc/self/ns/mnt");
   task.made = static_cast<int>(fd);
   if (raw(SYS_mount, nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0) give_up(task, "make mounts private");
-  if (raw(SYS_mount, "none", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=4m") < 0) {
+  if (raw(SYS_mount, "none", "/proc", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=1m") < 0) {
     give_up(task, "mount tmpfs");
   }
   if (raw(SYS_chdir, "/proc") < 0) give_up(task, "enter tmpfs");
   if (raw(SYS_pivot_root, ".", ".") < 0) give_up(task, "pivot_root");
   if (raw(SYS_umount2, ".", MNT_DETACH) < 0) give_up(task, "detach the old root");
+  if (raw(SYS_mkdirat, AT_FDCWD, "/mnt", 0755) < 0) give_up(task, "make /mnt");
+  if (raw(SYS_mkdirat, AT_FDCWD, "/root", 0755) < 0) give_up(task, "make /root");
   leave();
 }
 

@@ -1,0 +1,359 @@
+#include "sandboxd/launch/launch.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <fcntl.h>
+#include <filesystem>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <string_view>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "kernel/child.h"
+#include "kernel/mount.h"
+#include "kernel/namespace.h"
+#include "sandboxd/launch/launch_child.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::sandboxd {
+namespace {
+
+constexpr const char* kHostUsr = "/usr";
+
+// What is the same for every launch, found out once.
+struct Host {
+  UniqueFd empty_namespace;
+  UniqueFd userns_sysctl;
+  int last_capability = 0;
+  std::vector<ChildMask> masks;
+};
+
+// Files and directories that tell about the host or steer it, where the kernel has them. Most belong to the host's root
+// and could not be written from a user namespace anyway.
+std::vector<ChildMask> masks_of_this_kernel() {
+  std::vector<ChildMask> out;
+  for (const char* path :
+       {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg",
+        "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
+        "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap"}) {
+    struct stat st{};
+    if (::lstat(path, &st) != 0) continue;
+    out.push_back({path, S_ISDIR(st.st_mode) ? ChildMask::EmptyDirectory : ChildMask::NullFile});
+  }
+  for (const char* path : {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"}) {
+    if (::access(path, F_OK) == 0) out.push_back({path, ChildMask::ReadOnly});
+  }
+  return out;
+}
+
+Result<Host> look_at_host() {
+  Host host;
+  auto made = kernel::make_empty_mount_namespace();
+  if (!made) return Failure(made.error());
+  host.empty_namespace = std::move(*made);
+  auto sysctl = sys::open_at(AT_FDCWD, "/proc/sys/user", O_PATH | O_DIRECTORY);
+  if (!sysctl) return Failure(sysctl.error());
+  host.userns_sysctl = std::move(*sysctl);
+  host.last_capability = 63 - std::countl_zero(kernel::all_capabilities());
+  host.masks = masks_of_this_kernel();
+  return host;
+}
+
+const Result<Host>& this_host() {
+  static const Result<Host> host = look_at_host();
+  return host;
+}
+
+bool is_below(std::string_view path, std::string_view directory) {
+  return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
+Result<void> check_target(const std::string& target) {
+  const std::string normal = std::filesystem::path(target).lexically_normal().string();
+  if (!target.starts_with('/') || normal == "/" || target.find('\0') != std::string::npos) {
+    return fail(Code::InvalidRequest, fmt::format("mount point {}: must be an absolute path below /", target));
+  }
+  for (const char* kernel_directory : {"/proc", "/sys", "/dev"}) {
+    if (is_below(normal, kernel_directory)) {
+      return fail(Code::InvalidRequest, fmt::format("mount point {}: {} is the kernel's", target, kernel_directory));
+    }
+  }
+  return {};
+}
+
+Result<void> check_plan(const LaunchPlan& plan) {
+  const auto invalid = [](std::string what) { return fail(Code::InvalidRequest, std::move(what)); };
+  if (plan.userns < 0 || plan.program < 0 || plan.argv.empty()) return invalid("launch: no user namespace or program");
+  const auto broken = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (std::ranges::any_of(plan.argv, broken) || std::ranges::any_of(plan.env, broken)) {
+    return invalid("launch: a NUL byte in an argument or the environment");
+  }
+  if (!plan.cwd.starts_with('/') || broken(plan.cwd)) {
+    return invalid(fmt::format("working directory {}: must be an absolute path", plan.cwd));
+  }
+  for (const PreparedMount& mount : plan.mounts) {
+    if (auto ok = check_target(mount.target); !ok) return ok;
+  }
+  for (const TmpfsMount& mount : plan.tmpfs) {
+    if (auto ok = check_target(mount.target); !ok) return ok;
+  }
+  for (const DeviceNode& device : plan.devices) {
+    const std::filesystem::path name(device.name);
+    if (name.empty() || name.is_absolute() || broken(device.name) || name.lexically_normal() != name ||
+        *name.begin() == "..") {
+      return invalid(fmt::format("device {}: must be a path below /dev", device.name));
+    }
+  }
+  for (const auto& [name, fd] : plan.cgroup.view) {
+    if (fd < 0 || broken(name) || name.find('/') != std::string::npos || name.starts_with('.') ||
+        (name.empty() && plan.cgroup.view.size() != 1)) {
+      return invalid("cgroup view: wrong name " + name);
+    }
+  }
+  for (const auto& [target, source] : plan.fds) {
+    if (target < 0 || source < 0) return invalid("launch: a negative descriptor");
+  }
+  return {};
+}
+
+// Everything the child needs, in memory and as descriptors, owned until it has exec'd.
+class Launch {
+ public:
+  Launch(LaunchPlan& plan, const Host& host) : plan_(plan), host_(host) {}
+
+  Result<void> make_usr_directories();
+  Result<void> prepare();  // as the FileOwner of the sandbox's root
+  Result<Launched> run();  // likewise
+
+ private:
+  Result<void> prepare_root();
+  Result<void> prepare_usr(const LayersRoot& layers);
+  Result<void> prepare_mounts();
+  Result<void> prepare_cgroups();
+  void prepare_devices();
+  void prepare_etc_file(const char* scratch, const char* target, const std::string& text);
+  void prepare_descriptors();
+  void fill_child();
+
+  char* keep(std::string text) { return strings_.emplace_back(std::move(text)).data(); }
+
+  LaunchPlan& plan_;
+  const Host& host_;
+  ChildPlan child_{};
+  UniqueFd root_, usr_;
+  std::vector<UniqueFd> owned_;
+  std::deque<std::string> strings_;  // stay where they are
+  std::vector<ChildMount> mounts_;
+  std::vector<ChildFile> etc_files_;
+  std::vector<ChildDevice> devices_;
+  std::vector<ChildCgroup> cgroups_;
+  std::vector<ChildLimit> limits_;
+  std::vector<ChildDescriptor> descriptors_;
+  std::vector<char*> argv_, envp_;
+};
+
+// Before there is an overlay, so that the one of the root finds upper/usr, and as ourselves: on disk they belong to 0.
+Result<void> Launch::make_usr_directories() {
+  const auto* host_root = std::get_if<HostRoot>(&plan_.root);
+  if (host_root == nullptr) return {};
+  for (const std::string& parent : {host_root->layers.upper, host_root->layers.work}) {
+    const std::string directory = parent + "/usr";
+    if (::mkdir(directory.c_str(), 0755) < 0 && errno != EEXIST) return sys::from_errno("make " + directory, errno);
+  }
+  return {};
+}
+
+Result<void> Launch::prepare_root() {
+  const auto* host_root = std::get_if<HostRoot>(&plan_.root);
+  const LayersRoot& layers = host_root ? host_root->layers : std::get<LayersRoot>(plan_.root);
+  auto root =
+      kernel::make_overlay({.lower = layers.lower, .upper = layers.upper, .work = layers.work, .userns = plan_.userns});
+  if (!root) return Failure(root.error());
+  root_ = std::move(*root);
+  return host_root ? prepare_usr(layers) : Result<void>();
+}
+
+Result<void> Launch::prepare_usr(const LayersRoot& layers) {
+  std::vector<std::string> lower;
+  for (const std::string& layer : layers.lower) {
+    if (&layer == &layers.lower.back()) break;  // the skeleton: its /usr is a mount point
+    std::string usr = layer + "/usr";
+    struct stat st{};
+    if (::lstat(usr.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) lower.push_back(std::move(usr));
+  }
+  lower.push_back(kHostUsr);
+  auto usr = kernel::make_overlay(
+      {.lower = lower, .upper = layers.upper + "/usr", .work = layers.work + "/usr", .userns = plan_.userns});
+  if (!usr) return Failure(usr.error());
+  usr_ = std::move(*usr);
+  return {};
+}
+
+Result<void> Launch::prepare_mounts() {
+  for (const TmpfsMount& wanted : plan_.tmpfs) {
+    auto context = kernel::FsContext::open("tmpfs");
+    if (!context) return Failure(context.error());
+    auto set = context->set("mode", fmt::format("{:o}", wanted.mode));
+    if (set && wanted.size_bytes != 0) set = context->set("size", fmt::format("{}", wanted.size_bytes));
+    if (!set) return with_context("mount " + wanted.target, set.error());
+    auto mount = context->mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (wanted.executable ? 0 : MOUNT_ATTR_NOEXEC));
+    if (!mount) return with_context("mount " + wanted.target, mount.error());
+    mounts_.push_back({mount->get(), keep(wanted.target), true});
+    owned_.push_back(std::move(*mount));
+  }
+  for (const PreparedMount& wanted : plan_.mounts) {
+    if (wanted.read_only) {
+      auto set = kernel::set_mount_attributes(wanted.mount.get(), MOUNT_ATTR_RDONLY, true);
+      if (!set) return with_context("mount " + wanted.target, set.error());
+    }
+    mounts_.push_back({wanted.mount.get(), keep(wanted.target), wanted.is_directory});
+  }
+  return {};
+}
+
+Result<void> Launch::prepare_cgroups() {
+  for (const auto& [name, directory] : plan_.cgroup.view) {
+    auto mount = kernel::clone_mount(directory, "");
+    if (mount) {
+      auto set = kernel::set_mount_attributes(
+          mount->get(), MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+      if (!set) mount = Failure(set.error());
+    }
+    if (!mount) return with_context("mount /sys/fs/cgroup/" + name, mount.error());
+    cgroups_.push_back({name.empty() ? nullptr : keep("/mnt/cgroup/" + name),
+                        name.empty() ? "/sys/fs/cgroup" : keep("/sys/fs/cgroup/" + name), mount->get()});
+    owned_.push_back(std::move(*mount));
+  }
+  return {};
+}
+
+void Launch::prepare_devices() {
+  for (const DeviceNode& device : plan_.devices) {
+    devices_.push_back({keep("/dev/" + device.name), device.mode, device.device});
+  }
+}
+
+void Launch::prepare_etc_file(const char* scratch, const char* target, const std::string& text) {
+  if (!text.empty()) etc_files_.push_back({scratch, keep(target), text.data(), text.size()});
+}
+
+void Launch::prepare_descriptors() {
+  int highest = 2;
+  for (const auto& [target, source] : plan_.fds) {
+    highest = std::max(highest, target);
+    descriptors_.push_back({target, source});
+  }
+  for (int standard = 0; standard < 3; ++standard) {
+    if (std::ranges::any_of(plan_.fds, [&](const auto& fd) { return fd.first == standard; })) continue;
+    descriptors_.push_back({standard, standard == 0 ? -1 : plan_.log});
+  }
+  child_.first_free = highest + 1;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  out.reserve(strings.size() + 1);
+  for (std::string& text : strings) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+template <typename T, typename C>
+List<T> list_of(C& items) {
+  return {items.data(), items.size()};
+}
+
+void Launch::fill_child() {
+  child_.empty_namespace = host_.empty_namespace.get();
+  child_.v1_tasks = list_of<const int>(plan_.cgroup.v1_tasks);
+  child_.oom_score_adj = plan_.oom_score_adj ? keep(std::to_string(*plan_.oom_score_adj)) : nullptr;
+  child_.netns = plan_.netns;
+  child_.cgroup_namespace = !plan_.cgroup.view.empty();
+  child_.hostname = plan_.hostname.c_str();
+  child_.hostname_size = plan_.hostname.size();
+
+  child_.root = root_.get();
+  child_.usr = usr_.get();
+  child_.etc_files = list_of<const ChildFile>(etc_files_);
+  child_.devices = list_of<const ChildDevice>(devices_);
+  // Group 5 is `tty` inside, as everywhere.
+  child_.devpts_options = keep(fmt::format("newinstance,ptmxmode=0666,mode=0620,gid={}", plan_.id_base + 5));
+  child_.shm_options = keep(fmt::format("mode=1777,size={}", plan_.shm_bytes));
+  child_.cgroups = list_of<const ChildCgroup>(cgroups_);
+  child_.masks = list_of<const ChildMask>(host_.masks);
+  child_.mounts = list_of<const ChildMount>(mounts_);
+  child_.read_only_root = plan_.read_only_root;
+
+  child_.exec_label = plan_.exec_label.empty() ? nullptr : plan_.exec_label.c_str();
+  child_.exec_label_size = plan_.exec_label.size();
+  child_.limits = list_of<const ChildLimit>(limits_);
+  child_.userns = plan_.userns;
+  child_.userns_sysctl = host_.userns_sysctl.get();
+  child_.most_user_namespaces = plan_.nested_user_namespaces ? "1024" : "0";
+  child_.capabilities = plan_.capabilities;
+  child_.last_capability = host_.last_capability;
+  child_.no_new_privileges = plan_.no_new_privileges;
+  child_.groups = list_of<const gid_t>(plan_.groups);
+  child_.uid = plan_.uid;
+  child_.gid = plan_.gid;
+  child_.cwd = plan_.cwd.data();
+  child_.descriptors = list_of<ChildDescriptor>(descriptors_);
+  child_.seccomp = {static_cast<unsigned short>(plan_.seccomp.size()), const_cast<sock_filter*>(plan_.seccomp.data())};
+
+  child_.program = plan_.program;
+  child_.argv = argv_.data();
+  child_.envp = envp_.data();
+}
+
+Result<void> Launch::prepare() {
+  if (auto ok = prepare_mounts(); !ok) return ok;
+  if (auto ok = prepare_cgroups(); !ok) return ok;
+  prepare_devices();
+  prepare_etc_file("/mnt/hosts", "/etc/hosts", plan_.etc_hosts);
+  prepare_etc_file("/mnt/resolv.conf", "/etc/resolv.conf", plan_.etc_resolv_conf);
+  prepare_etc_file("/mnt/hostname", "/etc/hostname", plan_.etc_hostname);
+  for (const Ulimit& limit : plan_.ulimits) limits_.push_back({limit.resource, limit.limits});
+  prepare_descriptors();
+  argv_ = pointers_to(plan_.argv);
+  envp_ = pointers_to(plan_.env);
+  if (auto ok = prepare_root(); !ok) return ok;  // last: it is what leaves traces on disk
+  fill_child();
+  return {};
+}
+
+Result<Launched> Launch::run() {
+  auto cloned = kernel::vfork_child(&run_launch_child, &child_,
+                                    {.clone_flags = CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC,
+                                     .exit_signal = SIGCHLD,
+                                     .cgroup_fd = plan_.cgroup.v2_directory});
+  if (!cloned) return Failure(cloned.error());
+  if (child_.error == 0 && child_.at_exec) return Launched{cloned->pid, std::move(cloned->pidfd)};
+  kernel::reap(*cloned);
+  const std::string doing = fmt::format("{}{}{}", child_.doing, *child_.thing == '\0' ? "" : " ", child_.thing);
+  if (child_.error == 0) return fail(Code::Internal, doing + ": the child was killed (out of memory?)");
+  return sys::from_errno(doing, child_.error);
+}
+
+}  // namespace
+
+Result<Launched> launch(LaunchPlan plan) {
+  const Result<Host>& host = this_host();
+  if (!host) return with_context("launch", host.error());
+  if (auto ok = check_plan(plan); !ok) return Failure(ok.error());
+  Launch launch(plan, *host);
+  if (auto ok = launch.make_usr_directories(); !ok) return with_context("launch", ok.error());
+  const kernel::FileOwner owner(plan.id_base);
+  if (auto ok = launch.prepare(); !ok) return with_context("launch", ok.error());
+  auto launched = launch.run();
+  if (!launched) return with_context("launch", launched.error());
+  return launched;
+}
+
+}  // namespace osb::sandboxd

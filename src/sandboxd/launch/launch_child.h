@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <linux/filter.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+namespace osb::sandboxd {
+
+// The half of a launch that runs in the child, between clone and exec, in the parent's memory: it only reads and writes
+// what is prepared here. The parent sleeps meanwhile, so all pointers go into objects on its stack.
+
+// A mount to be attached in the new root. `target` is cut into pieces and put together again on the way.
+struct ChildMount {
+  int mount;
+  char* target;
+  bool is_directory;
+};
+
+struct ChildDevice {
+  char* path;  // "/dev/.."
+  mode_t mode;
+  dev_t device;
+};
+
+inline constexpr std::size_t kMostEtcFiles = 4;
+struct ChildFile {
+  const char* scratch;  // where it is made: "/mnt/hosts"
+  char* target;
+  const char* text;
+  std::size_t size;
+};
+
+struct ChildCgroup {
+  const char* scratch;  // "/mnt/cgroup/memory"; null when /sys/fs/cgroup itself is the target
+  const char* target;
+  int mount;
+};
+
+inline constexpr std::size_t kMostMasks = 32;
+struct ChildMask {
+  const char* path;
+  enum Kind { NullFile, EmptyDirectory, ReadOnly } kind;
+};
+
+struct ChildLimit {
+  int resource;
+  struct rlimit limits;
+};
+
+struct ChildDescriptor {
+  int target;
+  int source;
+};
+
+template <typename T>
+struct List {
+  T* items = nullptr;
+  std::size_t count = 0;
+};
+
+struct ChildPlan {
+  // Where it stands: on failure the parent makes a sentence of it.
+  const char* doing = "start";
+  const char* thing = "";
+  int error = 0;
+  bool at_exec = false;
+
+  int empty_namespace;  // kernel::make_empty_mount_namespace
+  List<const int> v1_tasks;
+  const char* oom_score_adj;  // null: leave it
+  int netns;
+  bool cgroup_namespace;
+  const char* hostname;
+  std::size_t hostname_size;
+
+  int root;  // detached mounts
+  int usr;   // -1: part of root
+  List<const ChildFile> etc_files;
+  List<const ChildDevice> devices;
+  const char* devpts_options;
+  const char* shm_options;
+  List<const ChildCgroup> cgroups;
+  List<const ChildMask> masks;
+  List<const ChildMount> mounts;
+  bool read_only_root;
+
+  const char* exec_label;  // null: none
+  std::size_t exec_label_size;
+  List<const ChildLimit> limits;
+  int userns;
+  int userns_sysctl;  // /proc/sys/user of the host, by which every user namespace finds its own
+  const char* most_user_namespaces;
+  std::uint64_t capabilities;
+  int last_capability;
+  bool no_new_privileges;
+  List<const gid_t> groups;
+  uid_t uid;
+  gid_t gid;
+  char* cwd;
+  List<ChildDescriptor> descriptors;  // source -1: /dev/null
+  int first_free;                     // above all targets
+  sock_fprog seccomp;                 // len 0: none
+
+  int program;
+  char* const* argv;
+  char* const* envp;
+};
+
+// For kernel::vfork_child, with a ChildPlan. Does not return.
+void run_launch_child(void* plan);
+
+// Used by run_launch_child: from the empty mount namespace to the finished root. The child's files must belong to root
+// inside (kernel::FileOwner), its umask be 0.
+void build_child_root(ChildPlan& plan);
+
+// Says where the child stands, and ends it.
+[[noreturn]] void fail_in_child(ChildPlan& plan);
+
+// Once the new root is the only one: links and `..` lead nowhere else, and not through /proc to one of our descriptors.
+// -1 and errno.
+int open_in_root(const char* path, int flags);
+
+}  // namespace osb::sandboxd
