@@ -10,11 +10,13 @@ namespace osb {
 enum class Code {
   Internal,
   InvalidRequest,
+  Unprocessable,  // of the wrong type or range, where a contract tells that from a value that cannot be served
   Unauthorized,
   Forbidden,
   NotFound,
   Conflict,
   TooLarge,
+  Exhausted,  // no capacity now; worth trying again later
   Unsupported,
   Unavailable,
   Timeout,

@@ -133,6 +133,8 @@ int status_of(Code code) {
       return 500;
     case Code::InvalidRequest:
       return 400;
+    case Code::Unprocessable:
+      return 422;
     case Code::Unauthorized:
       return 401;
     case Code::Forbidden:
@@ -143,6 +145,8 @@ int status_of(Code code) {
       return 409;
     case Code::TooLarge:
       return 413;
+    case Code::Exhausted:
+      return 429;
     case Code::Unsupported:
       return 501;
     case Code::Unavailable:
