@@ -1,0 +1,112 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/json.h"
+#include "api/lifecycle_volume.h"
+#include "base/error.h"
+#include "base/time.h"
+
+// POST /sandboxes: the request as a struct, its decoder (schema: 422) and its rules (400 and the contract's codes).
+namespace osb::api {
+
+using StringMap = std::map<std::string, std::string>;
+
+struct ImageLogin {
+  std::string username;
+  std::string password;
+
+  bool operator==(const ImageLogin&) const = default;
+};
+
+struct ImageSpec {
+  std::string uri;  // trimmed, not empty
+  std::optional<ImageLogin> auth;
+
+  bool operator==(const ImageSpec&) const = default;
+};
+
+struct Platform {
+  std::string os;  // trimmed and in lower case; check_create() knows which exist
+  std::string arch;
+
+  bool operator==(const Platform&) const = default;
+};
+
+struct NetworkRule {
+  std::string action;  // as written
+  std::string target;
+
+  bool operator==(const NetworkRule&) const = default;
+};
+
+struct NetworkPolicy {
+  std::string default_action;  // "" when absent: deny
+  std::vector<NetworkRule> egress;
+
+  bool operator==(const NetworkPolicy&) const = default;
+};
+
+struct CreateSandbox {
+  // Exactly one of the two, or none with a pool.
+  std::optional<ImageSpec> image;
+  std::string snapshot_id;
+
+  std::optional<Platform> platform;
+  std::optional<std::chrono::seconds> timeout;  // nothing: lives until deleted
+  std::optional<StringMap> resource_limits;     // nothing only with a pool
+  std::optional<StringMap> resource_requests;
+  StringMap env;                                // entries that were null are left out
+  std::optional<StringMap> metadata;            // {} is echoed, nothing is not
+  std::vector<std::string> entrypoint;          // empty only with a pool; the snapshot's default is filled in
+  std::optional<NetworkPolicy> network_policy;  // its presence, even empty, turns enforcement on
+  bool credential_proxy = false;
+  bool secure_access = false;
+  std::vector<Volume> volumes;
+  StringMap extensions;
+
+  // extensions.poolRef, trimmed; "" without a pool.
+  std::string pool_ref() const;
+
+  bool operator==(const CreateSandbox&) const = default;
+};
+
+// The schema: types, ranges and what the fields demand of each other. Errors are 422.
+Result<CreateSandbox> decode_create_sandbox(std::string_view body);
+
+// For records: decode_create_sandbox() reads it back to an equal struct. `with_secrets` keeps registry passwords and
+// bucket keys; without them the text may be shown.
+std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets);
+
+// What the server and its backend can do, for the rules that depend on it. A text says why not; "" means it can.
+struct CreateRules {
+  std::string backend = "NATIVE";  // prefix of its codes
+  Timestamp now{};
+  std::optional<std::chrono::seconds> max_timeout;
+  std::vector<std::string> allowed_host_paths;
+  bool kubernetes_quantities = false;  // else Docker's grammar
+  bool pools = false;
+  std::string no_network_policy;
+  std::string no_credential_proxy;
+  std::string no_secure_access;
+  std::string no_windows;  // why platform.os "windows" cannot be served
+};
+
+// First the source: extensions, poolRef. Then the caller looks the snapshot up. Then check_create(): entrypoint,
+// metadata, platform, timeout, resources, environment, secure access, network policy, volumes, in this order, which is
+// the contract's.
+Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules);
+Result<void> check_create(const CreateSandbox& create, const CreateRules& rules);
+
+// extensions["access.renew.extend.seconds"]: 300 to 86400, nothing when absent. 400 when it is neither.
+Result<std::optional<std::chrono::seconds>> access_renew_seconds(const StringMap& extensions);
+
+inline constexpr std::string_view kAccessRenewKey = "access.renew.extend.seconds";
+inline constexpr std::string_view kPoolRefKey = "poolRef";
+
+}  // namespace osb::api
