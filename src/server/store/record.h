@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "api/lifecycle_create.h"
+#include "api/lifecycle_metadata.h"
+#include "api/lifecycle_sandbox.h"
+#include "base/time.h"
+
+namespace osb::server {
+
+// What the server has promised about one sandbox. Records are immutable: a change makes a new one, so whoever holds a
+// pointer sees one consistent moment, on any thread and for as long as it likes.
+struct SandboxRecord {
+  std::string id;
+  std::shared_ptr<const api::CreateSandbox> spec;  // never null; as accepted, secrets included
+  std::optional<api::Metadata> metadata;           // starts as the spec's, then patched
+  api::Status status;                              // what the backend was last heard to say
+  Timestamp created_at{};
+  std::optional<Timestamp> expires_at;               // nothing: lives until deleted
+  std::optional<std::chrono::seconds> access_renew;  // each access moves the deadline this far ahead
+
+  api::SandboxView view() const {
+    return {id, spec.get(), &status, metadata ? &*metadata : nullptr, created_at, expires_at};
+  }
+};
+using SandboxPtr = std::shared_ptr<const SandboxRecord>;
+
+struct SnapshotRecord {
+  std::string id;
+  std::string sandbox_id;
+  std::string name;            // "" is none
+  std::string restore_config;  // JSON for the backend: {"image": ".."}; the store does not look inside
+  api::Status status;
+  Timestamp created_at{};
+};
+using SnapshotPtr = std::shared_ptr<const SnapshotRecord>;
+
+// A create that may be repeated. `fingerprint` tells bodies apart (a digest of the request), `answer` is what the first
+// one was told.
+struct IdempotencyKey {
+  std::string key;
+  std::string fingerprint;
+  std::string answer;
+};
+
+}  // namespace osb::server
