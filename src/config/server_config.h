@@ -1,0 +1,185 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+// The server's configuration: a TOML file, the environment, and defaults for everything else, in one typed struct.
+// An empty string is "not set" unless a comment says otherwise. Fields keep the names of their keys.
+namespace osb::config {
+
+struct ServerSection {
+  std::string host = "0.0.0.0";  // 127.0.0.1 when there is no file
+  std::uint16_t port = 8080;
+  std::string api_key;  // a secret; blank means no authentication, see key_guard.h
+  std::string eip;      // public address for endpoints
+  std::optional<std::chrono::seconds> max_sandbox_timeout;
+  std::chrono::seconds timeout_keep_alive{30};
+  int limit_concurrency = 1024;  // open connections; 0 is no limit
+  int backlog = 2048;
+  int thread_pool_size = 200;
+};
+
+struct LogSection {
+  std::string level = "INFO";   // upper case
+  std::string format = "text";  // addition: or "json"
+  bool file_enabled = false;
+  std::filesystem::path file_path;         // filled in
+  std::filesystem::path access_file_path;  // filled in
+  std::filesystem::path audit_file_path;   // addition: who did what; empty: with the log
+  std::int64_t file_max_bytes = 104857600;
+  int file_backup_count = 5;
+};
+
+enum class RuntimeType { Native, Docker, Kubernetes };
+std::string_view to_string(RuntimeType type);
+
+struct RuntimeSection {
+  RuntimeType type = RuntimeType::Native;
+  std::string execd_image;  // docker and kubernetes only
+};
+
+// Addition: how to reach sandboxd, the daemon of the native backend.
+struct NativeSection {
+  std::filesystem::path socket = "/run/opensandbox/sandboxd.sock";
+  std::chrono::seconds request_timeout{30};
+};
+
+// Addition: how much the server takes on before it answers 429.
+struct AdmissionSection {
+  int max_sandboxes = 0;             // 0 is no limit
+  int max_concurrent_creates = 100;  // handed to the backend at once
+  int max_queued_creates = 1000;     // waiting behind those
+};
+
+struct DockerSection {
+  std::string network_mode = "host";  // host, bridge, none or the name of a network; case kept
+  std::chrono::seconds api_timeout{180};
+  std::string host_ip;
+  std::vector<std::string> drop_capabilities = {"AUDIT_WRITE", "MKNOD",      "NET_ADMIN", "NET_RAW",       "SYS_ADMIN",
+                                                "SYS_MODULE",  "SYS_PTRACE", "SYS_TIME",  "SYS_TTY_CONFIG"};
+  std::string apparmor_profile;
+  bool no_new_privileges = true;
+  std::string seccomp_profile;
+  std::optional<std::int64_t> pids_limit = 4096;  // nothing: no limit
+};
+
+struct KubernetesSection {
+  std::string kubeconfig_path;  // "" is in-cluster
+  std::string name_space;       // "namespace"
+  std::string service_account;
+  std::string workload_provider = "batchsandbox";  // lower case; or "agent-sandbox"
+  std::string batchsandbox_template_file;
+  std::string image_pull_policy = "IfNotPresent";
+  std::chrono::seconds sandbox_create_timeout{60};
+  std::chrono::duration<double> sandbox_create_poll_interval{1.0};
+  std::chrono::seconds snapshot_create_timeout{900};
+  bool informer_enabled = true;
+  std::chrono::seconds informer_resync{300};
+  std::chrono::seconds informer_watch_timeout{60};
+  double read_qps = 0, write_qps = 0;   // 0 is no limit
+  int read_burst = 0, write_burst = 0;  // 0 follows the rate
+  std::map<std::string, std::string> execd_init_limits, execd_init_requests;
+};
+
+struct AgentSandboxSection {
+  std::string template_file;
+  std::string shutdown_policy = "Delete";  // or "Retain"
+  bool ingress_enabled = true;
+};
+
+struct SigningKey {
+  char key_id = '0';
+  std::string secret;  // decoded bytes; a secret
+};
+
+struct IngressSection {
+  bool gateway = false;    // mode = "gateway"
+  std::string address;     // of the gateway
+  std::string route_mode;  // wildcard, header or uri
+  std::optional<char> active_key;
+  std::vector<SigningKey> keys;  // empty without [ingress.secure_access]
+};
+
+struct EgressSection {
+  std::string image;
+  std::string mode = "dns";  // or "dns+nft"
+  bool disable_ipv6 = true;
+};
+
+struct StorageSection {
+  std::vector<std::string> allowed_host_paths;  // empty refuses all
+  std::string volume_default_size = "1Gi";
+  std::string ossfs_mount_root = "/mnt/ossfs";
+};
+
+struct StoreSection {
+  std::string type = "sqlite";
+  std::filesystem::path path;  // filled in: ~/.opensandbox/opensandbox.db
+};
+
+struct SecureRuntimeSection {
+  std::string type;               // "", gvisor, kata or firecracker
+  std::string docker_runtime;     // effective: the given one, else the type's own
+  std::string k8s_runtime_class;  // effective
+};
+
+struct RenewIntentSection {
+  bool enabled = false;
+  std::chrono::seconds min_interval{60};
+  bool redis_enabled = false;
+  std::string redis_dsn;  // a secret: may hold a password
+  std::string redis_queue_key = "opensandbox:renew:intent";
+  int redis_consumer_concurrency = 8;
+};
+
+struct ServerConfig {
+  std::filesystem::path source;  // the file it came from; empty when there was none
+  ServerSection server;
+  LogSection log;
+  RuntimeSection runtime;
+  NativeSection native;
+  AdmissionSection admission;
+  DockerSection docker;
+  KubernetesSection kubernetes;
+  AgentSandboxSection agent_sandbox;
+  IngressSection ingress;
+  EgressSection egress;
+  StorageSection storage;
+  StoreSection store;
+  SecureRuntimeSection secure_runtime;
+  RenewIntentSection renew_intent;
+  std::chrono::seconds pending_failure_ttl{3600};  // PENDING_FAILURE_TTL: how long ended sandboxes stay visible
+};
+
+// What the environment says, read in one place so that tests can say something else.
+struct Environment {
+  std::map<std::string, std::string> variables;
+  static Environment of_this_process();
+  const std::string* find(const std::string& name) const;
+  std::filesystem::path home() const;  // $HOME, else "/"
+};
+
+// The path: `flag` (--config), else SANDBOX_CONFIG_PATH, else ~/.sandbox.toml. A file that was named must exist; if the
+// last one does not, the defaults apply: native on 127.0.0.1:8080. Unknown keys and tables are ignored. Errors name
+// file, line, section and key, and never repeat a value that may be secret.
+Result<ServerConfig> load_server_config(std::string_view flag, const Environment& environment);
+
+// The same for a text; `source` is named in errors.
+Result<ServerConfig> parse_server_config(std::string_view toml, const std::filesystem::path& source,
+                                         const Environment& environment);
+
+// "~" and "~/x" by $HOME.
+std::filesystem::path expand_home(std::string_view path, const Environment& environment);
+
+// One line per setting that differs from its default, secrets as ***: for the log at start.
+std::string describe(const ServerConfig& config);
+
+}  // namespace osb::config
