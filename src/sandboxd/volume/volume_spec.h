@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 
@@ -41,6 +39,7 @@ inline constexpr std::uint64_t kDefaultTmpfsBytes = std::uint64_t{64} << 20;
 //   VOLUME::INVALID_PVC_NAME    not lower case letters, digits and inner hyphens, at most 253
 //   VOLUME::INVALID_SUB_PATH    absolute, with a ".." component, or a sub-path of a tmpfs
 Result<void> check_volumes(std::span<const VolumeSpec> specs);
+Result<void> check_volume_name(std::string_view name);
 
 // Whether `path` is `prefix` or lies below it; both absolute and normal. "/database" does not lie below "/data".
 bool is_at_or_below(std::string_view path, std::string_view prefix);

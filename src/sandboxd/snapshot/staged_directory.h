@@ -1,0 +1,65 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace osb::sandboxd {
+
+// A directory of ours whose entries, themselves directories, appear and disappear whole, whenever the process ends:
+// they are made and taken apart in .tmp/, and one rename leads in or out. Root's alone (0700), because what lies in it
+// can be setuid. Calls may come from any thread; there must be no second process.
+class StagedDirectory {
+ public:
+  // An entry without a name yet; gone with the object unless it was published.
+  class Staged {
+   public:
+    Staged(Staged&& other) noexcept
+        : tmp_(other.tmp_), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
+    Staged& operator=(Staged&&) = delete;
+    ~Staged();
+    int fd() const { return fd_.get(); }
+
+   private:
+    friend class StagedDirectory;
+    Staged(int tmp, std::string name, UniqueFd fd) : tmp_(tmp), name_(std::move(name)), fd_(std::move(fd)) {}
+    int tmp_;
+    std::string name_;  // empty: published
+    UniqueFd fd_;
+  };
+
+  // Makes it if needed, and removes what a crash left in .tmp/ (what cannot be removed is logged and stays).
+  static Result<StagedDirectory> open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  int fd() const { return directory_.get(); }
+
+  Result<Staged> stage(mode_t mode) const;  // must not outlive the directory
+  // Names it; durable when it returns, provided its contents are. Code::Conflict if the name is taken.
+  Result<void> publish(Staged& staged, const std::string& name) const;
+
+  // Takes the name away; durable. Code::NotFound. The entry is removed with the returned object.
+  Result<Staged> withdraw(const std::string& name) const;
+
+  Result<std::vector<std::string>> names() const;  // sorted; those starting with a dot are not entries
+
+ private:
+  StagedDirectory(std::filesystem::path path, UniqueFd directory, UniqueFd tmp)
+      : path_(std::move(path)), directory_(std::move(directory)), tmp_(std::move(tmp)) {}
+
+  std::filesystem::path path_;
+  UniqueFd directory_;
+  UniqueFd tmp_;
+};
+
+// Whole small files, for the records in such directories.
+Result<void> write_synced_file(int directory, const std::string& name, std::string_view text);
+Result<void> sync_directory(int directory, const std::string& what);
+
+}  // namespace osb::sandboxd

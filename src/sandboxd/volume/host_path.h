@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+
+namespace osb::sandboxd {
+
+// openat2 with O_PATH beneath an open directory: symbolic links are followed as long as they stay beneath it, whatever
+// others rename meanwhile; magic links never.
+Result<UniqueFd> open_beneath(int directory, const std::string& path);
+
+// The same, and directories that are missing are made (0755). Links are then followed only downwards.
+Result<UniqueFd> make_beneath(int directory, const std::string& path);
+
+// Which paths of the host sandboxes may see.
+class HostPaths {
+ public:
+  // Links in the paths are resolved now, once: a sandbox that can write to one of them must not be able to move
+  // another. One that does not exist is taken as it is written.
+  HostPaths(const std::vector<std::filesystem::path>& allowed, const std::filesystem::path& state_directory);
+
+  // Opens (O_PATH) a directory or regular file. `path` is absolute and normal. `checked` is called between the check
+  // and the use, for tests. Errors have the reasons that VolumeStore::prepare documents.
+  Result<UniqueFd> open(const std::string& path, bool create_if_missing, const std::function<void()>& checked) const;
+
+ private:
+  struct Allowed {
+    std::string written;
+    std::string real;
+  };
+  const Allowed* covering(std::string_view path, std::string Allowed::* spelling) const;
+  Result<UniqueFd> resolve(const std::string& path, bool create_if_missing) const;
+
+  std::vector<Allowed> allowed_;
+  std::string state_;
+};
+
+}  // namespace osb::sandboxd
