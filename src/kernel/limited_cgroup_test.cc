@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -419,6 +421,85 @@ TEST_F(LimitedCgroupTest, TheParentStaysWhileItIsInUse) {
   make();
   EXPECT_FALSE(cgroups_->remove_parent());
   EXPECT_THAT(cgroups_->list(), ElementsAre("a"));
+}
+
+// A host as `membership` and `mounts` describe it; the directories are real.
+class DescribedHost {
+ public:
+  DescribedHost(const std::string& membership, const std::string& mounts) {
+    std::ofstream(dir_ / "cgroup") << membership;
+    std::ofstream(dir_ / "mountinfo") << mounts;
+  }
+  sys::CgroupSources sources() const { return {dir_ / "cgroup", dir_ / "mountinfo"}; }
+
+ private:
+  testing::TempDir dir_;
+};
+
+std::vector<std::string> words(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+// In a container the top of what we see is a cgroup like any other: with controllers for its children it may have no
+// processes of its own.
+TEST_F(LimitedCgroupTest, ProcessesAtTheTopMakeRoom) {
+  const auto top = make();
+  const auto member = start_in(top, sleep_for_ever);
+  const DescribedHost host("0::/here\n", "1 1 0:1 /here " + top.v2_directory() + " rw - cgroup2 cgroup2 rw\n");
+  const auto inner = LimitedCgroups::open("inner", host.sources());
+  ASSERT_TRUE(inner) << inner.error().message;
+  const auto offered = words(top.v2_directory() + "/cgroup.controllers");
+  EXPECT_EQ(words(top.v2_directory() + "/cgroup.subtree_control"), offered);
+  // Without any controller in v2 there is no such rule.
+  const std::string where = offered.empty() ? "" : "/daemon";
+  EXPECT_THAT(words(top.v2_directory() + where + "/cgroup.procs"), ElementsAre(std::to_string(member.pid)));
+  const auto made = inner->create("x", {});
+  ASSERT_TRUE(made) << made.error().message;
+  const auto limited = made->update({.memory_bytes = 64 << 20});
+  EXPECT_EQ(limited.has_value(), inner->support().memory);
+  if (!limited) {
+    EXPECT_EQ(limited.error().code, Code::Unsupported);
+    EXPECT_THAT(limited.error().message, HasSubstr("no memory cgroup controller"));
+  }
+  EXPECT_TRUE(made->remove());
+}
+
+TEST_F(LimitedCgroupTest, AUnitDelegatedBySystemdIsTheTop) {
+  const auto unit = make();
+  const std::string path = unit.v2_directory();
+  ASSERT_EQ(::mkdir((path + "/daemon").c_str(), 0755), 0);
+  const DescribedHost host("0::/a/daemon\n", "1 1 0:1 /a " + path + " rw - cgroup2 cgroup2 rw\n");
+  const auto undelegated = LimitedCgroups::open("x", host.sources());
+  ASSERT_TRUE(undelegated) << undelegated.error().message;
+
+  const std::string deeper = path + "/unit/daemon";
+  ASSERT_EQ(::mkdir((path + "/unit").c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(deeper.c_str(), 0755), 0);
+  ASSERT_EQ(::setxattr((path + "/unit").c_str(), "trusted.delegate", "1", 1, 0), 0) << errno;
+  const DescribedHost systemd("0::/a/unit/daemon\n", "1 1 0:1 /a " + path + " rw - cgroup2 cgroup2 rw\n");
+  const auto delegated = LimitedCgroups::open("y", systemd.sources());
+  ASSERT_TRUE(delegated) << delegated.error().message;
+  EXPECT_EQ(::access((path + "/unit/y").c_str(), F_OK), 0);
+  EXPECT_EQ(::access((path + "/y").c_str(), F_OK), -1);
+  EXPECT_EQ(::access((path + "/x").c_str(), F_OK), 0);
+}
+
+TEST(LimitedCgroups, AHostWithoutCgroup2GetsAMountOfOurOwn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const DescribedHost host("1:cpu:/\n", "");
+  const auto cgroups = LimitedCgroups::open("osb-test-own-" + std::to_string(::getpid()), host.sources());
+  ASSERT_TRUE(cgroups) << cgroups.error().message;
+  const auto made = cgroups->create("a", {});
+  ASSERT_TRUE(made) << made.error().message;
+  const auto member = start_in(*made, sleep_for_ever);
+  EXPECT_TRUE(made->freeze(true));
+  EXPECT_EQ(made->frozen().value(), true);
+  EXPECT_TRUE(made->kill());
+  EXPECT_EQ(made->wait_empty(kSoon).value(), true);
+  wait_status(member);
+  EXPECT_TRUE(made->remove());
+  EXPECT_TRUE(cgroups->remove_parent());
 }
 
 TEST(LimitedCgroups, AParentCannotLeadElsewhere) {
