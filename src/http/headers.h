@@ -33,7 +33,7 @@ class Headers {
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   std::size_t count(std::string_view name) const;
 
-  void add(std::string name, std::string value) { fields_.push_back({std::move(name), std::move(value)}); }
+  void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
   // Replaces every field of that name by one.
   void set(std::string_view name, std::string value);
   void remove(std::string_view name);

@@ -1,79 +1,117 @@
 #include "http/parser.h"
 
-#include <cstring>
-
-#include <boost/beast/http/basic_parser.hpp>
+#include <algorithm>
+#include <array>
+#include <optional>
 
 namespace osb::http {
 namespace {
 
-namespace bhttp = boost::beast::http;
-using BeastError = boost::beast::error_code;
-using BeastView = boost::beast::string_view;
+using CharSet = std::array<bool, 256>;
 
-std::string copy(BeastView v) { return std::string(v.data(), v.size()); }
+constexpr CharSet char_set(auto member) {
+  CharSet out{};
+  for (std::size_t c = 0; c < out.size(); ++c) out[c] = member(static_cast<unsigned char>(c));
+  return out;
+}
 
-// Beast checks the grammar of the head; the body is ours, so those callbacks are never reached.
-template <bool IsRequest>
-class HeadParser final : public bhttp::basic_parser<IsRequest> {
- public:
-  HeadParser() {
-    this->header_limit(1 << 30);  // the caller has bounded the bytes
-    this->body_limit(boost::none);
-    headers.reserve(8);
-  }
-  std::string method;
-  std::string target;
-  int status = 0;
-  int version = 11;
-  Headers headers;
+// RFC 9110, 5.6.2: what methods and field names are made of.
+constexpr CharSet kToken = char_set([](unsigned char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+         std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
+});
+// Of a request target: everything visible, and bytes beyond ASCII, which some clients do not escape.
+constexpr CharSet kTarget = char_set([](unsigned char c) { return c > ' ' && c != 0x7f; });
+// Of field values and reason phrases: the same and blanks; no other control characters.
+constexpr CharSet kText = char_set([](unsigned char c) { return (c >= ' ' && c != 0x7f) || c == '\t'; });
 
- private:
-  void on_request_impl(bhttp::verb, BeastView m, BeastView t, int v, BeastError&) override {
-    method = copy(m);
-    target = copy(t);
-    version = v;
+bool consists_of(const CharSet& set, std::string_view text) {
+  for (const char c : text) {
+    if (!set[static_cast<unsigned char>(c)]) return false;
   }
-  void on_response_impl(int s, BeastView, int v, BeastError&) override {
-    status = s;
-    version = v;
-  }
-  void on_field_impl(bhttp::field, BeastView name, BeastView value, BeastError&) override {
-    headers.add(copy(name), copy(value));
-  }
-  void on_header_impl(BeastError&) override {}
-  void on_body_init_impl(boost::optional<std::uint64_t> const&, BeastError&) override {}
-  std::size_t on_body_impl(BeastView body, BeastError&) override { return body.size(); }
-  void on_chunk_header_impl(std::uint64_t, BeastView, BeastError&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, BeastView body, BeastError&) override { return body.size(); }
-  void on_finish_impl(BeastError&) override {}
-};
+  return true;
+}
 
-// Every LF is the end of a CRLF, no other CR is there, no line starts with white space (obs-fold).
-Result<void> check_lines(std::string_view head) {
-  const char* p = head.data();
-  const char* const end = p + head.size();
-  for (;;) {
-    const auto* lf = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
-    if (lf == nullptr) break;
-    if (lf == head.data() || lf[-1] != '\r') return fail(Code::InvalidRequest, "a header line does not end in CRLF");
-    if (std::memchr(p, '\r', static_cast<std::size_t>(lf - p - 1)) != nullptr) {
-      return fail(Code::InvalidRequest, "a header line contains a bare CR");
-    }
-    if (lf + 1 < end && (lf[1] == ' ' || lf[1] == '\t')) {
-      return fail(Code::InvalidRequest, "folded header lines are not accepted");
-    }
-    p = lf + 1;
+bool is_token(std::string_view text) { return !text.empty() && consists_of(kToken, text); }
+
+Failure malformed(const char* what) {
+  return fail(Code::InvalidRequest, std::string("malformed message head: ") + what);
+}
+
+// Takes the next line, without its CRLF, off `rest`; false if none ends there, or with a bare LF.
+bool take_line(std::string_view& rest, std::string_view& line) {
+  const std::size_t lf = rest.find('\n');
+  if (lf == std::string_view::npos || lf == 0 || rest[lf - 1] != '\r') return false;
+  line = rest.substr(0, lf - 1);
+  rest.remove_prefix(lf + 1);
+  return true;
+}
+
+// The minor version of HTTP/1.x.
+Result<int> parse_version(std::string_view text) {
+  if (text == "HTTP/1.1") return 1;
+  if (text == "HTTP/1.0") return 0;
+  return fail(Code::Unsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+}
+
+Result<void> parse_request_line(std::string_view line, RequestHead& out) {
+  const std::size_t method_end = line.find(' ');
+  const std::string_view method = line.substr(0, method_end);
+  if (!is_token(method) || method_end == std::string_view::npos) return malformed("no method");
+  line.remove_prefix(method_end + 1);
+  const std::size_t target_end = line.find(' ');
+  const std::string_view target = line.substr(0, target_end);
+  if (target.empty() || target_end == std::string_view::npos || !consists_of(kTarget, target)) {
+    return malformed("no request target");
   }
+  const auto version = parse_version(line.substr(target_end + 1));
+  if (!version) return Failure(version.error());
+  out.method = method;
+  out.target = target;
+  out.minor_version = *version;
   return {};
 }
 
-Result<Framing> framing_of(const Headers& headers, int version) {
+Result<void> parse_status_line(std::string_view line, ResponseHead& out) {
+  const auto version = parse_version(line.substr(0, line.find(' ')));
+  if (!version) return Failure(version.error());
+  constexpr std::size_t kCode = std::string_view("HTTP/1.1 ").size();
+  constexpr std::size_t kReason = kCode + 4;
+  if (line.size() < kReason || line[kReason - 1] != ' ') return malformed("no status code");
+  for (const char c : line.substr(kCode, 3)) {
+    if (c < '0' || c > '9') return malformed("no status code");
+    out.status = out.status * 10 + (c - '0');
+  }
+  if (!consists_of(kText, line.substr(kReason))) return malformed("a control character in the reason phrase");
+  out.minor_version = *version;
+  return {};
+}
+
+// The lines behind the first one, up to and including the empty one.
+Result<void> parse_fields(std::string_view rest, Headers& out) {
+  out.reserve(8);
+  for (std::string_view line; take_line(rest, line);) {
+    if (line.empty()) {
+      if (!rest.empty()) break;
+      return {};
+    }
+    if (line.front() == ' ' || line.front() == '\t') return malformed("folded lines are not accepted");
+    const std::size_t colon = line.find(':');
+    const std::string_view name = line.substr(0, colon);
+    if (colon == std::string_view::npos || !is_token(name)) return malformed("a line without a field name");
+    const std::string_view value = trim_ows(line.substr(colon + 1));
+    if (!consists_of(kText, value)) return malformed("a control character in a field value");
+    out.add(std::string(name), std::string(value));
+  }
+  return malformed("a line does not end in CRLF");
+}
+
+Result<Framing> framing_of(const Headers& headers, int minor_version) {
   const std::string* encoding = headers.find("Transfer-Encoding");
   const std::string* length = headers.find("Content-Length");
   if (encoding != nullptr) {
     if (length != nullptr) return fail(Code::InvalidRequest, "both Transfer-Encoding and Content-Length are given");
-    if (headers.count("Transfer-Encoding") > 1 || version < 11) {
+    if (headers.count("Transfer-Encoding") > 1 || minor_version < 1) {
       return fail(Code::InvalidRequest, "Transfer-Encoding is repeated or not allowed in HTTP/1.0");
     }
     if (!iequals(*encoding, "chunked")) {
@@ -93,48 +131,56 @@ Result<Framing> framing_of(const Headers& headers, int version) {
   return Framing{value == 0 ? Framing::Kind::None : Framing::Kind::Length, value};
 }
 
-bool keeps_alive(const Headers& headers, int version) {
-  const bool has = headers.contains("Connection");
-  if (version >= 11) return !has || !headers.has_token("Connection", "close");
-  return has && headers.has_token("Connection", "keep-alive");
+// Whether the connection outlives the message. Nothing: a Connection field is not a list of tokens.
+std::optional<bool> keeps_alive(const Headers& headers, int minor_version) {
+  bool close = false;
+  bool keep_alive = false;
+  for (const auto& [name, value] : headers) {
+    if (!iequals(name, "Connection")) continue;
+    for (std::size_t at = 0; at <= value.size();) {
+      const std::size_t end = std::min(value.find(',', at), value.size());
+      const std::string_view item = trim_ows(std::string_view(value).substr(at, end - at));
+      if (!item.empty() && !is_token(item)) return std::nullopt;
+      close = close || iequals(item, "close");
+      keep_alive = keep_alive || iequals(item, "keep-alive");
+      at = end + 1;
+    }
+  }
+  return minor_version >= 1 ? !close : keep_alive;
 }
 
-Error beast_error(const BeastError& ec) {
-  if (ec == bhttp::error::bad_version) return {Code::Unsupported, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
-  return {Code::InvalidRequest, "malformed message head: " + ec.message()};
-}
-
-template <bool IsRequest>
-Result<void> run(HeadParser<IsRequest>& parser, std::string_view head) {
-  if (auto checked = check_lines(head); !checked) return checked;
-  BeastError ec;
-  parser.put(boost::asio::buffer(head.data(), head.size()), ec);
-  if (ec) return Failure(beast_error(ec));
-  if (!parser.is_header_done()) return fail(Code::InvalidRequest, "malformed message head");
+// What both kinds of heads have behind their first line.
+template <typename Head>
+Result<void> parse_rest(std::string_view rest, Head& out) {
+  if (auto parsed = parse_fields(rest, out.headers); !parsed) return parsed;
+  const auto framing = framing_of(out.headers, out.minor_version);
+  if (!framing) return Failure(framing.error());
+  out.framing = *framing;
+  const auto keep_alive = keeps_alive(out.headers, out.minor_version);
+  if (!keep_alive) return malformed("Connection is not a list of tokens");
+  out.keep_alive = *keep_alive;
   return {};
 }
 
 }  // namespace
 
 std::size_t find_head_end(std::string_view bytes, std::size_t& searched) {
-  if (bytes.empty()) return 0;  // an empty buffer has no address, which memmem does not take
-  const std::size_t from = searched > 3 ? searched - 3 : 0;
-  const void* hit = ::memmem(bytes.data() + from, bytes.size() - from, "\r\n\r\n", 4);
+  // From LF to LF, of which a head has few: cheaper than a search for the four bytes.
+  std::size_t at = searched > 3 ? searched - 3 : 0;
   searched = bytes.size();
-  return hit == nullptr ? 0 : static_cast<std::size_t>(static_cast<const char*>(hit) - bytes.data()) + 4;
+  while ((at = bytes.find('\n', at)) != std::string_view::npos) {
+    if (at > 0 && bytes.substr(at - 1, 4) == "\r\n\r\n") return at + 3;
+    ++at;
+  }
+  return 0;
 }
 
 Result<RequestHead> parse_request_head(std::string_view head) {
-  HeadParser<true> parser;
-  if (auto parsed = run(parser, head); !parsed) return Failure(parsed.error());
   RequestHead out;
-  out.method = std::move(parser.method);
-  out.target = std::move(parser.target);
-  out.minor_version = parser.version - 10;
-  out.headers = std::move(parser.headers);
-  auto framing = framing_of(out.headers, parser.version);
-  if (!framing) return Failure(framing.error());
-  out.framing = *framing;
+  std::string_view line;
+  if (!take_line(head, line)) return malformed("the first line does not end in CRLF");
+  if (auto parsed = parse_request_line(line, out); !parsed) return Failure(parsed.error());
+  if (auto parsed = parse_rest(head, out); !parsed) return Failure(parsed.error());
   const std::size_t hosts = out.headers.count("Host");
   if (hosts > 1 || (hosts == 0 && out.minor_version >= 1)) {
     return fail(Code::InvalidRequest, "a request needs exactly one Host header");
@@ -148,24 +194,19 @@ Result<RequestHead> parse_request_head(std::string_view head) {
     if (origin.front() == '?') origin.insert(0, "/");
     out.target = std::move(origin);
   }
-  out.keep_alive = keeps_alive(out.headers, parser.version);
   out.expect_continue = out.minor_version >= 1 && iequals(out.headers.get("Expect"), "100-continue");
   return out;
 }
 
 Result<ResponseHead> parse_response_head(std::string_view head, bool to_head) {
-  HeadParser<false> parser;
-  if (auto parsed = run(parser, head); !parsed) return Failure(parsed.error());
   ResponseHead out;
-  out.status = parser.status;
-  out.minor_version = parser.version - 10;
-  out.headers = std::move(parser.headers);
-  out.keep_alive = keeps_alive(out.headers, parser.version);
-  if (to_head || out.status / 100 == 1 || out.status == 204 || out.status == 304) return out;
-  auto framing = framing_of(out.headers, parser.version);
-  if (!framing) return Failure(framing.error());
-  out.framing = *framing;
-  if (out.framing.kind == Framing::Kind::None && !out.headers.contains("Content-Length")) {
+  std::string_view line;
+  if (!take_line(head, line)) return malformed("the first line does not end in CRLF");
+  if (auto parsed = parse_status_line(line, out); !parsed) return Failure(parsed.error());
+  if (auto parsed = parse_rest(head, out); !parsed) return Failure(parsed.error());
+  if (to_head || out.status / 100 == 1 || out.status == 204 || out.status == 304) {
+    out.framing = {};
+  } else if (out.framing.kind == Framing::Kind::None && !out.headers.contains("Content-Length")) {
     out.framing.kind = Framing::Kind::UntilClose;
     out.keep_alive = false;
   }
