@@ -35,16 +35,6 @@ Headers connection_fields(const Headers& all) {
   return out;
 }
 
-Headers end_to_end(const Headers& all) {
-  const Headers connection = connection_fields(all);
-  Headers out;
-  out.reserve(all.size() + 4);
-  for (const auto& [name, value] : all) {
-    if (!hop_by_hop(name, connection)) out.add(name, value);
-  }
-  return out;
-}
-
 net::awaitable<Result<void>> copy_body(BodySource& from, BodyWriter& to) {
   for (;;) {
     auto piece = co_await from.read();
@@ -98,23 +88,28 @@ net::awaitable<void> splice(Transport& client, std::string from_client, std::uni
             splice_one(*upstream, client, std::move(from_upstream)));
 }
 
-ClientRequest request_for(const Request& request, ProxyTarget& target) {
+ClientRequest request_for(Request& request, ProxyTarget& target) {
   ClientRequest out;
   out.method = request.method;
   out.target = std::move(target.target);
-  out.headers = end_to_end(request.headers);
   out.timeouts = target.timeouts;
+  if (request.body->length() != 0u) out.stream = request.body;
+
+  out.headers = std::move(request.headers);
+  const Headers connection = connection_fields(out.headers);
+  std::string upgrade;
+  if (connection.has_token("Connection", "upgrade")) upgrade = out.headers.get("Upgrade");
+  out.headers.remove_if([&](const Headers::Field& field) {
+    // The length follows from the body; Expect is answered here, our own session sends the 100.
+    return hop_by_hop(field.name, connection) || iequals(field.name, "Content-Length") || iequals(field.name, "Expect");
+  });
   for (const std::string& name : target.drop) out.headers.remove(name);
   for (const auto& [name, value] : target.add) out.headers.set(name, value);
   if (!target.host.empty()) out.headers.set("Host", target.host);
-  out.headers.remove("Expect");  // answered here: our own session sends the 100
-  if (const std::string* upgrade = request.headers.find("Upgrade");
-      upgrade != nullptr && request.headers.has_token("Connection", "upgrade")) {
+  if (!upgrade.empty()) {
     out.headers.set("Connection", "Upgrade");
-    out.headers.set("Upgrade", *upgrade);
+    out.headers.set("Upgrade", std::move(upgrade));
   }
-  out.headers.remove("Content-Length");
-  if (request.body->length() != 0u) out.stream = request.body;
   return out;
 }
 

@@ -19,10 +19,11 @@ struct ProxyTarget {
   std::function<Response(const Error&)> on_error;
 };
 
-// Forwards the request and returns upstream's answer as a stream: bodies are never held whole, either side can hold
-// the other back, hop-by-hop headers go, repeated headers stay apart, upgrades become a byte splice in both
-// directions that survives half-closed sides. Upstream unreachable: 502; too slow: 504; as problems with
-// `error_code`, unless the target has an answer of its own. The client and `error_code` outlive the response.
+// Forwards the request, whose headers are used up, and returns upstream's answer. Bodies of any size pass through
+// without being held whole, either side can hold the other back, hop-by-hop headers go, repeated headers stay apart,
+// upgrades become a byte splice in both directions that survives half-closed sides. Upstream unreachable: 502; too
+// slow: 504; as problems with `error_code`, unless the target has an answer of its own. The client and `error_code`
+// outlive the response.
 net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target,
                                  std::string_view error_code = "PROXY::UPSTREAM_ERROR");
 

@@ -119,6 +119,10 @@ class Session {
       if (in.empty() && handle_.stopping) return HeadState::Ended;
       const Transport::Io io = connection_->fill_now(limits_.header_bytes);
       if (io.kind == Transport::Io::Kind::Again) {
+        if (handle_.idle && !in.empty()) {  // the time for a head begins with its first byte
+          handle_.idle = false;
+          transport_.set_timeout(limits_.header_time);
+        }
         wait_for_ = io.wait_for;
         return HeadState::Incomplete;
       }
@@ -129,10 +133,6 @@ class Session {
       if (io.kind == Transport::Io::Kind::End) {
         if (in.empty()) return HeadState::Ended;
         return refused({Code::InvalidRequest, "the connection ended inside a request head"});
-      }
-      if (handle_.idle) {
-        handle_.idle = false;
-        transport_.set_timeout(limits_.header_time);
       }
     }
   }
