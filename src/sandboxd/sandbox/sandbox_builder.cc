@@ -1,0 +1,409 @@
+#include "sandboxd/sandbox/sandbox_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <poll.h>
+#include <set>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "kernel/remove_tree.h"
+#include "sandboxd/launch/host_skeleton.h"
+#include "sandboxd/launch/launch.h"
+#include "sandboxd/launch/seccomp_profile.h"
+#include "sandboxd/network/dns.h"
+#include "sandboxd/sandbox/image_user.h"
+#include "sandboxd/sandbox/launch_request.h"
+#include "sys/pidfd.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::sandboxd {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+// A killed process can be held up by a disk or a network file system that does not answer.
+constexpr std::chrono::milliseconds kDeathLimit = seconds(20);
+
+Result<void> make_directory(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) < 0 && errno != EEXIST) return sys::from_errno("create directory " + path, errno);
+  return {};
+}
+
+// With the directories above it; the last one gets the mode, whatever it had.
+Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return sys::from_errno("create directory " + path, error.value());
+  if (::chown(path.c_str(), 0, group) < 0) return sys::from_errno("chown " + path, errno);
+  if (::chmod(path.c_str(), mode) < 0) return sys::from_errno("chmod " + path, errno);
+  return {};
+}
+
+Result<UniqueFd> open_log(const std::string& path, uid_t owner) {
+  auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+  if (!file) return file;
+  if (::fchown(file->get(), owner, owner) < 0) return sys::from_errno("chown " + path, errno);
+  return file;
+}
+
+kernel::Limits limits_of(const api::native::Limits& wanted, const SandboxConfig& config) {
+  kernel::Limits out;
+  out.memory_bytes = wanted.memory_bytes;
+  out.cpu_millis = wanted.cpu_millis;
+  out.pids = wanted.pids.value_or(config.default_pids);
+  return out;
+}
+
+Result<void> add_io_limit(kernel::Limits& limits, std::uint64_t bytes_per_second, const std::string& state) {
+  auto device = kernel::io_device(state);
+  if (!device) return with_context("limit io_bytes_per_second", device.error());
+  limits.io = kernel::Limits::Io{*device, bytes_per_second, bytes_per_second};
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig config, Parts parts) {
+  std::unique_ptr<SandboxBuilder> out(new SandboxBuilder(std::move(config), parts));
+  const SandboxConfig& c = out->config_;
+  for (const char* name : {"", "/sandboxes", "/trash", "/host"}) {
+    if (auto made = own_directory(c.state_directory + name, 0700, 0); !made) return Failure(made.error());
+  }
+  for (const char* name : {"", "/execd"}) {
+    if (auto made = own_directory(c.run_directory + name, 0750, c.group); !made) return Failure(made.error());
+  }
+  if (out->socket(std::string(64, 'x')).size() >= sizeof(sockaddr_un::sun_path)) {
+    return fail(Code::InvalidRequest, "run directory " + c.run_directory + ": too long for the names of sockets");
+  }
+  auto execd = sys::open_at(AT_FDCWD, c.execd, O_PATH);
+  if (!execd) return with_context("execd", execd.error());
+  out->execd_ = std::move(*execd);
+  auto boot = sys::read_text("/proc/sys/kernel/random/boot_id");
+  if (!boot) return Failure(boot.error());
+  out->skeleton_ = c.state_directory + "/host/" + boot->substr(0, 36);
+  if (auto made = build_host_skeleton(out->skeleton_); !made) {
+    log_warn("no host image", {{"error", made.error().message}});
+    out->skeleton_.clear();
+  }
+  return out;
+}
+
+std::vector<std::string> SandboxBuilder::ids() const {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/sandboxes", error)) {
+    out.push_back(entry.path().filename().string());
+  }
+  return out;
+}
+
+Result<void> SandboxBuilder::make_directories(const std::string& id) const {
+  const std::string base = directory(id);
+  if (::mkdir(base.c_str(), 0700) < 0) return sys::from_errno("create directory " + base, errno);
+  for (const auto& [name, mode] :
+       std::array<std::pair<const char*, mode_t>, 3>{{{"/upper", 0755}, {"/work", 0700}, {"/run", 0700}}}) {
+    if (auto made = make_directory(base + name, mode); !made) return made;
+  }
+  return {};
+}
+
+Result<UniqueFd> SandboxBuilder::listen(const std::string& id) const {
+  const std::string path = socket(id);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return sys::from_errno("socket", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  ::unlink(path.c_str());
+  // Before there is a name: nobody gets in with other rights for a moment.
+  ::fchmod(fd.get(), 0660);
+  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) {
+    return sys::from_errno("bind " + path, errno);
+  }
+  if (::chown(path.c_str(), 0, config_.group) < 0) return sys::from_errno("chown " + path, errno);
+  if (::listen(fd.get(), 1024) < 0) return sys::from_errno("listen " + path, errno);
+  return fd;
+}
+
+Result<LiveSandbox> SandboxBuilder::build(SandboxRecord& record, const SandboxBase& base) const {
+  LiveSandbox live;
+  auto built = build_into(live, record, base);
+  if (built) return live;
+  tear_down(record, std::move(live));
+  erase(record);
+  return Failure(built.error());
+}
+
+Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const {
+  const api::native::CreateSandbox& spec = record.spec;
+  const std::string& id = spec.id;
+  const bool host_network = spec.network == api::native::NetworkMode::Host;
+  if (host_network && !config_.allow_host_network) {
+    return fail(Code::Forbidden, "network mode host is not allowed by this host's sandboxd (allow_host_network)");
+  }
+  if (host_network && !spec.ports.empty()) {
+    return fail(Code::InvalidRequest, "/ports: nothing to publish in the host's network");
+  }
+  if (spec.limits.disk_bytes) {
+    return fail(Code::Unsupported, "limit disk_bytes: the file system of " + config_.state_directory +
+                                       " has no project quotas; see `sandboxd check`");
+  }
+  auto ulimits = ulimits_of(spec);
+  if (!ulimits) return Failure(ulimits.error());
+  auto gpus = gpu_devices(spec.gpus);
+  if (!gpus) return Failure(gpus.error());
+  const auto volume_specs = volumes_of(spec);
+  if (auto checked = check_volumes(volume_specs); !checked) return checked;
+  kernel::Limits limits = limits_of(spec.limits, config_);
+  if (spec.limits.io_bytes_per_second) {
+    if (auto added = add_io_limit(limits, *spec.limits.io_bytes_per_second, config_.state_directory); !added) {
+      return added;
+    }
+  }
+
+  if (auto made = make_directories(id); !made) return made;
+  step("directories");
+  if (auto saved = save_record(directory(id), record); !saved) return saved;
+  step("record");
+
+  auto slot =
+      parts_.slots.take(spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None);
+  if (!slot) return Failure(slot.error());
+  live.slot = std::move(*slot);
+  record.slot = live.slot->index;
+  record.status.address = live.slot->address;
+  step("slot");
+
+  auto volumes = parts_.volumes.prepare(volume_specs, live.slot->userns.get(), live.slot->id_base);
+  if (!volumes) return Failure(volumes.error());
+  live.volumes = volumes->in_use;
+  record.volumes_to_delete = volumes->to_delete;
+  for (const VolumeSpec& each : volume_specs) {
+    if (each.kind == VolumeSpec::Kind::Named) record.volumes.push_back(each.source);
+  }
+  step("volumes");
+
+  auto cgroup = parts_.cgroups.create(id, limits);
+  if (!cgroup) return Failure(cgroup.error());
+  live.cgroup = std::move(*cgroup);
+  auto join = live.cgroup->open_join();
+  if (!join) return Failure(join.error());
+  auto view = live.cgroup->open_view();
+  if (!view) return Failure(view.error());
+  step("cgroup");
+
+  LaunchPlan plan;
+  LayersRoot root{base.snapshot_layers, directory(id) + "/upper", directory(id) + "/work"};
+  if (base.image.kind == ResolvedImage::Kind::Host) {
+    if (skeleton_.empty()) return fail(Code::Unsupported, "image host: this host's /usr cannot be used, see the log");
+    root.lower.push_back(skeleton_);
+  } else {
+    for (const auto& layer : base.image.layers) root.lower.push_back(layer.root().string());
+  }
+  auto user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, root.lower);
+  if (!user) return Failure(user.error());
+  if (base.image.kind == ResolvedImage::Kind::Host) {
+    plan.root = HostRoot{std::move(root)};
+  } else {
+    plan.root = std::move(root);
+  }
+  auto seccomp = seccomp_program({.nested_user_namespaces = spec.nested_user_namespaces});
+  if (!seccomp) return Failure(seccomp.error());
+
+  const uid_t owner = live.slot->id_base + user->uid;
+  auto listener = listen(id);
+  if (!listener) return Failure(listener.error());
+  const std::string run = directory(id) + "/run";
+  if (::chown(run.c_str(), owner, owner) < 0) return sys::from_errno("chown " + run, errno);
+  auto exit_directory = sys::open_at(AT_FDCWD, run, O_RDONLY | O_DIRECTORY);
+  if (!exit_directory) return Failure(exit_directory.error());
+  auto log = open_log(run_file(id, "entrypoint.log"), owner);
+  if (!log) return Failure(log.error());
+  auto execd_log = open_log(run_file(id, "execd.log"), owner);
+  if (!execd_log) return Failure(execd_log.error());
+
+  plan.read_only_root = spec.read_only_root;
+  plan.userns = live.slot->userns.get();
+  plan.id_base = live.slot->id_base;
+  plan.netns = host_network ? -1 : live.slot->netns.get();
+  plan.cgroup.v2_directory = join->v2_directory.get();
+  for (const UniqueFd& tasks : join->v1_tasks) plan.cgroup.v1_tasks.push_back(tasks.get());
+  for (const auto& [name, fd] : *view) plan.cgroup.view.emplace_back(name, fd.get());
+  plan.mounts = std::move(volumes->mounts);
+  plan.shm_bytes = spec.limits.shm_bytes.value_or(config_.default_shm_bytes);
+  plan.devices = std::move(*gpus);
+  plan.hostname = hostname_of(spec);
+  plan.etc_hostname = plan.hostname + "\n";
+  plan.etc_hosts = hosts_file(plan.hostname, live.slot->address);
+  plan.etc_resolv_conf = sandbox_resolv_conf(spec.dns.empty() ? config_.dns : spec.dns);
+  plan.uid = user->uid;
+  plan.gid = user->gid;
+  plan.groups = user->groups;
+  plan.no_new_privileges = spec.no_new_privileges;
+  plan.nested_user_namespaces = spec.nested_user_namespaces;
+  plan.seccomp = *seccomp;
+  plan.ulimits = std::move(*ulimits);
+  plan.program = execd_.get();
+  plan.argv = execd_arguments(spec, base.image.config);
+  plan.env = execd_environment(spec, base.image.config, *user, record.status.execd_token);
+  plan.cwd = !spec.cwd.empty() ? spec.cwd : base.image.config.working_dir.empty() ? "/" : base.image.config.working_dir;
+  plan.fds = {{kListenFd, listener->get()}, {kExitDirectoryFd, exit_directory->get()}, {kLogFd, log->get()}};
+  plan.log = execd_log->get();
+  auto launched = launch(std::move(plan));
+  if (!launched) return Failure(launched.error());
+  live.pidfd = std::move(launched->pidfd);
+  step("launched");
+
+  auto identity = kernel::identify(launched->pid);
+  if (!identity) return with_context("PID 1 ended at once", identity.error());
+  record.process = std::move(*identity);
+  record.status.pid = launched->pid;
+  record.status.execd_socket = socket(id);
+  for (const api::native::PublishedPort& port : spec.ports) {
+    const Protocol protocol = port.protocol == "udp" ? Protocol::Udp : Protocol::Tcp;
+    if (live.slot->address.empty()) return fail(Code::InvalidRequest, "/ports: nothing to publish without a network");
+    auto host_port = parts_.firewall.publish({.protocol = protocol,
+                                              .host_port = port.host_port,
+                                              .host_only = false,
+                                              .slot = live.slot->index,
+                                              .port = port.port});
+    if (!host_port) return Failure(host_port.error());
+    record.status.ports.push_back({port.port, *host_port, port.protocol});
+  }
+  if (auto saved = save_record(directory(id), record); !saved) return saved;
+  step("started");
+  return {};
+}
+
+Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
+  if (!record.process) return fail(Code::NotFound, "sandbox " + record.spec.id + " was never started");
+  LiveSandbox live;
+  auto pidfd = kernel::open_same(*record.process);
+  if (!pidfd) return Failure(pidfd.error());
+  live.pidfd = std::move(*pidfd);
+  auto cgroup = parts_.cgroups.open_existing(record.spec.id);
+  if (!cgroup) return with_context("cgroup of a living sandbox", cgroup.error());
+  live.cgroup = std::move(*cgroup);
+  if (record.slot) {
+    const auto mode = record.spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None;
+    auto slot = parts_.slots.adopt(*record.slot, mode, record.process->pid);
+    if (!slot) return with_context("network slot of a living sandbox", slot.error());
+    live.slot = std::move(*slot);
+    for (const api::native::PublishedPort& port : record.status.ports) {
+      auto published = parts_.firewall.publish({.protocol = port.protocol == "udp" ? Protocol::Udp : Protocol::Tcp,
+                                                .host_port = port.host_port,
+                                                .host_only = false,
+                                                .slot = live.slot->index,
+                                                .port = port.port});
+      if (!published)
+        log_warn("port not published again", {{"id", record.spec.id}, {"error", published.error().message}});
+    }
+  }
+  return live;
+}
+
+void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
+  const std::string& id = record.spec.id;
+  bool dead = true;
+  if (live.cgroup) {
+    if (auto killed = live.cgroup->kill(); !killed)
+      log_error("kill failed", {{"id", id}, {"error", killed.error().message}});
+  }
+  if (live.pidfd.get() >= 0) {
+    // PID 1 is the last of its namespace: when it has ended, all others have.
+    if (!live.cgroup) (void)sys::send_signal(live.pidfd.get(), SIGKILL);
+    dead = sys::wait_ended(live.pidfd.get(), kDeathLimit);
+    siginfo_t info{};
+    if (dead) ::waitid(P_PIDFD, static_cast<id_t>(live.pidfd.get()), &info, WEXITED | WNOHANG);
+  }
+  step("killed");
+  if (live.cgroup) {
+    const auto empty = live.cgroup->wait_empty(kDeathLimit);
+    if (!empty || !*empty) dead = false;
+    if (auto removed = live.cgroup->remove(); !removed) {
+      log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
+    }
+  }
+  step("cgroup removed");
+  if (live.slot) {
+    (void)parts_.firewall.unpublish_all(live.slot->index);
+    // Volumes may have carried a socket out to somebody else.
+    const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
+                            !record.spec.nested_user_namespaces;
+    parts_.slots.give_back(std::move(*live.slot), recyclable);
+  }
+  record.slot.reset();
+  record.status.address.clear();
+  record.status.ports.clear();
+  step("slot returned");
+}
+
+void SandboxBuilder::erase(const SandboxRecord& record) const {
+  const std::string& id = record.spec.id;
+  ::unlink(socket(id).c_str());
+  for (const std::string& volume : record.volumes_to_delete) {
+    if (auto removed = parts_.volumes.remove(volume, 0); !removed && removed.error().code != Code::NotFound) {
+      log_warn("volume kept", {{"id", id}, {"volume", volume}, {"error", removed.error().message}});
+    }
+  }
+  step("volumes removed");
+  const std::string trash = config_.state_directory + "/trash/" + id + "." + new_hex_id();
+  if (::rename(directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
+    log_error("directory left", {{"id", id}, {"error", std::strerror(errno)}});
+  }
+  step("erased");
+}
+
+void SandboxBuilder::empty_trash() const {
+  auto trash = sys::open_at(AT_FDCWD, config_.state_directory + "/trash", O_RDONLY | O_DIRECTORY);
+  if (!trash) return;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/trash", error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  for (const std::string& name : names) {
+    if (auto removed = kernel::remove_tree(trash->get(), name); !removed) {
+      log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
+    }
+  }
+}
+
+void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
+  const std::set<std::string> keep(living.begin(), living.end());
+  for (const std::string& id : parts_.cgroups.list()) {
+    if (keep.contains(id)) continue;
+    auto cgroup = parts_.cgroups.open_existing(id);
+    if (!cgroup) continue;
+    log_info("ending what nobody owns", {{"id", id}});
+    (void)cgroup->kill();
+    (void)cgroup->wait_empty(kDeathLimit);
+    if (auto removed = cgroup->remove(); !removed) {
+      log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
+    }
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {
+    if (!keep.contains(entry.path().stem().string())) ::unlink(entry.path().c_str());
+  }
+  const std::string current = fs::path(skeleton_).filename().string();
+  auto hosts = sys::open_at(AT_FDCWD, config_.state_directory + "/host", O_RDONLY | O_DIRECTORY);
+  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/host", error)) {
+    // Another boot's: nobody can be using it.
+    if (hosts && entry.path().filename() != current) {
+      (void)kernel::remove_tree(hosts->get(), entry.path().filename().string());
+    }
+  }
+}
+
+}  // namespace osb::sandboxd

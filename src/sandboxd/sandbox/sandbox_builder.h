@@ -1,0 +1,105 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "kernel/limited_cgroup.h"
+#include "sandboxd/image/image_service.h"
+#include "sandboxd/network/firewall.h"
+#include "sandboxd/network/slot_pool.h"
+#include "sandboxd/sandbox/sandbox_record.h"
+#include "sandboxd/snapshot/snapshot_store.h"
+#include "sandboxd/volume/volume_store.h"
+
+namespace osb::sandboxd {
+
+struct SandboxConfig {
+  std::string state_directory = "/var/lib/opensandbox";  // 0700
+  std::string run_directory = "/run/opensandbox";        // sockets; 0750, of `group`
+  gid_t group = 0;                                       // who may use the sockets besides root
+  std::string execd;                                     // the program
+  bool allow_host_network = false;
+  std::vector<std::string> dns;
+  std::uint64_t default_pids = 4096;
+  std::uint64_t default_shm_bytes = 64 << 20;
+  // Tests end the process here: called with the name of each step that has just been done.
+  std::function<void(std::string_view step)> after_step;
+};
+
+// What a living sandbox holds of the host. Everything is optional: tear_down() takes what there is.
+struct LiveSandbox {
+  std::optional<Slot> slot;
+  std::optional<kernel::LimitedCgroup> cgroup;
+  UniqueFd pidfd;
+  std::shared_ptr<void> volumes;  // keeps named volumes from being removed
+};
+
+// The layers a sandbox stands on, found and held.
+struct SandboxBase {
+  ResolvedImage image;
+  std::vector<std::string> snapshot_layers;  // top first, above the image's
+};
+
+// The blocking half of a sandbox's life: from a record to a running process and back. All calls may come from any
+// thread, several at a time, for different sandboxes. The parts outlive it.
+//
+//   <state>/sandboxes/<id>/record.json upper/ work/ run/{entrypoint.log,exit.json,execd.log}
+//   <state>/trash/          what is being deleted; emptied by open()
+//   <state>/host/<boot id>/ skeleton of `host` sandboxes
+//   <run>/execd/<id>.sock   where execd answers
+class SandboxBuilder {
+ public:
+  struct Parts {
+    SlotPool& slots;
+    Firewall& firewall;
+    kernel::LimitedCgroups& cgroups;
+    VolumeStore& volumes;
+  };
+  // Makes the directories.
+  static Result<std::unique_ptr<SandboxBuilder>> open(SandboxConfig config, Parts parts);
+
+  // Starts execd. Fills in the record's slot, process, address, ports and volumes, and keeps it on disk. Whatever
+  // fails, nothing is left.
+  Result<LiveSandbox> build(SandboxRecord& record, const SandboxBase& base) const;
+
+  // What can be found again of a sandbox that outlived the daemon. Code::NotFound: its process has ended. Before the
+  // pool has been started.
+  Result<LiveSandbox> adopt(const SandboxRecord& record) const;
+
+  // Ends all processes and gives back what `live` holds. The directory stays, for its logs. Never fails: what resists
+  // is logged, and found again by sweep().
+  void tear_down(SandboxRecord& record, LiveSandbox live) const;
+  // The directory, the socket and volumes that go with the sandbox. Returns when the directory has another name; its
+  // files go after that (empty_trash).
+  void erase(const SandboxRecord& record) const;
+  void empty_trash() const;
+
+  // At start: ends and removes cgroups and sockets of ours that none of `living` owns.
+  void sweep(const std::vector<std::string>& living) const;
+
+  std::string directory(const std::string& id) const { return config_.state_directory + "/sandboxes/" + id; }
+  std::string run_file(const std::string& id, const char* name) const { return directory(id) + "/run/" + name; }
+  std::string socket(const std::string& id) const { return config_.run_directory + "/execd/" + id + ".sock"; }
+  std::vector<std::string> ids() const;  // that have a directory
+  const SandboxConfig& config() const { return config_; }
+
+ private:
+  SandboxBuilder(SandboxConfig config, Parts parts) : config_(std::move(config)), parts_(parts) {}
+  Result<void> build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const;
+  Result<void> make_directories(const std::string& id) const;
+  Result<UniqueFd> listen(const std::string& id) const;
+  void step(std::string_view name) const {
+    if (config_.after_step) config_.after_step(name);
+  }
+
+  SandboxConfig config_;
+  Parts parts_;
+  UniqueFd execd_;
+  std::string skeleton_;
+};
+
+}  // namespace osb::sandboxd
