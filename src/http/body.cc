@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include "base/concat.h"
 
 namespace osb::http {
 
 net::awaitable<Result<std::string>> BodySource::read_all(std::size_t limit) {
   // A declared length is only a promise: it decides early, but reserves little.
   constexpr std::size_t kReserveAtMost = std::size_t{1} << 20;
-  const auto too_large = [limit] { return fail(Code::TooLarge, fmt::format("body is larger than {} bytes", limit)); };
+  const auto too_large = [limit] { return fail(Code::TooLarge, concat("body is larger than ", limit, " bytes")); };
 
   std::string all;
   if (const auto declared = length()) {

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "http/parameters.h"
 
 namespace osb::http {
@@ -184,7 +183,7 @@ std::optional<MultipartParser::Event> MultipartParser::boundary_line() {
   }
   if (input_[stop] != '\n') return fail("multipart: text behind a boundary");
   input_.remove_prefix(stop + 1);
-  if (++parts_ > limits_.parts) return fail(fmt::format("multipart: more than {} parts", limits_.parts));
+  if (++parts_ > limits_.parts) return fail(concat("multipart: more than ", limits_.parts, " parts"));
   state_ = State::Head;
   head_text_.clear();
   line_begin_ = 0;
@@ -197,7 +196,7 @@ std::optional<MultipartParser::Event> MultipartParser::read_head() {
   const std::size_t newline = input_.find('\n');
   const std::string_view piece = input_.substr(0, newline == std::string_view::npos ? newline : newline + 1);
   if (piece.size() > limits_.head_bytes - head_text_.size()) {
-    return fail(fmt::format("multipart: the head of a part is larger than {} bytes", limits_.head_bytes));
+    return fail(concat("multipart: the head of a part is larger than ", limits_.head_bytes, " bytes"));
   }
   head_text_ += piece;
   input_.remove_prefix(piece.size());
@@ -206,7 +205,7 @@ std::optional<MultipartParser::Event> MultipartParser::read_head() {
   line_begin_ = head_text_.size();
   if (line == "\r\n" || line == "\n") return parse_head();
   if (++head_fields_ > limits_.head_fields) {
-    return fail(fmt::format("multipart: a part has more than {} header fields", limits_.head_fields));
+    return fail(concat("multipart: a part has more than ", limits_.head_fields, " header fields"));
   }
   return std::nullopt;
 }
@@ -314,7 +313,7 @@ net::awaitable<Result<std::string>> MultipartReader::read_all(std::size_t limit)
     if (!piece) co_return Failure(piece.error());
     if (piece->empty()) co_return all;
     if (piece->size() > limit - all.size()) {
-      co_return osb::fail(Code::TooLarge, fmt::format("part is larger than {} bytes", limit));
+      co_return osb::fail(Code::TooLarge, concat("part is larger than ", limit, " bytes"));
     }
     all += *piece;
   }

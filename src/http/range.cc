@@ -4,8 +4,7 @@
 #include <array>
 #include <limits>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "http/url.h"
 
 namespace osb::http {
@@ -130,19 +129,21 @@ RangeRequest parse_range(std::string_view field, std::uint64_t size) {
 }
 
 std::string content_range(std::uint64_t offset, std::uint64_t length, std::uint64_t size) {
-  return fmt::format("bytes {}-{}/{}", offset, offset + length - 1, size);
+  return concat("bytes ", offset, '-', offset + length - 1, '/', size);
 }
 
-std::string unsatisfied_content_range(std::uint64_t size) { return fmt::format("bytes */{}", size); }
+std::string unsatisfied_content_range(std::uint64_t size) { return concat("bytes */", size); }
 
 std::string format_http_date(HttpTime time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(time - day);
-  return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
-                     kDays[std::chrono::weekday(day).c_encoding()].substr(0, 3), static_cast<unsigned>(date.day()),
-                     kMonths[static_cast<unsigned>(date.month()) - 1], static_cast<int>(date.year()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+  const auto two = [](auto value) { return zero_padded(static_cast<std::uint64_t>(value), 2); };
+  return concat(kDays[std::chrono::weekday(day).c_encoding()].substr(0, 3), ", ",
+                two(static_cast<unsigned>(date.day())), ' ', kMonths[static_cast<unsigned>(date.month()) - 1], ' ',
+                zero_padded(static_cast<std::uint64_t>(static_cast<int>(date.year())), 4), ' ',
+                two(clock.hours().count()), ':', two(clock.minutes().count()), ':', two(clock.seconds().count()),
+                " GMT");
 }
 
 std::optional<HttpTime> parse_http_date(std::string_view text) {
@@ -248,7 +249,7 @@ std::string attachment_disposition(std::string_view name) {
   const bool plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c < 0x7f; });
   if (!plain) {
     const std::string encoded = percent_encode(name);
-    return fmt::format("attachment; filename=\"{0}\"; filename*=UTF-8''{0}", encoded);
+    return concat("attachment; filename=\"", encoded, "\"; filename*=UTF-8''", encoded);
   }
   std::string out = "attachment; filename=\"";
   for (const char c : name) {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "base/time.h"
 
 namespace osb::execd {
@@ -196,8 +195,8 @@ void EventReader::read_spill() {
 }
 
 void EventReader::report_gap(std::uint64_t to) {
-  buffer_ = fmt::format("{{\"type\":\"gap\",\"from\":{},\"to\":{},\"timestamp\":{},\"seq\":{}}}\n\n", next_seq_, to,
-                        unix_millis(), to);
+  buffer_ = concat(R"({"type":"gap","from":)", next_seq_, R"(,"to":)", to, R"(,"timestamp":)", unix_millis(),
+                   R"(,"seq":)", to, "}\n\n");
   views_.push_back(buffer_);
   next_seq_ = to + 1;
   if (next_seq_ == log_->first_in_memory() && !log_->blocks_.empty()) next_bytes_ = log_->blocks_.front()->start;

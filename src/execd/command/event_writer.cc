@@ -4,8 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "base/json_escape.h"
 #include "execd/command/line_splitter.h"
 
@@ -27,13 +26,13 @@ char* put(char* at, std::string_view bytes) {
 
 // Zero is left out, as the contract's other implementation does.
 std::string execution_time(std::chrono::milliseconds took) {
-  return took.count() > 0 ? fmt::format(R"(,"execution_time":{})", took.count()) : std::string();
+  return took.count() > 0 ? concat(R"(,"execution_time":)", took.count()) : std::string();
 }
 
 }  // namespace
 
 void EventWriter::stamp(std::int64_t unix_millis) {
-  timestamp_ = fmt::format(R"(,"timestamp":{},"seq":)", unix_millis);
+  timestamp_ = concat(R"(,"timestamp":)", unix_millis, R"(,"seq":)");
 }
 
 char* EventWriter::finish(char* at) {
@@ -104,11 +103,11 @@ void EventWriter::error(std::string_view name, std::string_view value, std::span
 }
 
 std::string ping_event(std::int64_t unix_millis) {
-  return fmt::format("{{\"type\":\"ping\",\"text\":\"pong\",\"timestamp\":{}}}\n\n", unix_millis);
+  return concat(R"({"type":"ping","text":"pong","timestamp":)", unix_millis, "}\n\n");
 }
 
 std::string complete_event(std::int64_t unix_millis, std::chrono::milliseconds took) {
-  return fmt::format("{{\"type\":\"execution_complete\"{},\"timestamp\":{}}}\n\n", execution_time(took), unix_millis);
+  return concat(R"({"type":"execution_complete")", execution_time(took), R"(,"timestamp":)", unix_millis, "}\n\n");
 }
 
 }  // namespace osb::execd

@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "execd/file/line_range.h"
 #include "execd/file/stream.h"
 #include "http/range.h"
@@ -73,7 +72,8 @@ Result<std::string> read_small(int fd, std::size_t size) {
 http::Validators validators_of(const struct stat& st) {
   http::Validators out;
   const auto nanos = static_cast<std::uint64_t>(st.st_mtim.tv_sec) * 1'000'000'000 + st.st_mtim.tv_nsec;
-  out.etag = fmt::format("\"{:x}-{:x}-{:x}\"", st.st_ino, st.st_size, nanos);
+  out.etag =
+      concat('"', to_hex(st.st_ino), '-', to_hex(static_cast<std::uint64_t>(st.st_size)), '-', to_hex(nanos), '"');
   out.last_modified = http::HttpTime(std::chrono::seconds(st.st_mtim.tv_sec));
   return out;
 }

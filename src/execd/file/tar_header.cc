@@ -2,8 +2,7 @@
 #include <numeric>
 #include <string_view>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "execd/file/path.h"
 #include "execd/file/tar_entry.h"
 
@@ -52,8 +51,8 @@ void append_block(std::string& out, Header& header) {
 void append_record(std::string& out, std::string_view key, std::string_view value) {
   const std::size_t rest = key.size() + value.size() + 3;
   std::size_t length = rest + 1;
-  while (fmt::formatted_size("{}", length) + rest != length) length = fmt::formatted_size("{}", length) + rest;
-  fmt::format_to(std::back_inserter(out), "{} {}={}\n", length, key, value);
+  while (std::to_string(length).size() + rest != length) length = std::to_string(length).size() + rest;
+  out += concat(length, ' ', key, '=', value, '\n');
 }
 
 void append_extended(std::string& out, const std::string& records) {
@@ -74,19 +73,20 @@ std::string sparse_map(const TarEntry& entry) {
   const auto& segments = entry.segments;
   // A hole at the end is told by an empty segment behind it; GNU tar makes the file too short without.
   const bool ends_in_hole = segments.empty() || segments.back().offset + segments.back().length < entry.size;
-  std::string map = fmt::format("{}\n", segments.size() + (ends_in_hole ? 1 : 0));
-  for (const auto& [offset, length] : segments) map += fmt::format("{}\n{}\n", offset, length);
-  if (ends_in_hole) map += fmt::format("{}\n0\n", entry.size);
+  std::string map = concat(segments.size() + (ends_in_hole ? 1 : 0), '\n');
+  for (const auto& [offset, length] : segments) map += concat(offset, '\n', length, '\n');
+  if (ends_in_hole) map += concat(entry.size, "\n0\n");
   map.append(tar_padding(map.size()), '\0');
   return map;
 }
 
 std::string pax_time(const timespec& time) {
+  const auto nine_digits = [](long value) { return zero_padded(static_cast<std::uint64_t>(value), 9); };
   // Before 1970 the fraction counts towards the past: -1 s + 0.75 s is written -0.25.
   if (time.tv_sec < 0 && time.tv_nsec != 0) {
-    return fmt::format("-{}.{:09}", -(time.tv_sec + 1), 1'000'000'000 - time.tv_nsec);
+    return concat('-', -(time.tv_sec + 1), '.', nine_digits(1'000'000'000 - time.tv_nsec));
   }
-  return time.tv_nsec == 0 ? fmt::format("{}", time.tv_sec) : fmt::format("{}.{:09}", time.tv_sec, time.tv_nsec);
+  return time.tv_nsec == 0 ? std::to_string(time.tv_sec) : concat(time.tv_sec, '.', nine_digits(time.tv_nsec));
 }
 
 }  // namespace
@@ -102,8 +102,8 @@ void append_tar_header(std::string& out, const TarEntry& entry) {
     append_record(records, "GNU.sparse.major", "1");
     append_record(records, "GNU.sparse.minor", "0");
     append_record(records, "GNU.sparse.name", entry.path);
-    append_record(records, "GNU.sparse.realsize", fmt::format("{}", entry.size));
-    put_text(header.name, fmt::format("GNUSparseFile.0/{}", base_name(entry.path)));
+    append_record(records, "GNU.sparse.realsize", std::to_string(entry.size));
+    put_text(header.name, concat("GNUSparseFile.0/", base_name(entry.path)));
   } else {
     put_text(header.name, entry.path);
     if (entry.path.size() > sizeof header.name) append_record(records, "path", entry.path);
@@ -111,9 +111,9 @@ void append_tar_header(std::string& out, const TarEntry& entry) {
   put_text(header.link, entry.link);
   if (entry.link.size() > sizeof header.link) append_record(records, "linkpath", entry.link);
   put_octal(header.mode, entry.mode & 07777);
-  if (!put_octal(header.uid, entry.uid)) append_record(records, "uid", fmt::format("{}", entry.uid));
-  if (!put_octal(header.gid, entry.gid)) append_record(records, "gid", fmt::format("{}", entry.gid));
-  if (!put_octal(header.size, stored)) append_record(records, "size", fmt::format("{}", stored));
+  if (!put_octal(header.uid, entry.uid)) append_record(records, "uid", std::to_string(entry.uid));
+  if (!put_octal(header.gid, entry.gid)) append_record(records, "gid", std::to_string(entry.gid));
+  if (!put_octal(header.size, stored)) append_record(records, "size", std::to_string(stored));
   const bool whole = entry.mtime.tv_nsec == 0 && entry.mtime.tv_sec >= 0;
   const bool fits =
       put_octal(header.mtime, entry.mtime.tv_sec < 0 ? 0 : static_cast<std::uint64_t>(entry.mtime.tv_sec));

@@ -1,9 +1,10 @@
 #include "execd/metrics/metric_store.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "base/json_escape.h"
 
 namespace osb::execd {
@@ -21,6 +22,13 @@ std::int64_t unix_nanos(std::chrono::system_clock::time_point time) {
 std::string known_method(std::string_view method) {
   constexpr std::string_view kKnown[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
   return std::string(std::ranges::find(kKnown, method) != std::end(kKnown) ? method : "OTHER");
+}
+
+// JSON has no word for what is not finite.
+std::string number(double value) {
+  char text[32];
+  const int size = std::snprintf(text, sizeof text, "%.15g", std::isfinite(value) ? value : 0.0);
+  return {text, static_cast<std::size_t>(size)};
 }
 
 void append_attribute(std::string& out, std::string_view key, std::string_view value) {
@@ -94,13 +102,16 @@ void MetricStore::append_histogram(std::string& out, std::string_view name, cons
                                    std::string_view times) const {
   if (series.empty()) return;
   if (!out.ends_with('[')) out += ',';
-  out += fmt::format(R"({{"name":"{}","unit":"ms","histogram":{{"aggregationTemporality":2,"dataPoints":[)", name);
+  out += concat(R"({"name":")", name, R"(","unit":"ms","histogram":{"aggregationTemporality":2,"dataPoints":[)");
   for (const auto& [attributes, histogram] : series) {
     if (!out.ends_with('[')) out += ',';
-    out += fmt::format(
-        R"({{"attributes":{},{},"count":"{}","sum":{},"min":{},"max":{},"bucketCounts":["{}"],"explicitBounds":[{}]}})",
-        attributes_json(attributes), times, histogram.count, histogram.sum, histogram.min, histogram.max,
-        fmt::join(histogram.counts, R"(",")"), fmt::join(kBounds, ","));
+    out += concat(R"({"attributes":)", attributes_json(attributes), ',', times, R"(,"count":")", histogram.count,
+                  R"(","sum":)", number(histogram.sum), R"(,"min":)", number(histogram.min), R"(,"max":)",
+                  number(histogram.max), R"(,"bucketCounts":[)");
+    for (const std::uint64_t count : histogram.counts) out += concat(out.ends_with('[') ? "\"" : ",\"", count, '"');
+    out += R"(],"explicitBounds":[)";
+    for (const double bound : kBounds) out += concat(out.ends_with('[') ? "" : ",", number(bound));
+    out += "]}";
   }
   out += "]}}";
 }
@@ -108,24 +119,25 @@ void MetricStore::append_histogram(std::string& out, std::string_view name, cons
 // 64-bit integers are strings in protobuf's JSON.
 std::string MetricStore::to_json(const SystemSample& system, std::chrono::system_clock::time_point now) const {
   const std::string times =
-      fmt::format(R"("startTimeUnixNano":"{}","timeUnixNano":"{}")", unix_nanos(started_), unix_nanos(now));
+      concat(R"("startTimeUnixNano":")", unix_nanos(started_), R"(","timeUnixNano":")", unix_nanos(now), '"');
   const auto integer = [&](const MetricAttributes& attributes, std::uint64_t value) {
-    return fmt::format(R"({{"attributes":{},{},"asInt":"{}"}})", attributes_json(attributes), times, value);
+    return concat(R"({"attributes":)", attributes_json(attributes), ',', times, R"(,"asInt":")", value, R"("})");
   };
   const auto gauge = [](std::string_view name, std::string_view unit, std::string_view points) {
-    return fmt::format(R"({{"name":"{}","unit":"{}","gauge":{{"dataPoints":[{}]}}}})", name, unit, points);
+    return concat(R"({"name":")", name, R"(","unit":")", unit, R"(","gauge":{"dataPoints":[)", points, "]}}");
   };
 
   std::string out =
       R"({"resourceMetrics":[{"resource":{"attributes":)" + list_json(resource_) +
-      fmt::format(R"(}},"scopeMetrics":[{{"scope":{{"name":"{}","version":"{}"}},"metrics":[)", kScope, OSB_VERSION);
+      concat(R"(},"scopeMetrics":[{"scope":{"name":")", kScope, R"(","version":")", OSB_VERSION, R"("},"metrics":[)");
   append_histogram(out, "execd.http.request.duration", requests_, times);
   append_histogram(out, "execd.execution.duration", executions_, times);
   append_histogram(out, "execd.filesystem.operations.duration", filesystem_, times);
   if (!out.ends_with('[')) out += ',';
   out += gauge("execd.system.process.count", "{process}", integer({}, system.processes)) + ',';
   out += gauge("execd.system.cpu.usage", "%",
-               fmt::format(R"({{"attributes":{},{},"asDouble":{}}})", attributes_json({}), times, system.cpu_percent)) +
+               concat(R"({"attributes":)", attributes_json({}), ',', times, R"(,"asDouble":)",
+                      number(system.cpu_percent), '}')) +
          ',';
   out += gauge("execd.system.memory.usage_bytes", "By", integer({}, system.memory_bytes)) + ',';
   out += R"({"name":"execd.system.network.io.bytes","unit":"By","sum":{"aggregationTemporality":2,"isMonotonic":true,)"

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
+#include <cstdio>
 
 #include "base/time.h"
 
@@ -19,9 +18,12 @@ double finite(double value, double low, double high) {
 }  // namespace
 
 std::string SystemMetrics::to_json() const {
-  return fmt::format(
-      R"({{"cpu_count":{:.1f},"cpu_used_pct":{:.2f},"mem_total_mib":{:.2f},"mem_used_mib":{:.2f},"timestamp":{}}})",
-      cpu_count, cpu_used_pct, mem_total_mib, mem_used_mib, timestamp);
+  char text[256];
+  const int size = std::snprintf(
+      text, sizeof text,
+      R"({"cpu_count":%.1f,"cpu_used_pct":%.2f,"mem_total_mib":%.2f,"mem_used_mib":%.2f,"timestamp":%lld})", cpu_count,
+      cpu_used_pct, mem_total_mib, mem_used_mib, static_cast<long long>(timestamp));
+  return {text, static_cast<std::size_t>(size)};
 }
 
 SystemMetrics sample_metrics(const sys::CgroupStats& stats, sys::CpuMeter& meter) {

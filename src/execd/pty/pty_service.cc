@@ -1,11 +1,9 @@
 #include "execd/pty/pty_service.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/id.h"
-#include "base/json_escape.h"
+#include "execd/file/staged_file.h"
 
 namespace osb::execd {
 
@@ -20,11 +18,7 @@ Result<std::shared_ptr<PtySession>> PtyService::create(const api::CreatePty& req
   if (!request.cwd.empty()) {
     auto path = expand_path(request.cwd, environment_.daemon(), environment_.cwd());
     if (!path) return with_context("cwd", path.error());
-    std::error_code error;
-    std::filesystem::create_directories(*path, error);
-    if (!error && !std::filesystem::is_directory(*path, error))
-      error = std::make_error_code(std::errc::not_a_directory);
-    if (error) return fail(Code::Internal, "cwd " + osb::quoted(*path) + ": " + error.message());
+    if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
     cwd = std::move(*path);
   }
   auto session = std::make_shared<PtySession>(host_, environment_, tasks_,

@@ -1,17 +1,15 @@
 #include "execd/session/session_service.h"
 
-#include <filesystem>
 #include <sys/stat.h>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/id.h"
-#include "base/json_escape.h"
 #include "execd/command/command_service.h"
 #include "execd/command/event_stream.h"
+#include "execd/file/staged_file.h"
 #include "execd/session/shell_script.h"
 
 namespace osb::execd {
@@ -78,11 +76,7 @@ Result<std::string> SessionService::create(const api::CreateSession& request) {
   if (!request.cwd.empty()) {
     auto path = expand_path(request.cwd, environment_.daemon(), environment_.cwd());
     if (!path) return with_context("cwd", path.error());
-    std::error_code error;
-    std::filesystem::create_directories(*path, error);
-    if (error || !is_directory(*path)) {
-      return fail(Code::Internal, "cwd " + osb::quoted(*path) + ": " + (error ? error.message() : "not a directory"));
-    }
+    if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
     cwd = std::move(*path);
   }
   auto session = std::make_shared<Session>(new_uuid(), std::move(cwd), environment_.from_file());
