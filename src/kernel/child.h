@@ -33,7 +33,8 @@ struct VforkOptions {
 
 // Runs fn(argument) in a child that shares our memory; the caller sleeps until the child has exec'd or exited. So the
 // child costs nothing for our size, may write results into `argument`, and must not allocate, throw, return from fn or
-// touch anything but prepared memory and raw(). All its signals are blocked, with default actions.
+// touch anything but prepared memory and raw(). Its signals are blocked and have no handlers; ignored ones stay
+// ignored.
 Result<VforkChild> vfork_child(void (*fn)(void*), void* argument, const VforkOptions& options);
 
 // Waits for the end of a child, whatever its exit signal, and frees its pid.

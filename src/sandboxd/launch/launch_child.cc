@@ -133,6 +133,14 @@ OSB_IN_CHILD void arrange_descriptors(ChildPlan& plan) {
   }
 }
 
+// Clone has reset handlers; what sandboxd ignores, the child still does. Zero is SIG_DFL, no flags, an empty mask, in
+// the kernel's layout of every architecture; KILL and STOP answer EINVAL.
+OSB_IN_CHILD void reset_signals() {
+  const std::uint64_t action[8] = {};
+  for (int signal = 1; signal <= 64; ++signal) raw(SYS_rt_sigaction, signal, action, nullptr, sizeof(std::uint64_t));
+  raw(SYS_rt_sigprocmask, SIG_SETMASK, action, nullptr, sizeof(std::uint64_t));
+}
+
 OSB_IN_CHILD void install_seccomp(ChildPlan& plan) {
   if (plan.seccomp.len == 0) return;
   begin(plan, "install seccomp program");
@@ -161,8 +169,7 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   become_user(plan);
   enter_cwd(plan);
   arrange_descriptors(plan);
-  const std::uint64_t no_signals = 0;
-  raw(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, nullptr, sizeof no_signals);
+  reset_signals();
   install_seccomp(plan);
   begin(plan, "exec");
   plan.at_exec = true;

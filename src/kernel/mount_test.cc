@@ -1,0 +1,182 @@
+#include "kernel/mount.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernel/namespace.h"
+#include "support/temp_dir.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kBase = 5'000'000;
+
+class MountTest : public ::testing::TestWithParam<OverlayWay> {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    if (GetParam() == OverlayWay::ByDescriptor && overlay_way() == OverlayWay::ByPath) {
+      GTEST_SKIP() << "this kernel takes layers by path only";
+    }
+    auto userns = make_user_namespace(kBase, 65'536);
+    ASSERT_TRUE(userns) << userns.error().message;
+    userns_ = std::move(*userns);
+    for (const char* name : {"upper", "work"}) fs::create_directory(dir_ / name);
+  }
+
+  std::string layer(const std::string& name, const std::string& file, const std::string& text) {
+    fs::create_directory(dir_ / name);
+    std::ofstream(dir_ / name / file) << text;
+    return (dir_ / name).string();
+  }
+
+  Result<UniqueFd> overlay(const std::vector<std::string>& lower) {
+    const FileOwner owner(kBase);
+    return make_overlay(
+        {.lower = lower, .upper = (dir_ / "upper").string(), .work = (dir_ / "work").string(), .userns = userns_.get()},
+        GetParam());
+  }
+
+  std::string read(int mount, const std::string& name) {
+    auto text = sys::read_text(fmt::format("/proc/self/fd/{}/{}", mount, name));
+    return text ? *text : text.error().message;
+  }
+
+  testing::TempDir dir_;
+  UniqueFd userns_;
+};
+
+TEST_P(MountTest, OverlayShowsTheTopmostLayer) {
+  auto mount = overlay({layer("top", "a", "top"), layer("bottom", "a", "bottom")});
+  ASSERT_TRUE(mount) << mount.error().message;
+  EXPECT_EQ(read(mount->get(), "a"), "top");
+}
+
+TEST_P(MountTest, OverlayMapsIdsBothWays) {
+  const std::string lower = layer("lower", "a", "x");
+  ASSERT_EQ(::chown((lower + "/a").c_str(), 3, 4), 0);
+  auto mount = overlay({lower});
+  ASSERT_TRUE(mount) << mount.error().message;
+  struct stat st{};
+  ASSERT_EQ(::fstatat(mount->get(), "a", &st, 0), 0);
+  EXPECT_EQ(st.st_uid, kBase + 3);
+  EXPECT_EQ(st.st_gid, kBase + 4);
+  {
+    const FileOwner owner(kBase + 9);
+    const UniqueFd made(::openat(mount->get(), "new", O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    ASSERT_TRUE(made) << strerror(errno);
+  }
+  ASSERT_EQ(::stat((dir_ / "upper/new").c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, 9U);
+  EXPECT_EQ(st.st_gid, 9U);
+  EXPECT_EQ(::openat(mount->get(), "foreign", O_CREAT | O_WRONLY | O_CLOEXEC, 0644), -1) << "0 is not in the map";
+}
+
+TEST_P(MountTest, OverlayOfFiveHundredLayers) {
+  std::vector<std::string> lower;
+  for (int i = 0; i < 500; ++i) lower.push_back(layer(fmt::format("layer-{}", i), fmt::format("f{}", i), "x"));
+  auto mount = overlay(lower);
+  ASSERT_TRUE(mount) << mount.error().message;
+  EXPECT_EQ(read(mount->get(), "f0"), "x");
+  EXPECT_EQ(read(mount->get(), "f499"), "x");
+  lower.push_back(lower.front());
+  const auto refused = overlay(lower);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::InvalidRequest);
+}
+
+TEST_P(MountTest, OverlayLeavesNoMountAndNoDescriptor) {
+  const std::string lower = layer("lower", "a", "x");
+  ASSERT_TRUE(overlay({lower}));
+  const std::string before = sys::read_text("/proc/self/mountinfo").value_or("");
+  const auto count = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()); };
+  const auto descriptors = count();
+  EXPECT_FALSE(overlay({lower})) << "work is used up: it is volatile";
+  EXPECT_FALSE(overlay({lower, "/nonexistent"}));
+  EXPECT_EQ(count(), descriptors);
+  EXPECT_EQ(sys::read_text("/proc/self/mountinfo").value_or(""), before);
+}
+
+TEST_P(MountTest, OverlayHasNoDeviceNodes) {
+  const std::string lower = layer("lower", "a", "x");
+  ASSERT_EQ(::mknod((lower + "/null").c_str(), S_IFCHR | 0666, 0x103), 0);
+  auto mount = overlay({lower});
+  ASSERT_TRUE(mount) << mount.error().message;
+  EXPECT_EQ(::openat(mount->get(), "null", O_RDONLY | O_CLOEXEC), -1);
+  EXPECT_EQ(errno, EACCES);
+}
+
+TEST_P(MountTest, OverlayNamesTheLayerThatCannotBeMapped) {
+  const auto mount = overlay({layer("lower", "a", "x"), "/proc/fs"});
+  ASSERT_FALSE(mount);
+  EXPECT_EQ(mount.error().code, Code::Unsupported);
+  EXPECT_THAT(mount.error().message, ::testing::HasSubstr("map the ids of /proc/fs: "));
+}
+
+TEST_P(MountTest, OverlayWantsUpperAndWorkInOneDirectory) {
+  const FileOwner owner(kBase);
+  const std::vector<std::string> lower = {layer("lower", "a", "x")};
+  const auto mount = make_overlay({.lower = lower,
+                                   .upper = (dir_ / "upper").string(),
+                                   .work = (dir_ / "upper/work").string(),
+                                   .userns = userns_.get()},
+                                  GetParam());
+  ASSERT_FALSE(mount);
+  EXPECT_EQ(mount.error().code, Code::InvalidRequest);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothWays, MountTest, ::testing::Values(OverlayWay::ByDescriptor, OverlayWay::ByPath),
+                         [](const auto& info) { return info.param == OverlayWay::ByPath ? "ByPath" : "ByDescriptor"; });
+
+TEST(FileOwner, OwnsNewFilesAndKeepsCapabilities) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const testing::TempDir dir;
+  struct stat st{};
+  {
+    const FileOwner owner(kBase);
+    std::ofstream(dir / "made") << "x";  // 0700 directory of root: only a capability opens it
+  }
+  std::ofstream(dir / "after") << "x";
+  ASSERT_EQ(::stat((dir / "made").c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, kBase);
+  ASSERT_EQ(::stat((dir / "after").c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, 0U);
+}
+
+TEST(FsContext, SaysWhatTheKernelSaid) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  auto context = FsContext::open("tmpfs");
+  ASSERT_TRUE(context) << context.error().message;
+  const auto set = context->set("size", "many");
+  ASSERT_FALSE(set);
+  EXPECT_THAT(set.error().message, ::testing::StartsWith("tmpfs: size=many: "));
+  EXPECT_THAT(set.error().message, ::testing::HasSubstr("Bad value for 'size'"));
+}
+
+TEST(CloneMount, IsDetachedAndTakesAttributes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const testing::TempDir dir;
+  const std::string before = sys::read_text("/proc/self/mountinfo").value_or("");
+  auto mount = clone_mount(AT_FDCWD, dir.path().string());
+  ASSERT_TRUE(mount) << mount.error().message;
+  ASSERT_TRUE(set_mount_attributes(mount->get(), MOUNT_ATTR_RDONLY));
+  EXPECT_EQ(::openat(mount->get(), "new", O_CREAT | O_WRONLY | O_CLOEXEC, 0644), -1);
+  EXPECT_EQ(errno, EROFS);
+  std::ofstream(dir / "new") << "x";
+  EXPECT_TRUE(fs::exists(dir / "new")) << "elsewhere it is writable as before";
+  EXPECT_EQ(sys::read_text("/proc/self/mountinfo").value_or(""), before);
+}
+
+}  // namespace
+}  // namespace osb::kernel
