@@ -30,10 +30,10 @@ void add_veth(NetlinkBatch& batch, const VethPair& pair);
 
 // What is absent stays as it is.
 struct LinkChange {
-  std::optional<bool> up;
-  std::optional<bool> arp;
-  std::optional<int> rp_filter;
-  std::optional<bool> route_localnet;
+  std::optional<bool> up = {};
+  std::optional<bool> arp = {};
+  std::optional<int> rp_filter = {};
+  std::optional<bool> route_localnet = {};
   bool no_ipv6_address = false;  // no link-local address when it comes up; the kernel must have IPv6
 };
 void change_link(NetlinkBatch& batch, unsigned index, const LinkChange& change);

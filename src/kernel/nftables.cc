@@ -135,7 +135,7 @@ void NftBatch::add_chain(const NftChain& wanted) {
   nftnl_chain_set_str(chain.get(), NFTNL_CHAIN_TYPE, wanted.type);
   nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_HOOKNUM, wanted.hook);
   nftnl_chain_set_s32(chain.get(), NFTNL_CHAIN_PRIO, wanted.priority);
-  nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_POLICY, NF_ACCEPT);
+  nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_POLICY, wanted.drop_by_default ? NF_DROP : NF_ACCEPT);
   nftnl_chain_nlmsg_build_payload(begin(NFT_MSG_NEWCHAIN, NLM_F_CREATE, "add chain " + wanted.name), chain.get());
 }
 

@@ -81,10 +81,10 @@ struct NftChain {
   const char* type = "filter";  // or "nat"
   std::uint32_t hook = 0;       // NF_INET_*
   std::int32_t priority = 0;    // NF_IP_PRI_*
+  bool drop_by_default = false;
 };
 
-// One transaction on one table: all of it happens or nothing. The policy of chains is to accept: what a table does not
-// care about, it lets pass.
+// One transaction on one table: all of it happens or nothing.
 class NftBatch {
  public:
   explicit NftBatch(std::string table);

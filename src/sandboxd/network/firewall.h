@@ -35,8 +35,8 @@ struct PublishedPort {
 // set only while that sandbox has a published port.
 //
 // The table outlives the daemon. install() replaces it in one transaction, so no packet ever passes without rules, and
-// connections go on: their translation is kept by connection tracking. Functions may be called from any thread, work
-// in the network namespace of the thread that called open(), and block for about 0.1 ms.
+// connections go on: their translation is kept by connection tracking. Functions may be called from any thread (of the
+// network namespace where open() was called) and block for about 0.1 ms.
 class Firewall {
  public:
   static Result<std::unique_ptr<Firewall>> open(const NetworkConfig& config);
@@ -56,6 +56,7 @@ class Firewall {
   // when something has it already: publishing must not take a port away from a service of the host.
   Result<std::uint16_t> publish(PublishedPort port);
   Result<void> unpublish(Protocol protocol, std::uint16_t host_port);
+  Result<void> unpublish_all(unsigned slot);
   std::vector<PublishedPort> published(unsigned slot) const;
 
  private:

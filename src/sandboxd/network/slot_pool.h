@@ -24,21 +24,22 @@ struct Slot {
   unsigned index = 0;
   NetworkMode mode = NetworkMode::Bridge;
   std::uint32_t id_base = 0;  // ids 0..65535 inside are id_base.. outside
-  UniqueFd userns;
-  UniqueFd netns;         // owned by userns
-  std::string address;    // "10.90.0.2"; empty with None
-  std::string interface;  // the host's end of the veth; empty with None. Inside it is eth0.
+  UniqueFd userns{};
+  UniqueFd netns{};         // owned by userns
+  std::string address{};    // "10.90.0.2"; empty with None
+  std::string interface{};  // the host's end of the veth; empty with None. Inside it is eth0.
 };
 
-// Slots ready for use. All functions may be called from any thread and block (up to a millisecond for a new slot); one
-// thread of the pool's own refills it. An index is never in two hands: not while a slot is out, and not while the
-// kernel still tears an old namespace of it down (its interface exists).
+// Slots ready for use. All functions may be called from any thread (of the network namespace where create() was called)
+// and block (about a millisecond for a new slot); one thread of the pool's own refills it. An index is never in two
+// hands: not while a slot is out, and not while the kernel still tears an old namespace of it down (its interface
+// exists).
 //
 // At start: construct, adopt() what lives, firewall.install(), start(). Adopted and new slots are admitted to the
 // firewall, dropped ones expelled.
 class SlotPool {
  public:
-  // Works in the network namespace of the calling thread. `firewall` outlives the pool.
+  // `firewall` outlives the pool.
   static Result<std::unique_ptr<SlotPool>> create(const NetworkConfig& config, Firewall& firewall);
   ~SlotPool();  // slots in the pool are dropped, those taken are not touched
 

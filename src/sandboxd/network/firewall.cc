@@ -1,0 +1,260 @@
+#include "sandboxd/network/firewall.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <netinet/in.h>
+#include <set>
+#include <sys/socket.h>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "kernel/netlink.h"
+#include "kernel/netlink_route.h"
+#include "kernel/nftables.h"
+#include "sandboxd/network/firewall_rules.h"
+#include "sandboxd/network/host_network.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+namespace {
+
+struct HeldPort {
+  UniqueFd socket;
+  std::uint16_t number = 0;
+};
+
+// A socket that is bound and nothing more: connections never get there, and nobody else can bind the port. Without
+// SO_REUSEADDR, because with it a server that has it too could still take the port.
+Result<HeldPort> hold_port(Protocol protocol, std::uint16_t wanted) {
+  const bool tcp = protocol == Protocol::Tcp;
+  const std::string what = fmt::format("publish host port {}/{}", wanted, tcp ? "tcp" : "udp");
+  UniqueFd fd(::socket(AF_INET, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
+  if (!fd) return sys::from_errno(what, errno);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(wanted);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
+    if (errno == EADDRINUSE) return fail(Code::Conflict, what + ": something on this host uses it already");
+    return sys::from_errno(what, errno);
+  }
+  socklen_t size = sizeof address;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) < 0) return sys::from_errno(what, errno);
+  return HeldPort{.socket = std::move(fd), .number = ntohs(address.sin_port)};
+}
+
+}  // namespace
+
+class Firewall::Impl {
+ public:
+  Impl(const NetworkConfig& config, kernel::NetlinkSocket route, kernel::NetlinkSocket netfilter)
+      : config_(config), route_(std::move(route)), netfilter_(std::move(netfilter)) {}
+
+  Result<void> install() {
+    const std::lock_guard lock(mutex_);
+    if (const auto done = prepare_host(config_, route_); !done) return done;
+    if (const auto done = build(); !done) return done;
+    installed_ = true;
+    return {};
+  }
+
+  Result<void> remove() {
+    const std::lock_guard lock(mutex_);
+    for (const unsigned slot : members_) {
+      // Without the rules the flag would open the host's loopback.
+      if (has_ports(slot)) static_cast<void>(route_localnet(slot, false));
+    }
+    kernel::NftBatch batch(config_.table);
+    batch.add_table();
+    batch.delete_table();
+    if (const auto done = batch.commit(netfilter_); !done) return done;
+    installed_ = false;
+    return restore_host(config_, route_);
+  }
+
+  Result<void> admit(unsigned slot) {
+    const std::lock_guard lock(mutex_);
+    if (!members_.insert(slot).second) return {};
+    kernel::NftBatch batch(config_.table);
+    batch.add_elements(kMembers, {member_element(config_, slot)});
+    const auto done = apply(batch);
+    if (!done) members_.erase(slot);
+    return done;
+  }
+
+  Result<void> expel(unsigned slot) {
+    const std::lock_guard lock(mutex_);
+    if (members_.erase(slot) == 0) return {};
+    kernel::NftBatch batch(config_.table);
+    batch.delete_elements(kMembers, {member_element(config_, slot)});
+    std::erase_if(ports_, [&](const auto& item) {
+      if (item.second.port.slot != slot) return false;
+      remove_port(batch, item.second.port);
+      return true;
+    });
+    return apply(batch);
+  }
+
+  Result<std::uint16_t> publish(PublishedPort port) {
+    const std::lock_guard lock(mutex_);
+    if (port.port == 0) return fail(Code::InvalidRequest, "publish: the sandbox's port must not be 0");
+    if (!members_.contains(port.slot))
+      return fail(Code::NotFound, fmt::format("publish: slot {} has no network", port.slot));
+    auto held = hold_port(port.protocol, port.host_port);
+    if (!held) return Failure(held.error());
+    port.host_port = held->number;
+    kernel::NftBatch batch(config_.table);
+    put_port(batch, port);
+    const Key key{port.protocol, port.host_port};
+    ports_.emplace(key, Entry{.port = port, .socket = std::move(held->socket)});
+    auto done = apply(batch);
+    // After the rules, which must be there first: see the class.
+    if (done && installed_) done = route_localnet(port.slot, true);
+    if (!done) {
+      static_cast<void>(
+          unpublish(port.slot, [&](const PublishedPort& p) { return Key{p.protocol, p.host_port} == key; }));
+      return Failure(done.error());
+    }
+    return port.host_port;
+  }
+
+  Result<void> unpublish(Protocol protocol, std::uint16_t host_port) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = ports_.find({protocol, host_port});
+    if (entry == ports_.end())
+      return fail(Code::NotFound, fmt::format("unpublish: host port {} is not published", host_port));
+    return unpublish(entry->second.port.slot, [&](const PublishedPort& port) {
+      return port.protocol == protocol && port.host_port == host_port;
+    });
+  }
+
+  Result<void> unpublish_all(unsigned slot) {
+    const std::lock_guard lock(mutex_);
+    if (!has_ports(slot)) return {};
+    return unpublish(slot, [](const PublishedPort&) { return true; });
+  }
+
+  std::vector<PublishedPort> published(unsigned slot) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<PublishedPort> found;
+    for (const auto& [key, entry] : ports_) {
+      if (entry.port.slot == slot) found.push_back(entry.port);
+    }
+    return found;
+  }
+
+ private:
+  using Key = std::pair<Protocol, std::uint16_t>;
+  struct Entry {
+    PublishedPort port;
+    UniqueFd socket;
+  };
+
+  template <typename F>
+  Result<void> unpublish(unsigned slot, F chosen) {
+    kernel::NftBatch batch(config_.table);
+    std::erase_if(ports_, [&](const auto& item) {
+      if (item.second.port.slot != slot || !chosen(item.second.port)) return false;
+      remove_port(batch, item.second.port);
+      return true;
+    });
+    if (const auto done = apply(batch); !done) return done;
+    if (!installed_ || has_ports(slot)) return {};
+    const auto done = route_localnet(slot, false);
+    // A sandbox that may delete its interface takes the flag with it.
+    if (!done && done.error().code != Code::NotFound) return done;
+    return {};
+  }
+
+  // Everything from our notes, in one transaction.
+  Result<void> build() {
+    kernel::NftBatch batch(config_.table);
+    put_table(batch, config_);
+    std::vector<kernel::NftElement> members;
+    for (const unsigned slot : members_) members.push_back(member_element(config_, slot));
+    batch.add_elements(kMembers, members);
+    std::set<unsigned> with_ports;
+    for (const auto& [key, entry] : ports_) {
+      put_port(batch, entry.port);
+      with_ports.insert(entry.port.slot);
+    }
+    if (const auto done = batch.commit(netfilter_); !done) return done;
+    for (const unsigned slot : with_ports) {
+      if (const auto done = route_localnet(slot, true); !done) return done;
+    }
+    return {};
+  }
+
+  // A change that is in our notes already. When something that must be there is not, somebody has deleted our table
+  // (`nft flush ruleset` does) and sandboxes are without walls: it is built again.
+  Result<void> apply(kernel::NftBatch& batch) {
+    if (!installed_) return {};
+    const auto done = batch.commit(netfilter_);
+    if (done || done.error().code != Code::NotFound) return done;
+    log_warn("sandbox firewall was gone, building it again",
+             {{"table", config_.table}, {"error", done.error().message}});
+    return build();
+  }
+
+  bool has_ports(unsigned slot) const {
+    return std::ranges::any_of(ports_, [&](const auto& item) { return item.second.port.slot == slot; });
+  }
+
+  void put_port(kernel::NftBatch& batch, const PublishedPort& port) const {
+    batch.add_elements(kPublished, {port_element(config_, port)});
+    if (!port.host_only) batch.add_elements(kPublishedOutside, {port_element(config_, port)});
+  }
+
+  void remove_port(kernel::NftBatch& batch, const PublishedPort& port) const {
+    batch.delete_elements(kPublished, {port_element(config_, port)});
+    if (!port.host_only) batch.delete_elements(kPublishedOutside, {port_element(config_, port)});
+  }
+
+  Result<void> route_localnet(unsigned slot, bool on) {
+    const auto link = kernel::find_link(route_, config_.interface(slot));
+    if (!link) return Failure(link.error());
+    kernel::NetlinkBatch batch;
+    kernel::change_link(batch, link->index, {.route_localnet = on});
+    return route_.run(batch);
+  }
+
+  const NetworkConfig config_;
+  mutable std::mutex mutex_;  // everything below
+  kernel::NetlinkSocket route_;
+  kernel::NetlinkSocket netfilter_;
+  bool installed_ = false;
+  std::set<unsigned> members_;
+  std::map<Key, Entry> ports_;
+};
+
+Result<std::unique_ptr<Firewall>> Firewall::open(const NetworkConfig& config) {
+  if (const auto valid = validate(config); !valid) return Failure(valid.error());
+  auto route = kernel::NetlinkSocket::open(NETLINK_ROUTE);
+  if (!route) return Failure(route.error());
+  auto netfilter = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
+  if (!netfilter) return with_context("nftables", netfilter.error());
+  return std::unique_ptr<Firewall>(
+      new Firewall(std::make_unique<Impl>(config, std::move(*route), std::move(*netfilter))));
+}
+
+Firewall::Firewall(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Firewall::~Firewall() = default;
+
+Result<void> Firewall::install() {
+  const auto done = impl_->install();
+  if (!done) return with_context("install the sandbox firewall", done.error());
+  return {};
+}
+Result<void> Firewall::remove() { return impl_->remove(); }
+Result<void> Firewall::admit(unsigned slot) { return impl_->admit(slot); }
+Result<void> Firewall::expel(unsigned slot) { return impl_->expel(slot); }
+Result<std::uint16_t> Firewall::publish(PublishedPort port) { return impl_->publish(port); }
+Result<void> Firewall::unpublish(Protocol protocol, std::uint16_t host_port) {
+  return impl_->unpublish(protocol, host_port);
+}
+Result<void> Firewall::unpublish_all(unsigned slot) { return impl_->unpublish_all(slot); }
+std::vector<PublishedPort> Firewall::published(unsigned slot) const { return impl_->published(slot); }
+
+}  // namespace osb::sandboxd

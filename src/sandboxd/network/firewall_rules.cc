@@ -1,0 +1,125 @@
+#include "sandboxd/network/firewall_rules.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter_ipv4.h>
+
+namespace osb::sandboxd {
+namespace {
+
+using kernel::NftField;
+using kernel::NftRule;
+
+constexpr std::uint32_t kLoopback = 0x7f000000;
+constexpr std::string_view kLoopbackInterface("lo\0", 3);  // with its end: exactly this name
+constexpr const char* kServices = "host_services";
+
+const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
+const std::vector<NftField> kPortKey = {NftField::Protocol, NftField::DestinationPort};
+
+// Before connection tracking: nothing else has seen or changed the packet yet.
+void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const std::string_view ours = config.interface_prefix;
+  batch.add_chain({.name = "early", .hook = NF_INET_PRE_ROUTING, .priority = NF_IP_PRI_RAW});
+  batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv6().drop()));
+  // The host's loopback: see route_localnet in firewall.h. Replies to the host carry the gateway's address here.
+  batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().destination(kLoopback, 8).drop()));
+  batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().in_set(kMembers, kMemberKey, false).drop()));
+  // Nobody else is a sandbox.
+  batch.add_rule("early", std::move(NftRule()
+                                        .input_interface(ours, false)
+                                        .input_interface(kLoopbackInterface, false)
+                                        .ipv4()
+                                        .source(config.subnet.base, config.subnet.prefix_length)
+                                        .drop()));
+}
+
+void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const std::string_view ours = config.interface_prefix;
+  batch.add_chain({.name = "forward", .hook = NF_INET_FORWARD, .priority = NF_IP_PRI_FILTER});
+  batch.add_rule("forward", std::move(NftRule().input_interface(ours).output_interface(ours).drop()));
+  for (const Subnet& blocked : config.blocked) {
+    batch.add_rule(
+        "forward",
+        std::move(NftRule().input_interface(ours).ipv4().destination(blocked.base, blocked.prefix_length).drop()));
+  }
+  batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_established().accept()));
+  batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_translated().accept()));
+  batch.add_rule("forward", std::move(NftRule().output_interface(ours).drop()));
+}
+
+void put_input(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const std::string_view ours = config.interface_prefix;
+  batch.add_chain({.name = "input", .hook = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_FILTER});
+  batch.add_set(kServices, kPortKey);
+  std::vector<kernel::NftElement> services;
+  for (const HostService& service : config.host_services) {
+    kernel::NftElement element;
+    element.key.protocol(static_cast<std::uint8_t>(service.protocol)).port(service.port);
+    services.push_back(std::move(element));
+  }
+  batch.add_elements(kServices, services);
+  batch.add_rule("input", std::move(NftRule().input_interface(ours).connection_established().accept()));
+  if (config.answer_ping) {
+    batch.add_rule(
+        "input",
+        std::move(
+            NftRule().input_interface(ours).ipv4().destination(config.gateway(), 32).icmp_echo_request().accept()));
+  }
+  batch.add_rule("input", std::move(NftRule().input_interface(ours).ipv4().in_set(kServices, kPortKey).accept()));
+  batch.add_rule("input", std::move(NftRule().input_interface(ours).drop()));
+}
+
+void put_translation(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const std::string_view ours = config.interface_prefix;
+  batch.add_chain({.name = "arriving", .type = "nat", .hook = NF_INET_PRE_ROUTING, .priority = NF_IP_PRI_NAT_DST});
+  // Published ports are no way from one sandbox to another.
+  batch.add_rule("arriving", std::move(NftRule().input_interface(ours).leave_chain()));
+  batch.add_rule("arriving",
+                 std::move(NftRule().ipv4().destination_is_local().translate_destination(kPublishedOutside, kPortKey)));
+  batch.add_chain({.name = "from_host", .type = "nat", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_NAT_DST});
+  batch.add_rule("from_host",
+                 std::move(NftRule().ipv4().destination_is_local().translate_destination(kPublished, kPortKey)));
+
+  batch.add_chain({.name = "leaving", .type = "nat", .hook = NF_INET_POST_ROUTING, .priority = NF_IP_PRI_NAT_SRC});
+  // From 127.0.0.1 to a published port: the sandbox needs an address it can answer. (Masquerading would look for one on
+  // the interface, which has none.)
+  batch.add_rule(
+      "leaving",
+      std::move(NftRule().output_interface(ours).ipv4().source(kLoopback, 8).translate_source(config.gateway())));
+  batch.add_rule("leaving", std::move(NftRule()
+                                          .output_interface(ours, false)
+                                          .ipv4()
+                                          .source(config.subnet.base, config.subnet.prefix_length)
+                                          .source(config.gateway(), 32, false)
+                                          .masquerade()));
+}
+
+}  // namespace
+
+void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
+  batch.add_table();  // so that there is one to delete
+  batch.delete_table();
+  batch.add_table();
+  batch.add_set(kMembers, kMemberKey);
+  batch.add_map(kPublished, kPortKey);
+  batch.add_map(kPublishedOutside, kPortKey);
+  put_early(batch, config);
+  put_forward(batch, config);
+  put_input(batch, config);
+  put_translation(batch, config);
+}
+
+kernel::NftElement member_element(const NetworkConfig& config, unsigned slot) {
+  kernel::NftElement element;
+  element.key.interface(config.interface(slot)).address(config.address(slot));
+  return element;
+}
+
+kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port) {
+  kernel::NftElement element;
+  element.key.protocol(static_cast<std::uint8_t>(port.protocol)).port(port.host_port);
+  element.data.address(config.address(port.slot)).port(port.port);
+  return element;
+}
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernel/nftables.h"
+#include "sandboxd/network/firewall.h"
+#include "sandboxd/network/network_config.h"
+
+namespace osb::sandboxd {
+
+// Sets and maps of the table.
+inline constexpr const char* kMembers = "members";                     // interface . address of every slot
+inline constexpr const char* kPublished = "published";                 // ports for the host itself
+inline constexpr const char* kPublishedOutside = "published_outside";  // ports for everybody else
+
+// Table, chains, sets and rules, in the place of an older table if there is one. Members and ports are elements, added
+// by the caller.
+void put_table(kernel::NftBatch& batch, const NetworkConfig& config);
+
+kernel::NftElement member_element(const NetworkConfig& config, unsigned slot);
+kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port);
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,314 @@
+#include "sandboxd/network/slot_pool.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "sandboxd/network/firewall.h"
+#include "sandboxd/network/slot_factory.h"
+
+namespace osb::sandboxd {
+namespace {
+
+constexpr unsigned kKeepFactor = 4;  // so many times ready_slots are kept when many come back at once
+constexpr std::size_t kCollectAt = 64;
+constexpr std::chrono::seconds kTearDownTimeout{5};
+
+struct Returned {
+  Slot slot;
+  bool recyclable = false;
+};
+
+}  // namespace
+
+// Where an index is: never used (>= next_ and in none of the lists), ready, taken, returned, draining (dropped; its
+// interface may still exist), or free (known to be gone).
+class SlotPool::Impl {
+ public:
+  Impl(const NetworkConfig& config, Firewall& firewall, SlotFactory factory)
+      : config_(config), firewall_(firewall), factory_(std::move(factory)) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    work_.notify_all();
+    if (worker_.joinable()) worker_.join();
+    for (auto* slots : {&ready_, &ready_none_}) {
+      for (Slot& slot : *slots) drop(std::move(slot));
+    }
+    for (Returned& returned : returned_) drop(std::move(returned.slot));
+  }
+
+  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (taken_.contains(index))
+        return fail(Code::Conflict, fmt::format("adopt network slot {}: another sandbox has it", index));
+    }
+    auto slot = factory_.find(index, mode, pid);
+    if (!slot) return slot;
+    if (mode == NetworkMode::Bridge) {
+      if (const auto done = firewall_.admit(index); !done) return Failure(done.error());
+    }
+    const std::lock_guard lock(mutex_);
+    taken_.insert(index);
+    return slot;
+  }
+
+  Result<void> start() {
+    const auto existing = factory_.existing();
+    if (!existing) return Failure(existing.error());
+    const std::lock_guard lock(mutex_);
+    for (const unsigned index : *existing) {
+      if (index < config_.capacity() && !taken_.contains(index)) draining_.insert(index);
+    }
+    worker_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  Result<Slot> take(NetworkMode mode) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      std::deque<Slot>& ready = mode == NetworkMode::Bridge ? ready_ : ready_none_;
+      if (!ready.empty()) {
+        Slot slot = std::move(ready.front());
+        ready.pop_front();
+        taken_.insert(slot.index);
+        refill_failed_ = false;
+        lock.unlock();
+        work_.notify_one();
+        return slot;
+      }
+      if (const auto index = unused_index()) {
+        taken_.insert(*index);
+        lock.unlock();
+        return make_taken(*index, mode);
+      }
+      // Nothing is free at this moment. Something will be, if slots wait for recycling or the kernel tears some down.
+      if (!returned_.empty() || busy_) {
+        changed_.wait(lock);
+      } else if (!draining_.empty()) {
+        const std::vector<unsigned> draining(draining_.begin(), draining_.end());
+        lock.unlock();
+        const auto ended = factory_.wait_for_end(draining, kTearDownTimeout);
+        if (!ended && ended.error().code != Code::Timeout) return Failure(ended.error());
+        if (!ended) return no_address_left();
+        const auto existing = factory_.existing();
+        if (!existing) return Failure(existing.error());
+        lock.lock();
+        collect(*existing);
+      } else {
+        return no_address_left();
+      }
+    }
+  }
+
+  void give_back(Slot slot, bool recyclable) {
+    // At once, not when the pool's thread comes to it: nothing leads into it any more when we return.
+    if (const auto done = firewall_.unpublish_all(slot.index); !done) {
+      log_error("published ports not removed", {{"slot", slot.index}, {"error", done.error().message}});
+      recyclable = false;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      taken_.erase(slot.index);
+      refill_failed_ = false;
+      returned_.push_back({.slot = std::move(slot), .recyclable = recyclable});
+    }
+    work_.notify_one();
+  }
+
+  Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return {.ready = static_cast<unsigned>(ready_.size() + ready_none_.size()),
+            .taken = static_cast<unsigned>(taken_.size()),
+            .draining = static_cast<unsigned>(returned_.size() + draining_.size())};
+  }
+
+  void wait_until_idle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stop_ || (!busy_ && !has_work()); });
+  }
+
+ private:
+  Failure no_address_left() const {
+    return fail(Code::Unavailable,
+                fmt::format("no address left: all {} of {} are in use, remove sandboxes or configure a "
+                            "larger network.subnet",
+                            config_.capacity(), format_subnet(config_.subnet)));
+  }
+
+  // An index that nobody has, or none. New ones first: an address rests as long as possible before it is used again.
+  std::optional<unsigned> unused_index() {
+    while (next_ < config_.capacity()) {
+      const unsigned index = next_++;
+      if (!taken_.contains(index) && !draining_.contains(index)) return index;
+    }
+    if (free_.empty()) return std::nullopt;
+    const unsigned index = free_.front();
+    free_.pop_front();
+    return index;
+  }
+
+  // Draining indices whose interface does not exist are free. Looking costs a list of all interfaces, so it is done
+  // when nothing else is left, or when as many have come as there were after the last time.
+  void collect(const std::vector<unsigned>& existing) {
+    const std::set<unsigned> there(existing.begin(), existing.end());
+    std::erase_if(draining_, [&](unsigned index) {
+      if (there.contains(index)) return false;
+      free_.push_back(index);
+      return true;
+    });
+    collect_at_ = kCollectAt + 2 * draining_.size();
+  }
+
+  Result<Slot> make(unsigned index, NetworkMode mode) {
+    auto slot = factory_.make(index, mode);
+    if (!slot || mode == NetworkMode::None) return slot;
+    if (const auto done = firewall_.admit(index); !done) return Failure(done.error());
+    return slot;
+  }
+
+  Result<Slot> make_taken(unsigned index, NetworkMode mode) {
+    auto slot = make(index, mode);
+    if (!slot) {
+      const std::lock_guard lock(mutex_);
+      taken_.erase(index);
+      draining_.insert(index);
+    }
+    return slot;
+  }
+
+  // Closes the descriptors, after which the kernel frees everything in its own time: deleting the interface ourselves
+  // would cost 20 ms.
+  void drop(Slot slot) {
+    if (slot.mode == NetworkMode::None) return;
+    if (const auto done = firewall_.expel(slot.index); !done)
+      log_error("slot not expelled from the firewall", {{"slot", slot.index}, {"error", done.error().message}});
+    const auto done = factory_.forget_connections(slot);
+    if (!done && done.error().code != Code::NotFound)
+      log_error("connections of a slot not forgotten", {{"slot", slot.index}, {"error", done.error().message}});
+  }
+
+  bool wants_slot() const { return ready_.size() < config_.ready_slots && !refill_failed_; }
+  bool has_work() const { return !returned_.empty() || wants_slot(); }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [&] { return stop_ || has_work(); });
+      if (stop_) break;
+      busy_ = true;
+      if (!returned_.empty()) {
+        Returned returned = std::move(returned_.front());
+        returned_.pop_front();
+        receive(lock, std::move(returned));
+      } else {
+        refill(lock);
+      }
+      busy_ = false;
+      changed_.notify_all();
+    }
+    changed_.notify_all();
+  }
+
+  // Called and returns with the lock held.
+  void receive(std::unique_lock<std::mutex>& lock, Returned returned) {
+    const unsigned index = returned.slot.index;
+    std::deque<Slot>& ready = returned.slot.mode == NetworkMode::Bridge ? ready_ : ready_none_;
+    const bool wanted = ready.size() < std::max(1U, kKeepFactor * config_.ready_slots);
+    lock.unlock();
+    bool clean = false;
+    if (returned.recyclable && wanted) {
+      const auto cleaned = factory_.clean(returned.slot);
+      clean = cleaned && *cleaned;
+      if (!cleaned) log_warn("slot not recycled", {{"slot", index}, {"error", cleaned.error().message}});
+    }
+    if (clean) {
+      lock.lock();
+      ready.push_back(std::move(returned.slot));
+      return;
+    }
+    const bool has_interface = returned.slot.mode == NetworkMode::Bridge;
+    drop(std::move(returned.slot));
+    lock.lock();
+    if (has_interface)
+      draining_.insert(index);
+    else
+      free_.push_back(index);
+  }
+
+  void refill(std::unique_lock<std::mutex>& lock) {
+    auto index = unused_index();
+    if (draining_.size() >= (index ? collect_at_ : 1)) {
+      lock.unlock();
+      const auto existing = factory_.existing();
+      lock.lock();
+      if (existing) collect(*existing);
+      if (!index) index = unused_index();
+    }
+    if (!index) {
+      refill_failed_ = true;  // until something is taken or comes back
+      return;
+    }
+    lock.unlock();
+    auto slot = make(*index, NetworkMode::Bridge);
+    lock.lock();
+    if (slot) {
+      ready_.push_back(std::move(*slot));
+      return;
+    }
+    draining_.insert(*index);
+    refill_failed_ = true;
+    log_warn("network slot not made", {{"slot", *index}, {"error", slot.error().message}});
+  }
+
+  const NetworkConfig config_;
+  Firewall& firewall_;
+  SlotFactory factory_;
+
+  mutable std::mutex mutex_;         // everything below
+  std::condition_variable work_;     // for the worker
+  std::condition_variable changed_;  // the worker has done something
+  bool stop_ = false;
+  bool busy_ = false;           // the worker is at it, without the lock
+  bool refill_failed_ = false;  // not tried again before something changes
+  unsigned next_ = 0;
+  std::size_t collect_at_ = kCollectAt;
+  std::deque<Slot> ready_;
+  std::deque<Slot> ready_none_;
+  std::deque<Returned> returned_;
+  std::set<unsigned> taken_;
+  std::set<unsigned> draining_;
+  std::deque<unsigned> free_;
+  std::thread worker_;
+};
+
+Result<std::unique_ptr<SlotPool>> SlotPool::create(const NetworkConfig& config, Firewall& firewall) {
+  if (const auto valid = validate(config); !valid) return Failure(valid.error());
+  auto factory = SlotFactory::open(config);
+  if (!factory) return Failure(factory.error());
+  return std::unique_ptr<SlotPool>(new SlotPool(std::make_unique<Impl>(config, firewall, std::move(*factory))));
+}
+
+SlotPool::SlotPool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SlotPool::~SlotPool() = default;
+
+Result<Slot> SlotPool::adopt(unsigned index, NetworkMode mode, pid_t pid) { return impl_->adopt(index, mode, pid); }
+Result<void> SlotPool::start() { return impl_->start(); }
+Result<Slot> SlotPool::take(NetworkMode mode) { return impl_->take(mode); }
+void SlotPool::give_back(Slot slot, bool recyclable) { impl_->give_back(std::move(slot), recyclable); }
+SlotPool::Counts SlotPool::counts() const { return impl_->counts(); }
+void SlotPool::wait_until_idle() { impl_->wait_until_idle(); }
+
+}  // namespace osb::sandboxd
