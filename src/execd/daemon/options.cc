@@ -70,6 +70,12 @@ Check read_shutdown_timeout(std::string_view text, Options& out) {
   return {};
 }
 
+Check read_after_entrypoint(std::string_view text, Options& out) {
+  if (text != "serve" && text != "end") return std::unexpected("expected serve or end");
+  out.end_with_entrypoint = text == "end";
+  return {};
+}
+
 struct Flag {
   std::string_view name;
   std::string_view variable;  // empty: none
@@ -96,6 +102,7 @@ std::vector<Flag> flags() {
       {"shutdown-timeout", "", read_shutdown_timeout},
       {"exit-dir", "", text(&Options::exit_dir)},
       {"entrypoint-log", "", text(&Options::entrypoint_log)},
+      {"after-entrypoint", "", read_after_entrypoint},
   };
 }
 
@@ -220,6 +227,8 @@ Entrypoint and end
   --exit-dir DIR             write exit.json there when COMMAND has ended: code, signal, finished_at
   --entrypoint-log FILE      append COMMAND's output to FILE instead of passing it on. For both, /proc/self/fd/N
                              means the inherited descriptor N; it need not be reachable by any path
+  --after-entrypoint WHAT    serve: go on serving when COMMAND has ended (default). end: end everything, with
+                             COMMAND's exit status
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)
 
 Code interpreter
