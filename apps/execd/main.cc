@@ -21,8 +21,9 @@
 #include "execd/daemon/access_token.h"
 #include "execd/daemon/clone3_compat.h"
 #include "execd/daemon/code_routes.h"
+#include "execd/daemon/idle_tidy.h"
 #include "execd/daemon/options.h"
-#include "execd/daemon/start_pages.h"
+#include "execd/daemon/program_pages.h"
 #include "execd/file/file_context.h"
 #include "execd/file/file_routes.h"
 #include "execd/file/owner_names.h"
@@ -50,6 +51,9 @@ using std::chrono::milliseconds;
 
 // Files that are walked, copied and replaced, process trees that are searched.
 constexpr std::size_t kBlockingThreads = 8;
+
+// Without a request for so long we are idle and give memory back.
+constexpr milliseconds kIdle{1000};
 
 // What a collector may take for the last numbers: nobody waits for the end of a sandbox because of them.
 constexpr milliseconds kLastExport{2000};
@@ -129,6 +133,11 @@ net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
   }
 }
 
+// The same way out as when somebody asks for it.
+net::awaitable<void> end_with(Entrypoint& entrypoint) {
+  if (co_await entrypoint.ended()) ::kill(::getpid(), SIGTERM);
+}
+
 net::awaitable<void> hurry_on_second_signal(SignalSet& signals, Event& hurry) {
   for (;;) {
     const auto number = co_await signals.next();
@@ -176,10 +185,12 @@ int serve(const Options& options, const Environment& env) {
   PortProxy proxy(executor, own);
   http::ServerOptions server_options;
   server_options.limits = limits();
-  server_options.on_complete = [log = http::access_log(LogLevel::Debug),
+  IdleTidy tidy(executor, kIdle, give_memory_back);
+  server_options.on_complete = [&tidy, log = http::access_log(LogLevel::Debug),
                                 record = record_requests(telemetry)](const http::RequestSummary& summary) {
     log(summary);
     record(summary);
+    tidy.note_activity();
   };
   server_options.on_exception = report_bug;
   http::Server server(
@@ -200,6 +211,8 @@ int serve(const Options& options, const Environment& env) {
 
   TaskGroup background(executor);
   if (exporter) background.spawn("export metrics", exporter->run());
+
+  if (entrypoint && options.end_with_entrypoint) background.spawn("end with entrypoint", end_with(*entrypoint));
 
   int status = 0;
   Event hurry(executor);
@@ -237,7 +250,7 @@ int serve(const Options& options, const Environment& env) {
     if (failed) status = 1;
     io.stop();
   });
-  forget_start_pages();
+  forget_program_pages();
   io.run();
   host.close_cgroups();
   log_info("ended", {{"status", status}});

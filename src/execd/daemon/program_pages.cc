@@ -1,4 +1,4 @@
-#include "execd/daemon/start_pages.h"
+#include "execd/daemon/program_pages.h"
 
 #include <cstdint>
 #include <link.h>
@@ -23,6 +23,6 @@ int forget_object(dl_phdr_info* info, std::size_t, void*) {
 
 }  // namespace
 
-void forget_start_pages() { ::dl_iterate_phdr(&forget_object, nullptr); }
+void forget_program_pages() { ::dl_iterate_phdr(&forget_object, nullptr); }
 
 }  // namespace osb::execd
