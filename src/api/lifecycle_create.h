@@ -79,6 +79,10 @@ struct CreateSandbox {
 // The schema: types, ranges and what the fields demand of each other. Errors are 422.
 Result<CreateSandbox> decode_create_sandbox(std::string_view body);
 
+// Parts that other bodies share; what is wrong is rejected at the reader. A blank uri stays "".
+ImageSpec read_image(ObjectReader& reader);
+Platform read_platform(ObjectReader& reader);
+
 // For records: decode_create_sandbox() reads it back to an equal struct. `with_secrets` keeps registry passwords and
 // bucket keys; without them the text may be shown.
 std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets);

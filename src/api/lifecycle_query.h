@@ -39,7 +39,7 @@ Result<SandboxQuery> decode_sandbox_query(QueryPairs query);
 struct SnapshotQuery {
   std::optional<std::string> sandbox_id;
   std::optional<std::string> name;
-  std::vector<std::string> states;  // exact; empty: all. One that does not exist is a 422.
+  std::vector<std::string> states;  // exact; empty: all. One that does not exist matches nothing.
   Paging paging;
 };
 Result<SnapshotQuery> decode_snapshot_query(QueryPairs query);

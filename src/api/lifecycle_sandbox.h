@@ -36,6 +36,8 @@ struct Status {
   bool operator==(const Status&) const = default;
 };
 
+void append_status(std::string& out, const Status& status);
+
 // A view: lives no longer than what it points to.
 struct SandboxView {
   std::string_view id;
@@ -55,9 +57,11 @@ std::string encode_sandbox_list(std::span<const SandboxView> items, const PageIn
 // One line of ?watch=: {"type":"state","timestamp":ms,"sandbox":{...}}, "deleted" or "ping"; framed by the caller.
 std::string encode_state_event(std::int64_t unix_ms, const SandboxView& sandbox);
 std::string encode_deleted_event(std::int64_t unix_ms);
+std::string encode_ping_event(std::int64_t unix_ms);
 
-// POST renew-expiration: the schema (422). Then, in this order, the caller's lookup, in_future() (400), and the
-// sandbox's own deadline (409, both with the backend's INVALID_EXPIRATION).
+// POST renew-expiration: the schema (422). Then the caller looks the sandbox up, then check_renew(): a time that is not
+// in the future is 400 <backend>::INVALID_EXPIRATION. That the sandbox has no deadline to renew is a 409 with the same
+// code, and the store's to say.
 Result<Timestamp> decode_renew(std::string_view body);
 Result<void> check_renew(Timestamp expires_at, Timestamp now, std::string_view backend);
 std::string encode_renewed(Timestamp expires_at);

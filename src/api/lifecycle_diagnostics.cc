@@ -1,0 +1,139 @@
+#include "api/lifecycle_diagnostics.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "api/lifecycle_error.h"
+#include "base/json_escape.h"
+
+namespace osb::api {
+namespace {
+
+constexpr std::chrono::seconds kDefaultSince = std::chrono::minutes(10);
+constexpr std::chrono::seconds kLongestSince = std::chrono::days(36500);
+constexpr std::string_view kScopes[] = {"container", "lifecycle", "runtime", "network", "process", "all"};
+
+Result<std::optional<std::string>> read_scope(const std::string& text, std::string_view otherwise) {
+  if (text.empty()) return std::string(otherwise);
+  if (std::ranges::find(kScopes, text) != std::end(kScopes)) return text;
+  return invalid_parameter("query/scope",
+                           quoted(text) + " is not one of container, lifecycle, runtime, network, process and all");
+}
+
+Result<void> read_count(std::string_view where, const std::string& text, int max, int& out) {
+  const auto number = parse_int_parameter(where, text, 1, max);
+  if (!number) return Failure(number.error());
+  out = static_cast<int>(*number);
+  return {};
+}
+
+}  // namespace
+
+std::chrono::seconds parse_since(std::string_view text) {
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 's':
+        unit = 1;
+        break;
+      case 'm':
+        unit = 60;
+        break;
+      case 'h':
+        unit = 3600;
+        break;
+      case 'd':
+        unit = 86400;
+        break;
+      default:
+        unit = 0;
+    }
+    if (unit != 0) text.remove_suffix(1);
+    if (unit == 0) unit = 1;
+  }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return kDefaultSince;
+  if (number > kLongestSince.count() / unit) return kLongestSince;
+  return std::chrono::seconds(number * unit);
+}
+
+Result<LogsQuery> decode_logs_query(QueryPairs query) {
+  LogsQuery out;
+  for (const auto& [key, value] : query) {
+    if (key == "scope") {
+      auto scope = read_scope(value, "container");
+      if (!scope) return Failure(scope.error());
+      out.scope = std::move(*scope);
+    } else if (key == "tail") {
+      if (auto ok = read_count("query/tail", value, 10000, out.tail); !ok) return Failure(ok.error());
+    } else if (key == "since") {
+      out.since = parse_since(value);
+    }
+  }
+  return out;
+}
+
+Result<EventsQuery> decode_events_query(QueryPairs query) {
+  EventsQuery out;
+  for (const auto& [key, value] : query) {
+    if (key == "scope") {
+      auto scope = read_scope(value, "lifecycle");
+      if (!scope) return Failure(scope.error());
+      out.scope = std::move(*scope);
+    } else if (key == "limit") {
+      if (auto ok = read_count("query/limit", value, 500, out.limit); !ok) return Failure(ok.error());
+    }
+  }
+  return out;
+}
+
+Result<SummaryQuery> decode_summary_query(QueryPairs query) {
+  SummaryQuery out;
+  for (const auto& [key, value] : query) {
+    if (key == "tail") {
+      if (auto ok = read_count("query/tail", value, 10000, out.tail); !ok) return Failure(ok.error());
+    } else if (key == "event_limit") {
+      if (auto ok = read_count("query/event_limit", value, 500, out.event_limit); !ok) return Failure(ok.error());
+    }
+  }
+  return out;
+}
+
+std::string encode_diagnostic(const DiagnosticContent& content) {
+  std::string out;
+  const auto field = [&](std::string_view name, std::string_view value) {
+    out += name;
+    append_json_string(out, value);
+  };
+  const bool inline_text = content.content_url.empty();
+  field(R"({"sandboxId":)", content.sandbox_id);
+  field(R"(,"kind":)", content.kind);
+  field(R"(,"scope":)", content.scope);
+  field(R"(,"delivery":)", inline_text ? "inline" : "url");
+  field(R"(,"contentType":)", content.content_type);
+  std::optional<std::uint64_t> length = content.content_length;
+  if (inline_text) {
+    field(R"(,"content":)", content.content);
+    if (!length) length = content.content.size();
+  } else {
+    field(R"(,"contentUrl":)", content.content_url);
+    if (content.url_expires_at) field(R"(,"expiresAt":)", format_timestamp(*content.url_expires_at));
+  }
+  if (length) out += R"(,"contentLength":)" + std::to_string(*length);
+  out += content.truncated ? R"(,"truncated":true)" : R"(,"truncated":false)";
+  if (!content.warnings.empty()) {
+    out += R"(,"warnings":)";
+    char before = '[';
+    for (const std::string& warning : content.warnings) {
+      out += before;
+      before = ',';
+      append_json_string(out, warning);
+    }
+    out += ']';
+  }
+  out += '}';
+  return out;
+}
+
+}  // namespace osb::api

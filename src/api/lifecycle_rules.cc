@@ -1,0 +1,161 @@
+// The rules of POST /sandboxes beyond its schema: what is well formed and cannot be served.
+
+#include <charconv>
+#include <string_view>
+
+#include "api/lifecycle_create.h"
+#include "api/lifecycle_error.h"
+#include "api/lifecycle_metadata.h"
+#include "base/json_escape.h"
+#include "base/quantity.h"
+
+namespace osb::api {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr std::string_view kSpace = " \t\r\n\v\f";
+constexpr seconds kMinAccessRenew{300};
+constexpr seconds kMaxAccessRenew{86400};
+// The last second that has an RFC 3339 form.
+constexpr std::chrono::sys_seconds kEndOfTime =
+    std::chrono::sys_days(std::chrono::year(9999) / 12 / 31) + std::chrono::hours(24) - seconds(1);
+
+Result<void> check_entrypoint(const CreateSandbox& create, const CreateRules& rules) {
+  if (create.entrypoint.empty() && !create.pool_ref().empty()) return {};
+  if (!create.entrypoint.empty() && create.entrypoint.front().find_first_not_of(kSpace) != std::string::npos) return {};
+  return refuse(Code::InvalidRequest, backend_reason(rules.backend, "INVALID_ENTRYPOINT"),
+                "/entrypoint: the first word is the program and must not be blank");
+}
+
+Result<void> check_platform(const CreateSandbox& create, const CreateRules& rules) {
+  if (!create.platform) return {};
+  const auto& [os, arch] = *create.platform;
+  if (os != "linux" && os != "windows")
+    return invalid_parameter("/platform/os", quoted(os) + " is not linux or windows");
+  if (arch != "amd64" && arch != "arm64") {
+    return invalid_parameter("/platform/arch", quoted(arch) + " is not amd64 or arm64");
+  }
+  if (os == "windows" && !rules.no_windows.empty()) return invalid_parameter("/platform/os", rules.no_windows);
+  return {};
+}
+
+Result<void> check_timeout(const CreateSandbox& create, const CreateRules& rules) {
+  if (!create.timeout) return {};
+  if (rules.max_timeout && *create.timeout > *rules.max_timeout) {
+    return invalid_parameter("/timeout", "at most " + std::to_string(rules.max_timeout->count()) +
+                                             " s are allowed ([server] max_sandbox_timeout_seconds)");
+  }
+  if (*create.timeout > kEndOfTime - std::chrono::floor<seconds>(rules.now)) {
+    return invalid_parameter("/timeout", "the end would lie behind the year 9999");
+  }
+  return {};
+}
+
+Result<void> check_quantity(std::string_view name, const std::string& text, const CreateRules& rules) {
+  if (rules.kubernetes_quantities) {
+    if (name == "gpu" && text == "all") return fail(Code::InvalidRequest, "a number of GPUs is needed");
+    const auto amount = name == "cpu" ? parse_quantity_millis(name, text) : parse_quantity(name, text);
+    if (!amount) return Failure(amount.error());
+  } else if (name == "memory") {
+    if (const auto bytes = parse_docker_memory(text); !bytes) return Failure(bytes.error());
+  } else if (name == "cpu") {
+    if (const auto cpus = parse_docker_cpu(text); !cpus) return Failure(cpus.error());
+  } else if (name == "gpu") {
+    if (const auto gpus = parse_docker_gpu(text); !gpus) return Failure(gpus.error());
+  }
+  return {};
+}
+
+// A string that no grammar knows would silently mean "no limit". Other keys are the backend's business.
+Result<void> check_resources(const std::optional<StringMap>& resources, std::string_view field,
+                             const CreateRules& rules) {
+  if (!resources) return {};
+  for (const auto& [name, text] : *resources) {
+    if (name != "cpu" && name != "memory" && name != "gpu") continue;
+    if (auto ok = check_quantity(name, text, rules); !ok) {
+      return invalid_parameter(join_pointer(field, name), ok.error().message);
+    }
+  }
+  return {};
+}
+
+Result<void> check_environment(const CreateSandbox& create) {
+  for (const auto& [name, value] : create.env) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+      return invalid_parameter("/env", "the name " + quoted(name) + " is empty or contains '=' or a NUL byte");
+    }
+    if (value.find('\0') != std::string::npos) {
+      return invalid_parameter("/env", "the value of " + quoted(name) + " contains a NUL byte");
+    }
+  }
+  return {};
+}
+
+Result<void> check_network_policy(const CreateSandbox& create, const CreateRules& rules) {
+  if (!create.network_policy) return {};
+  if (!rules.no_network_policy.empty()) return invalid_parameter("/networkPolicy", rules.no_network_policy);
+  if (create.credential_proxy && !rules.no_credential_proxy.empty()) {
+    return invalid_parameter("/credentialProxy", rules.no_credential_proxy);
+  }
+  const auto known = [](std::string_view action) { return action == "allow" || action == "deny"; };
+  const NetworkPolicy& policy = *create.network_policy;
+  if (!policy.default_action.empty() && !known(policy.default_action)) {
+    return invalid_parameter("/networkPolicy/defaultAction", quoted(policy.default_action) + " is not allow or deny");
+  }
+  for (std::size_t i = 0; i < policy.egress.size(); ++i) {
+    if (known(policy.egress[i].action)) continue;
+    return invalid_parameter("/networkPolicy/egress/" + std::to_string(i) + "/action",
+                             quoted(policy.egress[i].action) + " is not allow or deny");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<seconds>> access_renew_seconds(const StringMap& extensions) {
+  const auto found = extensions.find(std::string(kAccessRenewKey));
+  if (found == extensions.end()) return std::nullopt;
+  std::string_view text = found->second;
+  const auto first = text.find_first_not_of(kSpace);
+  if (first != std::string_view::npos) text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || seconds(number) < kMinAccessRenew ||
+      seconds(number) > kMaxAccessRenew) {
+    return invalid_parameter(join_pointer("/extensions", kAccessRenewKey), "expected an integer from 300 to 86400");
+  }
+  return seconds(number);
+}
+
+Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules) {
+  if (auto renew = access_renew_seconds(create.extensions); !renew) return Failure(renew.error());
+  if (create.pool_ref().empty()) return {};
+  if (!rules.pools) {
+    return refuse(Code::InvalidRequest, reason::kUnsupportedPoolRef,
+                  "/extensions/poolRef: pools need the kubernetes backend");
+  }
+  if (create.platform) return invalid_parameter("/platform", "cannot be combined with extensions.poolRef");
+  if (!create.volumes.empty()) return invalid_parameter("/volumes", "cannot be combined with extensions.poolRef");
+  return {};
+}
+
+Result<void> check_create(const CreateSandbox& create, const CreateRules& rules) {
+  if (auto ok = check_entrypoint(create, rules); !ok) return ok;
+  if (create.metadata) {
+    if (auto ok = check_metadata(*create.metadata); !ok) return ok;
+  }
+  if (auto ok = check_platform(create, rules); !ok) return ok;
+  if (auto ok = check_timeout(create, rules); !ok) return ok;
+  if (auto ok = check_resources(create.resource_limits, "/resourceLimits", rules); !ok) return ok;
+  if (auto ok = check_resources(create.resource_requests, "/resourceRequests", rules); !ok) return ok;
+  if (auto ok = check_environment(create); !ok) return ok;
+  if (create.secure_access && !rules.no_secure_access.empty()) {
+    return invalid_parameter("/secureAccess", rules.no_secure_access);
+  }
+  if (auto ok = check_network_policy(create, rules); !ok) return ok;
+  return check_volumes(create.volumes, rules.allowed_host_paths);
+}
+
+}  // namespace osb::api
