@@ -34,6 +34,9 @@ struct CgroupLayout {
   std::string v2_parent;  // always there
   std::vector<Controller> controllers;
   std::vector<std::string> v1_parents;  // one per hierarchy, even where it has several controllers
+  // The hierarchy of v1 that only counts and limits io. A cgroup in it costs as much as the one for pids, so there is
+  // one only for who asks for the limit.
+  std::string io_parent;
 };
 
 namespace {
@@ -276,7 +279,10 @@ Result<LimitedCgroups> LimitedCgroups::open(std::string_view parent, const sys::
     } else if (v1 != found.v1.end()) {
       auto path = make_path(v1->second.mount, *names);
       if (!path) return Failure(path.error());
-      if (std::ranges::find(layout->v1_parents, *path) == layout->v1_parents.end()) layout->v1_parents.push_back(*path);
+      if (std::ranges::find(layout->v1_parents, *path) == layout->v1_parents.end()) {
+        layout->v1_parents.push_back(*path);
+        if (kind == Kind::Io) layout->io_parent = *path;
+      }
       layout->controllers.push_back({kind, Dialect::V1, *path, CgroupController::make(kind, Dialect::V1)});
     }
   }
@@ -290,7 +296,7 @@ Result<LimitedCgroup> LimitedCgroups::create(const std::string& id, const Limits
   // The v2 directory first and by mkdir alone: who makes it owns the name.
   const std::string v2 = cgroup.v2_directory();
   if (::mkdir(v2.c_str(), 0755) < 0) return sys::from_errno("create cgroup " + v2, errno);
-  Result<void> done = cgroup.make();
+  Result<void> done = cgroup.make(limits.io.has_value());
   if (done) done = cgroup.update(limits);
   if (done) return cgroup;
   (void)cgroup.remove();
@@ -341,9 +347,13 @@ Result<void> LimitedCgroups::remove_parent() const {
 
 std::string LimitedCgroup::v2_directory() const { return layout_->v2_parent + "/" + id_; }
 
-Result<void> LimitedCgroup::make() const {
+Result<void> LimitedCgroup::make(bool with_io) const {
   for (const std::string& parent : layout_->v1_parents) {
     const std::string path = parent + "/" + id_;
+    if (parent == layout_->io_parent && !with_io) {
+      if (auto removed = remove_tree(path); !removed) return removed;  // a leftover, as below
+      continue;
+    }
     if (::mkdir(path.c_str(), 0755) == 0) continue;
     if (errno != EEXIST) return sys::from_errno("create cgroup " + path, errno);
     // Whoever had this name before has lost the v2 directory: a leftover, with limits of its own.
@@ -361,6 +371,7 @@ Result<CgroupJoin> LimitedCgroup::open_join() const {
   for (const std::string& parent : layout_->v1_parents) {
     // `tasks`, not cgroup.procs: that one waits for an RCU period even for oneself.
     auto tasks = sys::open_at(AT_FDCWD, parent + "/" + id_ + "/tasks", O_WRONLY);
+    if (!tasks && tasks.error().code == Code::NotFound && parent == layout_->io_parent) continue;
     if (!tasks) return Failure(tasks.error());
     out.v1_tasks.push_back(std::move(*tasks));
   }
@@ -370,7 +381,7 @@ Result<CgroupJoin> LimitedCgroup::open_join() const {
 Result<std::vector<std::pair<std::string, UniqueFd>>> LimitedCgroup::open_view() const {
   std::vector<std::pair<std::string, std::string>> paths;
   for (const auto& controller : layout_->controllers) {
-    if (controller.dialect != Dialect::V1) continue;
+    if (controller.dialect != Dialect::V1 || controller.parent == layout_->io_parent) continue;
     paths.emplace_back(CgroupController::name(controller.kind, Dialect::V1), controller.parent + "/" + id_);
   }
   if (paths.empty()) paths.emplace_back("", v2_directory());
@@ -392,7 +403,11 @@ Result<void> LimitedCgroup::update(const Limits& limits) const {
     if (it == layout_->controllers.end()) {
       return fail(Code::Unsupported, name + " limit: this host has no " + name + " cgroup controller");
     }
-    if (auto done = it->files->apply(it->parent + "/" + id_, limits); !done) return done;
+    const std::string directory = it->parent + "/" + id_;
+    if (it->parent == layout_->io_parent && ::access(directory.c_str(), F_OK) < 0) {
+      return fail(Code::Unsupported, "io limit: on this host only a cgroup created with one can have it changed");
+    }
+    if (auto done = it->files->apply(directory, limits); !done) return done;
   }
   return {};
 }

@@ -52,7 +52,7 @@ struct CgroupUsage {
   std::optional<std::uint64_t> memory_peak_bytes;   // needs Linux 5.19 on v2
   std::optional<std::uint64_t> memory_limit_bytes;  // absent also when there is no limit
   std::optional<std::uint64_t> pids;
-  std::optional<std::uint64_t> io_read_bytes;
+  std::optional<std::uint64_t> io_read_bytes;  // on v1 only with an io limit
   std::optional<std::uint64_t> io_write_bytes;
   std::uint64_t oom_kills = 0;  // members killed because the memory limit was reached
 };
@@ -80,7 +80,8 @@ class LimitedCgroup {
   // v1 controller by its name.
   Result<std::vector<std::pair<std::string, UniqueFd>>> open_view() const;
 
-  // Code::InvalidRequest or Code::Unsupported as for create(); Code::Conflict when more memory is in use than the new
+  // Code::InvalidRequest or Code::Unsupported as for create() (on v1 also for io when it had no such limit at first);
+  // Code::Conflict when more memory is in use than the new
   // limit allows: nobody is killed by an update.
   Result<void> update(const Limits& limits) const;
 
@@ -110,7 +111,7 @@ class LimitedCgroup {
   friend class LimitedCgroups;
   LimitedCgroup(std::shared_ptr<const CgroupLayout> layout, std::string id)
       : layout_(std::move(layout)), id_(std::move(id)) {}
-  Result<void> make() const;
+  Result<void> make(bool with_io) const;
 
   std::shared_ptr<const CgroupLayout> layout_;
   std::string id_;

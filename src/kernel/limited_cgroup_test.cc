@@ -521,6 +521,27 @@ TEST(LimitedCgroups, ANestedParentIsMade) {
   EXPECT_TRUE(LimitedCgroups::open(outer)->remove_parent());
 }
 
+TEST_F(LimitedCgroupTest, AnIoLimitHoldsForDirectWrites) {
+  const testing::TempDir directory;
+  const auto device = io_device(directory.path());
+  if (!device) GTEST_SKIP() << device.error().message;
+  if (!cgroups_->support().io) GTEST_SKIP() << "this kernel has no io limits";
+  const auto cgroup = make({.io = Limits::Io{.device = *device, .write_bytes_per_second = 4 << 20}});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto writer = start_in(cgroup, [&] {
+    const int fd = ::open((directory / "file").c_str(), O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+    alignas(4096) static char block[1 << 20];
+    for (int i = 0; i < 4; ++i) {
+      if (::write(fd, block, sizeof block) != sizeof block) return errno;
+    }
+    return 0;
+  });
+  EXPECT_EQ(wait_status(writer), 0);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 500ms) << "4 MiB at 4 MiB/s, some of it in advance";
+  EXPECT_GE(cgroup.usage()->io_write_bytes.value(), 4u << 20);
+  EXPECT_TRUE(cgroup.update({.io = Limits::Io{.device = *device, .read_bytes_per_second = 1 << 20}}));
+}
+
 TEST(IoDevice, IsTheDiskOfAPath) {
   const auto none = io_device("/proc");
   ASSERT_FALSE(none);

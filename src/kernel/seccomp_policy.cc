@@ -119,15 +119,14 @@ Result<std::vector<sock_filter>> SeccompPolicy::program() const {
   const auto body_of = [](const Call& call) {
     Program body;
     for (const Rule& rule : call.rules) {
-      Program checks;
-      for (std::size_t i = 0; i < rule.all_of.size(); ++i) {
-        const Argument& wanted = rule.all_of[i];
-        const std::size_t left = (rule.all_of.size() - 1 - i) * 3 + 1;  // to the next rule, if this does not hold
-        checks.push_back(load(argument_offset(wanted.index)));
-        checks.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, wanted.mask));
-        checks.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted.value, 0, static_cast<std::uint8_t>(left)));
+      Program checks{answer(rule.action)};  // from the last to the first: each jumps over what follows if it fails
+      for (auto wanted = rule.all_of.rbegin(); wanted != rule.all_of.rend(); ++wanted) {
+        Program check{load(argument_offset(wanted->index))};
+        if (wanted->mask != kWhole) check.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, wanted->mask));
+        const auto next_rule = static_cast<std::uint8_t>(checks.size());
+        check.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted->value, 0, next_rule));
+        checks.insert(checks.begin(), check.begin(), check.end());
       }
-      checks.push_back(answer(rule.action));
       body.insert(body.end(), checks.begin(), checks.end());
     }
     body.push_back(answer(call.otherwise));

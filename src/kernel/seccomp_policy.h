@@ -19,8 +19,8 @@ namespace osb::kernel {
 // or this build does not know are skipped: they stay closed, so one list fits all hosts. Calls made through another
 // architecture's entry (32-bit, x32) kill the process.
 //
-// We compile the program ourselves: a binary search over ranges of numbers is a tenth of what libseccomp makes of the
-// same rules, and the kernel runs it for every known number when it is installed (docs/design/0003-seccomp.md).
+// We compile the program ourselves, as a binary search over ranges of numbers: libseccomp has no "otherwise" for a call
+// with conditions, and compares all 64 bits of an argument of which the kernel uses 32.
 class SeccompPolicy {
  public:
   // Holds if (the lower 32 bits of the argument & mask) == value. The upper half is not looked at, because the kernel
