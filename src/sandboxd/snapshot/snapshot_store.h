@@ -64,7 +64,7 @@ struct SnapshotStoreOptions {
 class SnapshotStore {
  public:
   // Makes the directory if needed, clears away what a crash left, reads what is there. A snapshot whose record cannot
-  // be read fails it: the layer may be needed by others, so somebody should look.
+  // be read is logged and as good as not there; its files are left alone, so that somebody can look.
   static Result<std::unique_ptr<SnapshotStore>> open(std::filesystem::path directory,
                                                      SnapshotStoreOptions options = {});
   ~SnapshotStore();

@@ -54,7 +54,7 @@ Result<void> sync_directory(int directory, const std::string& what) {
   return {};
 }
 
-Result<void> write_synced_file(int directory, const std::string& name, std::string_view text) {
+Result<void> write_file(int directory, const std::string& name, std::string_view text, Sync sync) {
   const auto fd = sys::open_at(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
   if (!fd) return Failure(fd.error());
   while (!text.empty()) {
@@ -63,7 +63,7 @@ Result<void> write_synced_file(int directory, const std::string& name, std::stri
     if (wrote < 0) return sys::from_errno("write " + name, errno);
     text.remove_prefix(static_cast<std::size_t>(wrote));
   }
-  if (::fsync(fd->get()) < 0) return sys::from_errno("sync " + name, errno);
+  if (sync == Sync::Now && ::fsync(fd->get()) < 0) return sys::from_errno("sync " + name, errno);
   return {};
 }
 

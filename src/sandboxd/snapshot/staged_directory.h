@@ -58,8 +58,9 @@ class StagedDirectory {
   UniqueFd tmp_;
 };
 
-// Whole small files, for the records in such directories.
-Result<void> write_synced_file(int directory, const std::string& name, std::string_view text);
+// A whole small file, for the records in such directories. Later: the caller sees to it that it gets to the disk.
+enum class Sync { Now, Later };
+Result<void> write_file(int directory, const std::string& name, std::string_view text, Sync sync);
 Result<void> sync_directory(int directory, const std::string& what);
 
 }  // namespace osb::sandboxd

@@ -1,0 +1,315 @@
+#include "sandboxd/snapshot/snapshot_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <sys/stat.h>
+#include <tuple>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "kernel/copy_tree.h"
+#include "kernel/reflink.h"
+#include "sandboxd/snapshot/snapshot_record.h"
+#include "sandboxd/snapshot/staged_directory.h"
+#include "sys/syscall.h"
+#include "sys/text_file.h"
+
+namespace osb::sandboxd {
+
+namespace {
+
+constexpr const char* kRoot = "root";
+constexpr const char* kRecord = "snapshot.json";
+constexpr const char* kHidden = "removed";  // its existence says so
+
+Failure failure(Code code, const char* reason, std::string message) {
+  Error error(code, std::move(message));
+  error.reason = reason;
+  return Failure(std::move(error));
+}
+
+Failure no_such_snapshot(const std::string& id) {
+  return failure(Code::NotFound, "SNAPSHOT::NOT_FOUND", fmt::format("snapshot {}: does not exist", id));
+}
+
+class Stopwatch {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+struct SnapshotStore::State {
+  struct Record {
+    SnapshotInfo info;
+    bool hidden = false;
+  };
+  using Withdrawn = std::vector<StagedDirectory::Staged>;  // removed from disk when it goes: not under the lock
+
+  SnapshotStoreOptions options;
+  StagedDirectory directory;
+
+  mutable std::mutex mutex;
+  std::map<std::string, Record> records;
+  std::set<std::string> in_work;      // ids being captured
+  std::multiset<std::string> needed;  // by captures in work
+
+  void after_step(std::string_view step) const {
+    if (options.after_step) options.after_step(step);
+  }
+  const Record* find(const std::string& id) const {  // with the mutex held, as all below
+    const auto it = records.find(id);
+    return it == records.end() || it->second.hidden ? nullptr : &it->second;
+  }
+  bool is_needed(const std::string& id) const;
+  Result<void> load(const std::string& id);
+  Result<Withdrawn> collect_hidden();
+
+  Result<SnapshotInfo> build(const std::string& id, const SnapshotBase& base, int upper, const FreezeHooks& hooks,
+                             CaptureTimes& times);  // without the mutex
+  Result<kernel::CopiedTree> copy_frozen(int upper, int root, const FreezeHooks& hooks, CaptureTimes& times);
+};
+
+// --- records -----------------------------------------------------------------------------------------------------
+
+Result<void> SnapshotStore::State::load(const std::string& id) {
+  const auto path = directory.path() / id;
+  const auto text = sys::read_text((path / kRecord).string());
+  if (!text) return Failure(text.error());
+  auto info = decode_snapshot(*text);
+  if (!info) return Failure(info.error());
+  if (info->id != id) return fail(Code::Internal, "is the record of snapshot " + info->id);
+  struct stat st;
+  if (::stat((path / kRoot).c_str(), &st) < 0) return sys::from_errno("stat " + (path / kRoot).string(), errno);
+  const bool hidden = ::faccessat(AT_FDCWD, (path / kHidden).c_str(), F_OK, 0) == 0;
+  records[id] = {std::move(*info), hidden};
+  return {};
+}
+
+// A record lists all snapshots that it stands on, so those of hidden ones in between need not be asked.
+bool SnapshotStore::State::is_needed(const std::string& id) const {
+  if (needed.contains(id)) return true;
+  return std::ranges::any_of(records, [&](const auto& entry) {
+    const auto& below = entry.second.info.base.snapshots;
+    return !entry.second.hidden && std::ranges::find(below, id) != below.end();
+  });
+}
+
+Result<SnapshotStore::State::Withdrawn> SnapshotStore::State::collect_hidden() {
+  Withdrawn out;
+  for (auto it = records.begin(); it != records.end();) {
+    if (!it->second.hidden || is_needed(it->first)) {
+      ++it;
+      continue;
+    }
+    auto gone = directory.withdraw(it->first);
+    if (!gone) return Failure(gone.error());
+    out.push_back(std::move(*gone));
+    it = records.erase(it);
+  }
+  return out;
+}
+
+SnapshotStore::SnapshotStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SnapshotStore::~SnapshotStore() = default;
+
+Result<std::unique_ptr<SnapshotStore>> SnapshotStore::open(std::filesystem::path path, SnapshotStoreOptions options) {
+  auto directory = StagedDirectory::open(path);
+  if (!directory) return with_context("snapshots", directory.error());
+  auto state = std::make_unique<State>(std::move(options), std::move(*directory));
+  const auto names = state->directory.names();
+  if (!names) return with_context("snapshots", names.error());
+  for (const std::string& name : *names) {
+    if (!is_uuid(name)) continue;  // not ours
+    if (auto loaded = state->load(name); !loaded) {
+      log_error("snapshot cannot be read", {{"snapshot", name}, {"error", loaded.error().message}});
+    }
+  }
+  if (auto collected = state->collect_hidden(); !collected) return with_context("snapshots", collected.error());
+  return std::unique_ptr<SnapshotStore>(new SnapshotStore(std::move(state)));
+}
+
+// --- capture -----------------------------------------------------------------------------------------------------
+
+Result<kernel::CopiedTree> SnapshotStore::State::copy_frozen(int upper, int root, const FreezeHooks& hooks,
+                                                             CaptureTimes& times) {
+  // Sharing blocks wants them on disk: the waiting is done before anybody is frozen.
+  if (kernel::can_clone_files(root).value_or(false) && ::syncfs(upper) < 0) return sys::from_errno("sync upper", errno);
+
+  const Stopwatch frozen;
+  if (auto froze = hooks.freeze(); !froze) return with_context("freeze", froze.error());
+  struct Thaw {
+    const FreezeHooks& hooks;
+    bool done = false;
+    Result<void> now() {
+      done = true;
+      return hooks.thaw();
+    }
+    ~Thaw() {
+      if (!done) static_cast<void>(now());  // only when an exception is on its way
+    }
+  } thaw{hooks};
+  after_step("frozen");
+  auto copied = kernel::copy_tree(upper, root, {.overlay_upper = true, .threads = options.copy_threads});
+  auto thawed = thaw.now();
+  times.frozen_ms = frozen.ms();
+  if (!copied) return with_context("copy", copied.error());
+  if (!thawed) return with_context("thaw", thawed.error());
+  return copied;
+}
+
+Result<SnapshotInfo> SnapshotStore::State::build(const std::string& id, const SnapshotBase& base, int upper,
+                                                 const FreezeHooks& hooks, CaptureTimes& times) {
+  auto staged = directory.stage(0700);
+  if (!staged) return Failure(staged.error());
+  if (::mkdirat(staged->fd(), kRoot, 0700) < 0) return sys::from_errno("mkdir root", errno);
+  const auto root = sys::open_at(staged->fd(), kRoot, O_RDONLY | O_DIRECTORY);
+  if (!root) return Failure(root.error());
+  after_step("staged");
+  const auto copied = copy_frozen(upper, root->get(), hooks, times);
+  if (!copied) return Failure(copied.error());
+  after_step("copied");
+
+  SnapshotInfo info{id, base, std::time(nullptr), copied->entries, copied->bytes};
+  if (auto wrote = write_file(staged->fd(), kRecord, encode_snapshot(info), Sync::Later); !wrote) {
+    return Failure(wrote.error());
+  }
+  after_step("recorded");
+  // One call instead of an fsync for each of thousands of files. Large ones are mostly on disk already (copy_tree).
+  if (::syncfs(root->get()) < 0) return sys::from_errno("sync", errno);
+  after_step("synced");
+  if (auto published = directory.publish(*staged, id); !published) return Failure(published.error());
+  after_step("published");
+  return info;
+}
+
+Result<SnapshotInfo> SnapshotStore::capture(const std::string& id, const SnapshotBase& base, int upper,
+                                            const FreezeHooks& hooks, CaptureTimes* times) {
+  const Stopwatch total;
+  CaptureTimes measured;
+  if (!is_uuid(id)) return fail(Code::InvalidRequest, fmt::format("snapshot id {}: expected a UUID", id));
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->records.contains(id) || state_->in_work.contains(id)) {
+      return fail(Code::Conflict, fmt::format("snapshot {}: exists", id));
+    }
+    for (const std::string& below : base.snapshots) {
+      if (!state_->records.contains(below)) return no_such_snapshot(below);  // a hidden one is as good
+    }
+    state_->in_work.insert(id);
+    state_->needed.insert(base.snapshots.begin(), base.snapshots.end());
+  }
+  auto built = state_->build(id, base, upper, hooks, measured);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->in_work.erase(id);
+    for (const std::string& below : base.snapshots) state_->needed.erase(state_->needed.find(below));
+    if (built) state_->records[id] = {*built, false};
+  }
+  measured.total_ms = total.ms();
+  if (times != nullptr) *times = measured;
+  if (!built) return with_context("snapshot " + id, built.error());
+  return built;
+}
+
+// --- the rest ----------------------------------------------------------------------------------------------------
+
+std::vector<SnapshotInfo> SnapshotStore::list() const {
+  std::vector<SnapshotInfo> out;
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [id, record] : state_->records) {
+      if (!record.hidden) out.push_back(record.info);
+    }
+  }
+  std::ranges::sort(out, {}, [](const SnapshotInfo& info) { return std::tie(info.created, info.id); });
+  return out;
+}
+
+Result<SnapshotInfo> SnapshotStore::get(const std::string& id) const {
+  const std::lock_guard lock(state_->mutex);
+  const State::Record* const record = state_->find(id);
+  if (record == nullptr) return no_such_snapshot(id);
+  return record->info;
+}
+
+Result<std::vector<std::filesystem::path>> SnapshotStore::layers(const std::string& id) const {
+  const std::lock_guard lock(state_->mutex);
+  const State::Record* const record = state_->find(id);
+  if (record == nullptr) return no_such_snapshot(id);
+  std::vector<std::filesystem::path> out{state_->directory.path() / id / kRoot};
+  const auto& below = record->info.base.snapshots;
+  for (auto it = below.rbegin(); it != below.rend(); ++it) {
+    if (!state_->records.contains(*it)) return with_context("snapshot " + id, no_such_snapshot(*it).error());
+    out.push_back(state_->directory.path() / *it / kRoot);
+  }
+  return out;
+}
+
+Result<void> SnapshotStore::remove(const std::string& id, std::size_t sandboxes) {
+  State::Withdrawn withdrawn;  // outlives the lock: its removal takes its time
+  const std::lock_guard lock(state_->mutex);
+  const State::Record* const record = state_->find(id);
+  if (record == nullptr) return no_such_snapshot(id);
+  if (sandboxes > 0 || state_->needed.contains(id)) {
+    return failure(Code::Conflict, "SNAPSHOT::DELETE_CONFLICT",
+                   fmt::format("snapshot {}: a sandbox made from it exists; delete that first", id));
+  }
+  if (state_->is_needed(id)) {
+    const auto path = state_->directory.path() / id;
+    const auto directory = sys::open_at(state_->directory.fd(), id, O_RDONLY | O_DIRECTORY);
+    if (!directory) return Failure(directory.error());
+    if (auto wrote = write_file(directory->get(), kHidden, "", Sync::Now); !wrote) return wrote;
+    if (auto synced = sync_directory(directory->get(), path.string()); !synced) return synced;
+    state_->after_step("hidden");
+    state_->records[id].hidden = true;
+    return {};
+  }
+  auto gone = state_->directory.withdraw(id);
+  if (!gone) return Failure(gone.error());
+  withdrawn.push_back(std::move(*gone));
+  state_->records.erase(id);
+  state_->after_step("withdrawn");
+  // Hidden ones that only this one needed. What fails here is tried again with the next one, and by open().
+  auto collected = state_->collect_hidden();
+  if (!collected) {
+    log_warn("hidden snapshots stay", {{"error", collected.error().message}});
+    return {};
+  }
+  std::ranges::move(*collected, std::back_inserter(withdrawn));
+  state_->after_step("collected");
+  return {};
+}
+
+std::set<image::Digest> SnapshotStore::image_layers() const {
+  const std::lock_guard lock(state_->mutex);
+  std::set<image::Digest> out;
+  for (const auto& [id, record] : state_->records) {
+    out.insert(record.info.base.diff_ids.begin(), record.info.base.diff_ids.end());
+  }
+  return out;
+}
+
+std::uint64_t SnapshotStore::bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  std::uint64_t out = 0;
+  for (const auto& [id, record] : state_->records) out += record.info.bytes;
+  return out;
+}
+
+}  // namespace osb::sandboxd
