@@ -65,9 +65,10 @@ Result<std::shared_ptr<PtyShell>> PtyShell::start(RunHost& host, TaskGroup& task
   if (auto opened = self->open(process, child); !opened) return Failure(opened.error());
   self->marker_ = std::string(kRunIdVariable) + "=" + new_hex_id();
   process.env.push_back(self->marker_);
-  const auto spawned = sys::spawn(process);
-  if (!spawned) return Failure(spawned.error());
-  self->pid_ = spawned->pid;
+  auto started = host.spawn(std::move(process));
+  if (!started) return Failure(started.error());
+  self->pid_ = started->child.pid;
+  self->cgroup_ = std::move(started->cgroup);
   host.reaper().watch(self->pid_, [self](sys::ExitStatus status) { self->on_exit(status); });
 
   // A lambda's captures die with it: the object goes as a parameter.
@@ -151,6 +152,7 @@ net::awaitable<void> PtyShell::input(std::string bytes) {
 
 void PtyShell::on_exit(sys::ExitStatus status) {
   status_ = status;
+  cgroup_.reset();  // kept by the host for those who are still in it
   for (auto* file : {&stdin_, &output_, &stderr_}) {
     if (*file) (*file)->cancel();
   }
@@ -188,6 +190,8 @@ net::awaitable<void> PtyShell::kill() {
   tree.leader = pid_;
   if (const auto leader = sys::read_process(pid_)) tree.leader_start = leader->start;
   tree.marker = marker_;
+  const auto cgroup = cgroup_;  // nobody else's until all are gone
+  tree.cgroup = cgroup.get();
   // A process in the kernel's hands does not die: nothing more can be done about it.
   co_await host_.pool().run([&] { static_cast<void>(sys::kill_tree(tree)); });
 }

@@ -73,6 +73,7 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
   Notifier changed_;  // room, input, exit, end of a pump
   pid_t pid_ = -1;
   std::string marker_;
+  sys::CgroupPool::Lease cgroup_;  // until the process has ended; null: there are none here
   // Terminal: output_ is the master, for both directions.
   std::optional<Descriptor> stdin_, output_, stderr_;
   std::string input_;

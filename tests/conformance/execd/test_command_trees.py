@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 from test_commands import exit_code, process_gone, run, stream
+from test_pty import Pty
 
 
 def own_cgroup():
@@ -62,6 +63,18 @@ def test_the_end_of_a_session_kills_what_hides(execd):
         pid = int((execd.tmp / "who").read_text())
         assert execd.client.delete(f"/session/{session}").status_code == 200
         response.read()
+    assert process_gone(pid)
+
+
+@pytest.mark.parametrize("query", ["", "?pty=0"], ids=["terminal", "pipes"])
+def test_the_end_of_a_terminal_kills_what_hides(execd, query):
+    terminal = execd.client.post("/pty", json={}).json()["session_id"]
+    with Pty(execd, terminal, query) as pty:
+        pty.connected()
+        pty.type(escape(execd.tmp / "who").encode() + b"\n")
+        pid = int((execd.tmp / "who").read_text())
+        assert "/osb-execd-" in pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+        assert execd.client.delete(f"/pty/{terminal}").status_code == 200
     assert process_gone(pid)
 
 
