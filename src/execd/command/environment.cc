@@ -7,6 +7,8 @@
 
 #include "base/json_escape.h"
 #include "execd/command/small_file.h"
+#include "execd/file/staged_file.h"
+#include "execd/file/variables.h"
 #include "sys/spawn.h"
 #include "sys/syscall.h"
 
@@ -23,31 +25,6 @@ std::string_view trim(std::string_view text) {
   const std::size_t from = text.find_first_not_of(kBlank);
   if (from == std::string_view::npos) return {};
   return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
-}
-
-bool is_name(char c, bool first) {
-  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
-}
-
-std::string expand_value(std::string_view text, const Environment& env) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t dollar = text.find('$');
-    out += text.substr(0, dollar);
-    if (dollar == std::string_view::npos) break;
-    text.remove_prefix(dollar + 1);
-    const bool braced = text.starts_with('{');
-    std::size_t end = braced ? 1 : 0;
-    while (end < text.size() && is_name(text[end], end == (braced ? 1U : 0U))) ++end;
-    const std::string_view name = text.substr(braced, end - braced);
-    if (name.empty() || (braced && (end == text.size() || text[end] != '}'))) {
-      out += '$';  // starts no variable
-      continue;
-    }
-    if (const auto it = env.find(name); it != env.end()) out += it->second;
-    text.remove_prefix(end + braced);
-  }
-  return out;
 }
 
 // The length of the quoted text at the beginning of `text`, quotes included; 0 unless it is closed and its line ends
@@ -69,7 +46,7 @@ std::string unescape(std::string_view text, const Environment& env) {
   std::string out;
   while (!text.empty()) {
     const std::size_t backslash = text.find('\\');
-    out += expand_value(text.substr(0, backslash), env);
+    out += expand_variables(text.substr(0, backslash), env).text;
     if (backslash == std::string_view::npos) break;
     text.remove_prefix(backslash + 1);
     const std::size_t known = text.empty() ? std::string_view::npos : kEscapes.find(text[0]);
@@ -120,7 +97,7 @@ Environment parse_env_file(std::string_view text, const Environment& daemon) {
     const std::string_view rest = opens ? text.substr(static_cast<std::size_t>(value.data() - text.data())) : value;
     const std::size_t length = opens ? quoted_length(rest) : 0;
     if (length == 0) {
-      set(name, expand_value(value, daemon));
+      set(name, expand_variables(value, daemon).text);
       text.remove_prefix(std::min(end + 1, text.size()));
       continue;
     }
@@ -165,6 +142,14 @@ Result<std::string> CommandEnvironment::directory(std::string_view cwd, const En
     return failure;
   }
   if (!S_ISDIR(info.st_mode)) return fail(Code::InvalidRequest, "cwd " + quoted(*path) + ": not a directory");
+  return path;
+}
+
+Result<std::string> CommandEnvironment::new_directory(std::string_view cwd) const {
+  if (cwd.empty()) return cwd_;
+  auto path = expand_path(cwd, daemon_, cwd_);
+  if (!path) return with_context("cwd", path.error());
+  if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
   return path;
 }
 

@@ -43,6 +43,9 @@ class CommandEnvironment {
   // Fails (Code::InvalidRequest) unless it is a directory.
   Result<std::string> directory(std::string_view cwd, const Environment& env) const;
 
+  // The same for a session that begins there: made if it is missing (Code::Internal where it cannot be).
+  Result<std::string> new_directory(std::string_view cwd) const;
+
   // bash where there is one, else sh; looked for in the daemon's PATH once, and again when it is gone.
   Result<std::string> shell();
 

@@ -32,29 +32,16 @@ char* write(char* out, std::string_view text) {
 
 char* write(char* out, std::uint64_t value) { return std::to_chars(out, out + 20, value).ptr; }
 
-void set_json(std::string& json, const std::string* name, std::uint32_t id) {
-  json.clear();
-  append_json_string(json, name != nullptr ? *name : std::to_string(id));
-}
-
 }  // namespace
 
-const std::string& FileInfoWriter::user(uid_t uid) {
-  if (!user_.known || user_.id != uid) {
-    set_json(user_.json, names_.user_name(uid), uid);
-    user_.id = uid;
-    user_.known = true;
+const std::string& FileInfoWriter::json_of(Owner& last, std::uint32_t id,
+                                           const std::string* (OwnerNames::*name_of)(std::uint32_t)) {
+  if (!last.known || last.id != id) {
+    const std::string* name = (names_.*name_of)(id);
+    last = {.known = true, .id = id, .json = {}};
+    append_json_string(last.json, name != nullptr ? *name : std::to_string(id));
   }
-  return user_.json;
-}
-
-const std::string& FileInfoWriter::group(gid_t gid) {
-  if (!group_.known || group_.id != gid) {
-    set_json(group_.json, names_.group_name(gid), gid);
-    group_.id = gid;
-    group_.known = true;
-  }
-  return group_.json;
+  return last.json;
 }
 
 char* FileInfoWriter::write_time(char* out, const timespec& time) {
@@ -79,8 +66,8 @@ char* FileInfoWriter::write_time(char* out, const timespec& time) {
 
 void FileInfoWriter::append(std::string& out, std::string_view directory, std::string_view name,
                             const struct stat& st) {
-  const std::string& owner = user(st.st_uid);
-  const std::string& owning_group = group(st.st_gid);
+  const std::string& owner = json_of(user_, st.st_uid, &OwnerNames::user_name);
+  const std::string& owning_group = json_of(group_, st.st_gid, &OwnerNames::group_name);
   const std::size_t before = out.size();
   const std::size_t room = directory.size() + max_json_escaped_size(name.size()) + owner.size() + owning_group.size();
   out.resize_and_overwrite(before + room + kFixedRoom, [&](char* data, std::size_t) {

@@ -33,8 +33,7 @@ class FileInfoWriter {
     char text[19];  // 2025-01-02T03:04:05
   };
 
-  const std::string& user(uid_t uid);
-  const std::string& group(gid_t gid);
+  const std::string& json_of(Owner& last, std::uint32_t id, const std::string* (OwnerNames::*name_of)(std::uint32_t));
   char* write_time(char* out, const timespec& time);
 
   OwnerNames names_;

@@ -11,25 +11,13 @@
 #include <gtest/gtest.h>
 
 #include "execd/file/edit.h"
+#include "execd/file/file_test_support.h"
 #include "support/temp_dir.h"
 
 namespace osb::execd {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write(const fs::path& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
-
-struct stat stat_of(const fs::path& path) {
-  struct stat st{};
-  EXPECT_EQ(::lstat(path.c_str(), &st), 0) << path;
-  return st;
-}
 
 std::size_t entries_in(const fs::path& path) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), {}));
@@ -44,22 +32,6 @@ Result<void> replace(const fs::path& path, std::string_view content, const Permi
   if (!placed) return Failure(placed.error());
   return replacement->sync();
 }
-
-// A mount that goes with the object.
-class Mount {
- public:
-  Mount(const char* source, const fs::path& target, const char* type, unsigned long flags,
-        const char* options = nullptr)
-      : target_(target), mounted_(::mount(source, target.c_str(), type, flags, options) == 0) {}
-  ~Mount() {
-    if (mounted_) ::umount2(target_.c_str(), MNT_DETACH);
-  }
-  bool mounted() const { return mounted_; }
-
- private:
-  fs::path target_;
-  bool mounted_;
-};
 
 TEST(FileReplacement, NothingShowsBeforeItIsPlaced) {
   testing::TempDir dir;

@@ -20,13 +20,6 @@
 namespace osb::execd {
 namespace {
 
-std::optional<std::uint32_t> id_number(std::string_view text) {
-  std::uint32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc() || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
-  return id;
-}
-
 // Of the calling thread alone.
 bool set_effective_user(uid_t uid) { return ::syscall(SYS_setresuid, -1, uid, -1) == 0; }
 bool set_effective_group(gid_t gid) { return ::syscall(SYS_setresgid, -1, gid, -1) == 0; }
@@ -53,8 +46,15 @@ Failure unavailable(const Identity& identity, int error) {
 
 }  // namespace
 
+std::optional<std::uint32_t> parse_id(std::string_view text) {
+  std::uint32_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc() || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
+  return id;
+}
+
 Result<Identity> parse_identity(std::string_view uid, std::string_view gid) {
-  const auto user = id_number(uid), group = id_number(gid);
+  const auto user = parse_id(uid), group = parse_id(gid);
   if (!user) return fail(Code::InvalidRequest, "uid: expected an integer from 0 to 4294967294");
   if (!group) return fail(Code::InvalidRequest, "gid: expected an integer from 0 to 4294967294");
   return Identity{*user, *group};

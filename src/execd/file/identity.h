@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -16,7 +18,10 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-// Two decimal numbers from 0 to 4294967294; -1 means "change nothing" to the kernel. Else Code::InvalidRequest.
+// A decimal number from 0 to 4294967294; -1 means "change nothing" to the kernel.
+std::optional<std::uint32_t> parse_id(std::string_view text);
+
+// Two of them, else Code::InvalidRequest.
 Result<Identity> parse_identity(std::string_view uid, std::string_view gid);
 
 // The daemon's own.

@@ -1,20 +1,8 @@
 #include "execd/file/owner_names.h"
 
-#include <charconv>
+#include "execd/file/identity.h"
 
 namespace osb::execd {
-namespace {
-
-// Not -1, which means "leave it" to chown.
-std::optional<std::uint32_t> decimal_id(std::string_view text) {
-  std::uint32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc() || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
-  return id;
-}
-
-}  // namespace
-
 std::optional<std::string> OwnerDatabase::user_name(uid_t uid) {
   const std::lock_guard lock(mutex_);
   const sys::User* user = database_.find_user(uid);
@@ -51,12 +39,12 @@ const std::string* OwnerNames::group_name(gid_t gid) {
 
 std::optional<uid_t> OwnerNames::user_id(std::string_view name_or_id) const {
   if (const auto known = known_user_id(name_or_id)) return known;
-  return decimal_id(name_or_id);
+  return parse_id(name_or_id);
 }
 
 std::optional<gid_t> OwnerNames::group_id(std::string_view name_or_id) const {
   if (const auto known = known_group_id(name_or_id)) return known;
-  return decimal_id(name_or_id);
+  return parse_id(name_or_id);
 }
 
 }  // namespace osb::execd

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "execd/file/file_test_support.h"
 #include "execd/file/tree_archive.h"
 #include "support/temp_dir.h"
 
@@ -18,19 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Type = TarEntry::Type;
-
-std::string content_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write(const fs::path& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
-
-struct stat stat_of(const fs::path& path) {
-  struct stat st{};
-  EXPECT_EQ(::lstat(path.c_str(), &st), 0) << path;
-  return st;
-}
 
 NameResolver no_names() {
   return {.user = [](std::string_view) { return std::nullopt; },

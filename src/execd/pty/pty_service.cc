@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/id.h"
-#include "execd/file/staged_file.h"
 
 namespace osb::execd {
 
@@ -14,15 +13,10 @@ PtyService::~PtyService() = default;
 
 Result<std::shared_ptr<PtySession>> PtyService::create(const api::CreatePty& request) {
   if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
-  std::string cwd = environment_.cwd();
-  if (!request.cwd.empty()) {
-    auto path = expand_path(request.cwd, environment_.daemon(), environment_.cwd());
-    if (!path) return with_context("cwd", path.error());
-    if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
-    cwd = std::move(*path);
-  }
+  auto cwd = environment_.new_directory(request.cwd);
+  if (!cwd) return Failure(cwd.error());
   auto session = std::make_shared<PtySession>(host_, environment_, tasks_,
-                                              PtySession::Plan{new_uuid(), std::move(cwd), request.command});
+                                              PtySession::Plan{new_uuid(), std::move(*cwd), request.command});
   sessions_.emplace(session->id(), session);
   return session;
 }

@@ -9,7 +9,6 @@
 #include "base/id.h"
 #include "execd/command/command_service.h"
 #include "execd/command/event_stream.h"
-#include "execd/file/staged_file.h"
 #include "execd/session/shell_script.h"
 
 namespace osb::execd {
@@ -72,14 +71,9 @@ SessionService::~SessionService() = default;
 
 Result<std::string> SessionService::create(const api::CreateSession& request) {
   if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
-  std::string cwd = environment_.cwd();
-  if (!request.cwd.empty()) {
-    auto path = expand_path(request.cwd, environment_.daemon(), environment_.cwd());
-    if (!path) return with_context("cwd", path.error());
-    if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
-    cwd = std::move(*path);
-  }
-  auto session = std::make_shared<Session>(new_uuid(), std::move(cwd), environment_.from_file());
+  auto cwd = environment_.new_directory(request.cwd);
+  if (!cwd) return Failure(cwd.error());
+  auto session = std::make_shared<Session>(new_uuid(), std::move(*cwd), environment_.from_file());
   sessions_.emplace(session->id(), session);
   return session->id();
 }
