@@ -32,7 +32,7 @@ build: ## the programs, optimised, in build/release/bin
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target $(apps)
 
-test: ## everything: all tests of the release build, then the unit tests under ASan and UBSan
+test: ## everything: all tests of the release build, then unit tests and execd's contract under ASan and UBSan
 	@scripts/setup build test
 	@scripts/python-env
 	@scripts/node-env
@@ -55,11 +55,12 @@ bench: ## side-by-side measurements; results in build/bench and docs/benchmarks.
 	@mkdir -p build/bench
 	@for run in bench/*/run.py; do echo "== $$run"; /usr/bin/python3 "$$run" --build build/release; done
 
-asan: ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: ## unit tests and execd's contract under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup build test
+	@scripts/python-env
 	$(call configured,asan)
 	@cmake --build build/asan -j $(JOBS)
-	@$(ctest) --test-dir build/asan -L unit
+	@$(ctest) --test-dir build/asan -L 'unit|sanitized'
 
 tsan: ## unit tests under ThreadSanitizer
 	@scripts/setup build test

@@ -10,6 +10,16 @@ from execd_process import Execd  # noqa: E402
 
 SHARED_TOKEN = "conformance-token"
 
+MARKERS = [
+    "memory: measures execd's memory; says nothing about a build with sanitizers, which keep much more",
+    "static: needs an execd that runs in an image with nothing else; builds with sanitizers are linked dynamically",
+]
+
+
+def pytest_configure(config):
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
 
 class Shared:
     """An execd that many tests use; replaced when a test has taken it down, so that one crash fails one test."""

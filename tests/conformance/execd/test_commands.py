@@ -540,21 +540,33 @@ def test_many_commands_at_once(execd):
 # --- back-pressure ------------------------------------------------------------------------------------------------
 
 
+def memory_kib(pid, field):
+    """VmRSS: resident now. VmHWM: the most since reset_peak_memory()."""
+    return int(re.search(rf"^{field}:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+
+
+def reset_peak_memory(pid):
+    pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
 def resident_kib(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError("no VmRSS")
+    return memory_kib(pid, "VmRSS")
+
+
+@contextlib.contextmanager
+def started_by_hand(execd, script):
+    """A connection on which the command's answer arrives as fast as it is read."""
+    body = json.dumps({"command": script}).encode()
+    with socket.create_connection(("127.0.0.1", execd.port)) as connection:
+        head = f"POST /command HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        yield connection
 
 
 def test_a_slow_reader_holds_the_command_back(execd):
     counter = execd.tmp / "count"
     script = f"for i in $(seq 1 200); do seq 1 5000; echo $i > {counter}; done; echo end"
-    body = json.dumps({"command": script}).encode()
-    before = resident_kib(execd.pid)
-    with socket.create_connection(("127.0.0.1", execd.port)) as connection:
-        head = f"POST /command HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body)
+    with started_by_hand(execd, script) as connection:
         received = bytearray(connection.recv(65536))
         # Nobody reads now: the kernel's buffers and the ring fill, then the shell stands still. Left alone it would be
         # done long before this other command is.
@@ -562,11 +574,21 @@ def test_a_slow_reader_holds_the_command_back(execd):
         first = int(counter.read_text())
         run(execd, "sleep 0.5")
         assert first == int(counter.read_text()) < 200
-        assert resident_kib(execd.pid) - before < 16 * 1024
         while piece := connection.recv(MIB):
             received += piece
     assert received.count(b'"type":"stdout"') == 200 * 5000 + 1
     assert b"execution_complete" in received
+
+
+@pytest.mark.memory
+def test_memory_does_not_follow_a_slow_reader(start_execd):
+    execd = start_execd()
+    run(execd, "true")
+    before = resident_kib(execd.pid)
+    with started_by_hand(execd, "seq 1 10000000") as connection:
+        connection.recv(65536)
+        run(execd, "sleep 1")
+        assert resident_kib(execd.pid) - before < 16 * 1024
 
 
 def test_a_client_that_stops_reading_and_leaves_releases_the_command(execd):
@@ -821,6 +843,7 @@ def test_processes_that_fork_without_end_are_killed_by_the_timeout(execd):
 # --- daemon -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.memory
 def test_memory_stays_flat_over_many_commands(start_execd):
     execd = start_execd(env={"EXECD_COMMAND_FINISHED": "200"})
 
@@ -836,12 +859,19 @@ def test_memory_stays_flat_over_many_commands(start_execd):
     assert len(os.listdir(f"/proc/{execd.pid}/fd")) <= fds + 1
 
 
-def test_output_without_end_of_line_uses_bounded_memory(start_execd):
+@pytest.mark.memory
+def test_a_gibibyte_without_end_of_line_comes_whole_and_memory_stays_flat(start_execd):
     execd = start_execd()
-    total = 0
-    body = {"command": "head -c 300000000 /dev/zero | tr '\\0' x"}
-    with execd.client.stream("POST", "/command", json=body) as response:
-        for piece in response.iter_raw(MIB):
-            total += piece.count(b"x")
-    assert 300_000_000 <= total < 300_010_000
-    assert resident_kib(execd.pid) < 64 * 1024
+    run(execd, "true")
+    reset_peak_memory(execd.pid)
+    before = resident_kib(execd.pid)
+    total, end, buffer, begin = 0, b"", bytearray(MIB), time.monotonic()
+    with started_by_hand(execd, "head -c 1073741824 /dev/zero | tr '\\0' '#'") as connection:
+        while size := connection.recv_into(buffer):
+            total += buffer.count(b"#", 0, size)
+            end = (end + buffer[max(0, size - 1000):size])[-1000:]
+    assert total == 1 << 30
+    assert b"execution_complete" in end and end.endswith(b"0\r\n\r\n")
+    assert time.monotonic() - begin < 60  # takes about 3 s on an idle machine
+    # A line may have 4 MiB; there are a few on their way at any time.
+    assert memory_kib(execd.pid, "VmHWM") - before < 32 * 1024

@@ -261,6 +261,7 @@ def busybox_root(tmp_path):
 
 
 @needs_root
+@pytest.mark.static
 def test_it_runs_in_an_image_with_nothing_else(start, bare_root):
     execd = start(wrap=in_namespaces(bare_root), program="/execd")
     assert execd.client.get("/ping").status_code == 200
@@ -280,6 +281,7 @@ def signal_first_process(execd, number):
 
 @needs_root
 @needs_busybox
+@pytest.mark.static
 def test_pid_1_reaps_orphans(start, busybox_root):
     execd = start(wrap=in_namespaces(busybox_root), program="/execd",
                   entrypoint=["/bin/sh", "-c", "mount -t proc proc /proc; "
@@ -296,6 +298,7 @@ def test_pid_1_reaps_orphans(start, busybox_root):
 
 @needs_root
 @needs_busybox
+@pytest.mark.static
 def test_pid_1_passes_signals_on_records_the_end_and_serves_on(start, busybox_root):
     execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=["--exit-dir=/exit"],
                   entrypoint=["sh", "-c", "trap 'echo user signal; exit 9' USR1; echo ready; while :; do sleep 60 & wait $!; done"])
@@ -311,6 +314,7 @@ def test_pid_1_passes_signals_on_records_the_end_and_serves_on(start, busybox_ro
 
 @needs_root
 @needs_busybox
+@pytest.mark.static
 def test_pid_1_uses_inherited_descriptors_of_outside_its_root_without_proc(start, busybox_root, given):
     execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=given_args(given), pass_fds=given[1:],
                   entrypoint=["sh", "-c", "echo inside; exit 6"])
@@ -321,6 +325,7 @@ def test_pid_1_uses_inherited_descriptors_of_outside_its_root_without_proc(start
 
 @needs_root
 @needs_busybox
+@pytest.mark.static
 def test_pid_1_ends_the_whole_tree_without_proc(start, busybox_root):
     execd = start(wrap=in_namespaces(busybox_root), program="/execd", args=["--shutdown-timeout=1s"],
                   entrypoint=["/bin/sh", "-c", "setsid sh -c \"trap '' TERM; echo ready; while :; do sleep 60; done\" & "

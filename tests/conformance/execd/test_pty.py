@@ -263,6 +263,7 @@ def test_a_token_is_needed(token_execd):
     assert refused.value.response.status_code == 401
 
 
+@pytest.mark.memory
 def test_a_thousand_idle_sessions_cost_little(start_execd):
     private = start_execd()
 

@@ -195,6 +195,7 @@ def test_nothing_is_left_in_the_file_system(execd, start_execd):
     assert list(execd.tmp.iterdir()) == []
 
 
+@pytest.mark.memory
 def test_a_thousand_idle_sessions_cost_little(start_execd):
     private = start_execd()
 
