@@ -179,7 +179,7 @@ void Run::on_room() {
   // Not at once: the reader that made room is in the middle of taking events.
   net::post(host_.executor(), [self = shared_from_this()] {
     if (self->exited_) {
-      self->drain();
+      if (self->kills_ == 0) self->drain();
     } else {
       for (auto& pipe : self->pipes_) {
         if (pipe && std::exchange(pipe->blocked, false)) self->arm(*pipe);
@@ -198,10 +198,16 @@ void Run::on_exit(sys::ExitStatus status) {
   if (timeout_) timeout_->timer.cancel();
   if (exit_event_) exit_event_->set();
   for (auto& pipe : pipes_) {
-    if (!pipe || !pipe->file.is_open()) continue;
-    pipe->file.cancel();
+    if (pipe && pipe->file.is_open()) pipe->file.cancel();
+  }
+  if (kills_ == 0) take_rest();
+}
+
+void Run::take_rest() {
+  for (auto& pipe : pipes_) {
     int bytes = 0;
-    if (::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) pipe->left = static_cast<std::size_t>(bytes);
+    if (!pipe || !pipe->file.is_open() || ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) != 0) continue;
+    pipe->left = static_cast<std::size_t>(bytes);
   }
   drain();
 }
@@ -258,10 +264,14 @@ void Run::kill_tree() {
   if (pid_ < 0 || exited_) return;
   // First one call that no fork can outrun: a fork bomb is at rest before anything slow begins.
   ::kill(-pid_, SIGSTOP);
+  ++kills_;
   // A process in the kernel's hands does not die: nothing more can be done about it.
-  host_.pool().post([tree = tree(), cgroup = cgroup_, home = host_.executor()]() mutable {
+  host_.pool().post([self = shared_from_this(), tree = tree(), cgroup = cgroup_, home = host_.executor()]() mutable {
     static_cast<void>(sys::kill_tree(tree));
-    net::post(home, [cgroup = std::move(cgroup)] {});  // given back where it came from
+    // The cgroup is given back where it came from.
+    net::post(home, [self = std::move(self), cgroup = std::move(cgroup)] {
+      if (--self->kills_ == 0 && self->exited_) self->take_rest();
+    });
   });
 }
 

@@ -64,7 +64,8 @@ class Run : public std::enable_shared_from_this<Run> {
   bool exited() const { return exited_; }
   const RunEnd& end() const { return end_; }  // valid once exited()
 
-  // SIGKILL to every process of the run, from another thread. Nothing happens after exited().
+  // SIGKILL to every process of the run, from another thread; the last event comes when none is left. Nothing happens
+  // after exited().
   void kill_tree();
   // SIGTERM to every process of the run; what is left after `grace` gets SIGKILL. Returns when all have ended; false,
   // at once, if the process itself had ended already.
@@ -81,6 +82,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void emit(const Pipe& pipe, std::string_view line);
   void on_room();
   void on_exit(sys::ExitStatus status);
+  void take_rest();
   void drain();
   void finish();
   sys::ProcessTree tree() const;
@@ -97,6 +99,7 @@ class Run : public std::enable_shared_from_this<Run> {
   std::chrono::steady_clock::time_point started_;
   bool exited_ = false;
   bool timed_out_ = false;
+  int kills_ = 0;         // under way; the end waits for them
   bool blocked_ = false;  // something waits for room in the log
   RunEnd end_;
 };

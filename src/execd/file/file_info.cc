@@ -25,10 +25,7 @@ std::string_view type_name(mode_t mode) {
   }
 }
 
-char* write(char* out, std::string_view text) {
-  std::memcpy(out, text.data(), text.size());
-  return out + text.size();
-}
+char* write(char* out, std::string_view text) { return out + text.copy(out, text.size()); }
 
 char* write(char* out, std::uint64_t value) { return std::to_chars(out, out + 20, value).ptr; }
 
