@@ -17,9 +17,9 @@ struct VolumeSpec {
     Tmpfs,  // memory, gone with the sandbox
   };
   Kind kind = Kind::Named;
-  std::string source;    // Host: an absolute path. Named: the name. Tmpfs: empty.
-  std::string sub_path;  // of the source; relative, may be empty
-  std::string target;    // absolute path inside the sandbox
+  std::string source = {};    // Host: an absolute path. Named: the name. Tmpfs: empty.
+  std::string sub_path = {};  // of the source; relative, may be empty
+  std::string target = {};    // absolute path inside the sandbox
   bool read_only = false;
 
   std::uint64_t size_bytes = 0;  // Tmpfs; 0 means kDefaultTmpfsBytes
