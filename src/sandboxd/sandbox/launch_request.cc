@@ -42,7 +42,8 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
                                   inherited(kExitDirectoryFd),
                                   "--entrypoint-log",
                                   inherited(kLogFd),
-                                  "--end-with-entrypoint"};
+                                  "--after-entrypoint",
+                                  "end"};
   // In the host's network the port would be everybody's; the socket is enough.
   if (spec.network != api::native::NetworkMode::Host) out.insert(out.end(), {"--port", "44772"});
   std::vector<std::string> entrypoint = spec.entrypoint;

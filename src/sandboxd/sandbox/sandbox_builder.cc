@@ -379,18 +379,22 @@ void SandboxBuilder::empty_trash() const {
   }
 }
 
+void SandboxBuilder::sweep_one(const std::string& id) const {
+  auto cgroup = parts_.cgroups.open_existing(id);
+  if (!cgroup) return;
+  (void)cgroup->kill();
+  (void)cgroup->wait_empty(kDeathLimit);
+  if (auto removed = cgroup->remove(); !removed) {
+    log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
+  }
+}
+
 void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
   const std::set<std::string> keep(living.begin(), living.end());
   for (const std::string& id : parts_.cgroups.list()) {
     if (keep.contains(id)) continue;
-    auto cgroup = parts_.cgroups.open_existing(id);
-    if (!cgroup) continue;
     log_info("ending what nobody owns", {{"id", id}});
-    (void)cgroup->kill();
-    (void)cgroup->wait_empty(kDeathLimit);
-    if (auto removed = cgroup->remove(); !removed) {
-      log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
-    }
+    sweep_one(id);
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {

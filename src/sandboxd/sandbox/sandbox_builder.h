@@ -80,6 +80,9 @@ class SandboxBuilder {
 
   // At start: ends and removes cgroups and sockets of ours that none of `living` owns.
   void sweep(const std::vector<std::string>& living) const;
+  // The same for one sandbox that is known to be nobody's.
+  void sweep_one(const std::string& id) const;
+  Result<kernel::LimitedCgroup> cgroup_of(const std::string& id) const { return parts_.cgroups.open_existing(id); }
 
   std::string directory(const std::string& id) const { return config_.state_directory + "/sandboxes/" + id; }
   std::string run_file(const std::string& id, const char* name) const { return directory(id) + "/run/" + name; }

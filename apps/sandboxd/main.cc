@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/blocking_pool.h"
+#include "async/signals.h"
+#include "base/log.h"
+#include "http/middleware.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "kernel/limited_cgroup.h"
+#include "kernel/namespace.h"
+#include "sandboxd/daemon/check.h"
+#include "sandboxd/daemon/config.h"
+#include "sandboxd/daemon/routes.h"
+#include "sandboxd/sandbox/sandbox_manager.h"
+
+namespace osb::sandboxd {
+namespace {
+
+// Launches and removals sleep in the kernel more than they compute.
+constexpr std::size_t kBlockingThreads = 8;
+
+int refuse(const Error& error) {
+  std::fprintf(stderr, "sandboxd: %s\n", error.message.c_str());
+  return 1;
+}
+
+Result<DaemonConfig> configure(const CommandLine& line) {
+  auto config = load_config(line.config_path, line.config_given);
+  if (!config) return config;
+  if (!line.state_directory.empty()) config->sandbox.state_directory = line.state_directory;
+  if (!line.run_directory.empty()) {
+    config->sandbox.run_directory = line.run_directory;
+    config->socket = line.run_directory + "/sandboxd.sock";
+  }
+  if (!line.socket.empty()) config->socket = line.socket;
+  if (!line.execd.empty()) config->sandbox.execd = line.execd;
+  if (config->sandbox.execd.empty()) {
+    std::error_code error;
+    config->sandbox.execd = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "execd").string();
+  }
+  if (const group* found = ::getgrnam(config->group.c_str())) config->sandbox.group = found->gr_gid;
+  complete_config(*config);
+  return config;
+}
+
+// One daemon per state directory.
+Result<UniqueFd> lock_state(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  UniqueFd fd(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (fd.get() < 0) return fail(Code::Internal, "cannot write to the state directory " + directory);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) < 0) {
+    return fail(Code::Conflict, "another sandboxd uses the state directory " + directory);
+  }
+  return fd;
+}
+
+// Only root and members of the group, whatever became of the socket's mode.
+Result<void> check_peer(int fd, gid_t group) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return fail(Code::Forbidden, "unknown peer");
+  if (peer.uid == 0 || (group != 0 && peer.gid == group)) return {};
+  std::vector<gid_t> groups(65536);
+  size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+  if (group != 0 && ::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0) {
+    groups.resize(size / sizeof(gid_t));
+    if (std::ranges::find(groups, group) != groups.end()) return {};
+  }
+  log_warn("peer refused", {{"uid", peer.uid}, {"pid", peer.pid}});
+  return fail(Code::Forbidden, "not a member of the socket's group");
+}
+
+int serve(const DaemonConfig& config) {
+  ignore_sigpipe();
+  ::umask(022);
+  rlimit files{1 << 20, 1 << 20};
+  if (::setrlimit(RLIMIT_NOFILE, &files) < 0) log_warn("few descriptors", {{"wanted", 1 << 20}});
+  auto lock = lock_state(config.sandbox.state_directory);
+  if (!lock) return refuse(lock.error());
+
+  net::io_context io(1);
+  const net::any_io_executor executor = io.get_executor();
+  SignalSet signals(executor, {SIGTERM, SIGINT});
+  BlockingPool pool(kBlockingThreads);
+
+  auto cgroups = kernel::LimitedCgroups::open(config.cgroup_parent);
+  if (!cgroups) return refuse(cgroups.error());
+  auto firewall = Firewall::open(config.network);
+  if (!firewall) return refuse(firewall.error());
+  auto slots = SlotPool::create(config.network, **firewall);
+  if (!slots) return refuse(slots.error());
+  auto volumes = VolumeStore::open(config.volumes);
+  if (!volumes) return refuse(volumes.error());
+  auto snapshots = SnapshotStore::open(config.sandbox.state_directory + "/snapshots");
+  if (!snapshots) return refuse(snapshots.error());
+  auto images = ImageService::open(executor, config.images);
+  if (!images) return refuse(images.error());
+  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, *cgroups, **volumes});
+  if (!builder) return refuse(builder.error());
+  SandboxManager sandboxes(executor, pool, **builder, **images, **snapshots);
+  if (auto recovered = sandboxes.recover(); !recovered) return refuse(recovered.error());
+  if (auto installed = (*firewall)->install(); !installed) return refuse(installed.error());
+  if (auto started = (*slots)->start(); !started) return refuse(started.error());
+  sandboxes.start();
+
+  http::Router router({"NATIVE::NOT_FOUND", "NATIVE::METHOD_NOT_ALLOWED", "NATIVE::INVALID_REQUEST"});
+  add_sandbox_routes(router, sandboxes);
+  add_image_routes(router, **images);
+  add_volume_routes(router, pool, **volumes);
+  http::ServerOptions options;
+  options.limits.body_stall = std::chrono::hours(1);
+  options.limits.write_stall = std::chrono::hours(24);
+  options.on_complete = http::access_log(LogLevel::Debug);
+  options.secure =
+      [](std::unique_ptr<http::Transport> transport) -> net::awaitable<Result<std::unique_ptr<http::Transport>>> {
+    if (auto allowed = check_peer(transport->native_fd(), group); !allowed) co_return Failure(allowed.error());
+    co_return transport;
+  };
+  http::Server server(
+      executor,
+      http::with_request_id(http::with_fence([&](http::Request& request) { return router.dispatch(request); })),
+      std::move(options));
+  const auto address = server.listen(http::Address::unix_socket(config.socket));
+  if (!address) return refuse(address.error());
+  if (::chown(config.socket.c_str(), 0, config.sandbox.group) < 0 || ::chmod(config.socket.c_str(), 0660) < 0) {
+    return refuse(Error(Code::Internal, "cannot set owner and mode of " + config.socket));
+  }
+  log_info("sandboxd is ready", {{"socket", config.socket}, {"sandboxes", sandboxes.list().size()}});
+
+  const auto life = [&]() -> net::awaitable<void> {
+    (void)co_await signals.next();
+    log_info("ending; sandboxes go on");
+    co_await server.stop(std::chrono::seconds(5));
+    co_await sandboxes.close();
+    co_await (*images)->close();
+  };
+  int status = 0;
+  net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
+    if (failed) status = 1;
+    io.stop();
+  });
+  io.run();
+  return status;
+}
+
+int start(const std::vector<std::string>& args) {
+  const auto line = parse_command_line(args);
+  if (!line) {
+    std::fprintf(stderr, "sandboxd: %s\n%s", line.error().message.c_str(), usage().data());
+    return 2;
+  }
+  if (line->action == CommandLine::Action::ShowHelp) return std::fputs(usage().data(), stdout), 0;
+  if (line->action == CommandLine::Action::ShowVersion) return std::puts("sandboxd " OSB_VERSION), 0;
+  const auto config = configure(*line);
+  if (!config) return refuse(config.error());
+  CheckOptions check;
+  check.state_directory = config->sandbox.state_directory;
+  check.cgroup_parent = config->cgroup_parent;
+  if (line->action == CommandLine::Action::Check) return run_check(check, line->json);
+  LogOptions log;
+  log.level = config->log_level;
+  log.format = config->log_format;
+  if (auto configured = configure_log(log); !configured) return refuse(configured.error());
+  if (auto enough = require_host(check_host(check)); !enough) return refuse(enough.error());
+  const std::vector<std::string> keep = {config->sandbox.state_directory,
+                                         config->sandbox.run_directory,
+                                         config->socket,
+                                         config->sandbox.execd,
+                                         "/usr",
+                                         "/etc"};
+  std::vector<std::string> all = keep;
+  for (const auto& path : config->volumes.allowed_host_paths) all.push_back(path.string());
+  for (const auto& path : config->images.allowed_directories) all.push_back(path.string());
+  if (auto entered = kernel::enter_private_mount_namespace(all); !entered) return refuse(entered.error());
+  return serve(*config);
+}
+
+}  // namespace
+}  // namespace osb::sandboxd
+
+int main(int argc, char** argv) {
+  try {
+    return osb::sandboxd::start(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "sandboxd: %s\n", bug.what());
+    return 1;
+  }
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "sandboxd/image/image_service.h"
+#include "sandboxd/network/network_config.h"
+#include "sandboxd/sandbox/sandbox_builder.h"
+#include "sandboxd/volume/volume_store.h"
+
+namespace osb::sandboxd {
+
+// sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so whatever
+// opens a part of the host to sandboxes is decided here.
+struct DaemonConfig {
+  std::string socket = "/run/opensandbox/sandboxd.sock";
+  std::string group = "opensandbox";  // whose members may use the socket besides root; need not exist
+  std::string cgroup_parent = "opensandbox";
+  LogLevel log_level = LogLevel::Info;
+  LogFormat log_format = LogFormat::Text;
+  SandboxConfig sandbox;
+  NetworkConfig network;
+  ImageServiceConfig images;
+  VolumeConfig volumes;
+};
+
+// A TOML file over the defaults; docs/sandboxd.md lists the keys. Code::InvalidRequest names section and key, also of
+// one that nobody knows: a misspelt limit must not pass for a set one.
+Result<DaemonConfig> parse_config(std::string_view toml, const std::string& name);
+// A missing file is an error only if `required`.
+Result<DaemonConfig> load_config(const std::string& path, bool required);
+
+// Directories that follow from others: images, volumes.
+void complete_config(DaemonConfig& config);
+
+struct CommandLine {
+  enum class Action { Serve, Check, ShowHelp, ShowVersion };
+  Action action = Action::Serve;
+  bool json = false;  // check --json
+  std::string config_path = "/etc/opensandbox/sandboxd.toml";
+  bool config_given = false;
+  // Beat the file.
+  std::string state_directory, run_directory, socket, execd;
+};
+// Code::InvalidRequest: a command line that makes no sense.
+Result<CommandLine> parse_command_line(const std::vector<std::string>& args);
+std::string_view usage();
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,185 @@
+#include <charconv>
+#include <cstring>
+#include <sys/socket.h>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "api/json.h"
+#include "http/url.h"
+#include "sandboxd/daemon/routes.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+namespace {
+
+namespace json = boost::json;
+using namespace net::experimental::awaitable_operators;
+
+constexpr std::size_t kMaxBody = 4 << 20;
+constexpr std::size_t kMaxLog = 16 << 20;
+constexpr const char* kDefaultCode = "NATIVE::ERROR";
+
+http::Response answer(int status, const json::value& value) {
+  return http::json_response(status, json::serialize(value));
+}
+
+http::Response refuse(const Error& error) { return http::problem(error, kDefaultCode); }
+
+http::Response done(const Result<void>& result) { return result ? http::empty_response(204) : refuse(result.error()); }
+
+// One JSON document a line: everything that is there first, then what changes. The watcher exists before the list is
+// made, so nothing falls in between.
+net::awaitable<Result<void>> send_events(SandboxManager& sandboxes, http::BodyWriter& out) {
+  const auto watcher = sandboxes.watch();
+  json::array all;
+  for (const auto& sandbox : sandboxes.list()) all.push_back(api::native::encode(sandbox));
+  std::string text = json::serialize(json::object{{"type", "all"}, {"sandboxes", std::move(all)}}) + "\n";
+  for (;;) {
+    if (auto sent = co_await out.write(text); !sent) co_return sent;
+    auto outcome = co_await (watcher->next() || out.peer_closed());
+    if (outcome.index() == 1) co_return Result<void>();
+    text.clear();
+    for (const std::string& id : std::get<0>(outcome)) {
+      const auto sandbox = sandboxes.inspect(id);
+      text += json::serialize(
+          sandbox ? json::value(json::object{{"type", "changed"}, {"sandbox", api::native::encode(*sandbox)}})
+                  : json::value(json::object{{"type", "removed"}, {"id", id}}));
+      text += "\n";
+    }
+    if (text.empty()) co_return Result<void>();
+  }
+}
+
+http::Response stream_of_lines(std::move_only_function<net::awaitable<Result<void>>(http::BodyWriter&)> produce) {
+  http::Response response;
+  response.headers.set("Content-Type", "application/x-ndjson");
+  response.body = http::StreamBody{std::move(produce), std::nullopt};
+  return response;
+}
+
+// The socket goes to the other side as a descriptor, with one byte to carry it.
+net::awaitable<void> hand_over(http::Transport& transport, UniqueFd socket) {
+  char byte = 's';
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = socket.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  // A fresh connection's buffer takes one byte at once.
+  (void)::sendmsg(transport.native_fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  transport.shutdown_write();
+  co_return;
+}
+
+net::awaitable<http::Response> create(SandboxManager& sandboxes, http::Request& request) {
+  auto body = co_await request.body->read_all(kMaxBody);
+  if (!body) co_return refuse(body.error());
+  auto value = api::parse_json(*body);
+  if (!value) co_return refuse(value.error());
+  auto spec = api::native::decode_create_sandbox(*value);
+  if (!spec) co_return refuse(spec.error());
+  auto made = co_await sandboxes.create(std::move(*spec));
+  co_return made ? answer(201, api::native::encode(*made)) : refuse(made.error());
+}
+
+net::awaitable<http::Response> connect(SandboxManager& sandboxes, http::Request& request) {
+  unsigned port = 0;
+  const std::string& text = request.params["port"];
+  std::from_chars(text.data(), text.data() + text.size(), port);
+  if (port == 0 || port > 65535) co_return http::problem(400, kDefaultCode, "port: expected 1 to 65535");
+  auto socket = co_await sandboxes.connect(request.params["id"], static_cast<std::uint16_t>(port));
+  if (!socket) co_return refuse(socket.error());
+  http::Response response;
+  response.status = 101;
+  response.headers.set("Upgrade", "opensandbox-socket");
+  response.headers.set("Connection", "Upgrade");
+  response.body = http::UpgradeHandler([fd = std::move(*socket)](http::Transport& transport, std::string) mutable {
+    return hand_over(transport, std::move(fd));
+  });
+  co_return response;
+}
+
+net::awaitable<http::Response> snapshot(SandboxManager& sandboxes, http::Request& request) {
+  auto body = co_await request.body->read_all(kMaxBody);
+  if (!body) co_return refuse(body.error());
+  auto value = api::parse_json(*body);
+  if (!value) co_return refuse(value.error());
+  api::ObjectReader reader(*value, {});
+  const std::string id = reader.required_string("id");
+  if (auto read = reader.finish(); !read) co_return refuse(read.error());
+  auto made = co_await sandboxes.snapshot(request.params["id"], id);
+  co_return made ? answer(201, api::native::encode(*made)) : refuse(made.error());
+}
+
+}  // namespace
+
+void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
+  using http::Request;
+  using http::Response;
+  using Answer = net::awaitable<Response>;
+
+  router.get("/v1/info", [](Request&) -> Answer {
+    co_return answer(200, json::object{{"name", "sandboxd"}, {"version", OSB_VERSION}});
+  });
+  router.get("/v1/events", [&](Request&) -> Answer {
+    co_return stream_of_lines([&](http::BodyWriter& out) { return send_events(sandboxes, out); });
+  });
+  router.get("/v1/sandboxes", [&](Request&) -> Answer {
+    json::array all;
+    for (const auto& sandbox : sandboxes.list()) all.push_back(api::native::encode(sandbox));
+    co_return answer(200, json::object{{"sandboxes", std::move(all)}});
+  });
+  router.post("/v1/sandboxes", [&](Request& request) { return create(sandboxes, request); });
+  router.get("/v1/sandboxes/{id}", [&](Request& request) -> Answer {
+    const auto sandbox = sandboxes.inspect(request.params["id"]);
+    co_return sandbox ? answer(200, api::native::encode(*sandbox)) : refuse(sandbox.error());
+  });
+  router.del("/v1/sandboxes/{id}",
+             [&](Request& request) -> Answer { co_return done(co_await sandboxes.remove(request.params["id"])); });
+  router.post("/v1/sandboxes/{id}/pause",
+              [&](Request& request) -> Answer { co_return done(co_await sandboxes.pause(request.params["id"])); });
+  router.post("/v1/sandboxes/{id}/resume",
+              [&](Request& request) -> Answer { co_return done(co_await sandboxes.resume(request.params["id"])); });
+  router.get("/v1/sandboxes/{id}/stats", [&](Request& request) -> Answer {
+    const auto stats = co_await sandboxes.stats(request.params["id"]);
+    co_return stats ? answer(200, api::native::encode(*stats)) : refuse(stats.error());
+  });
+  router.get("/v1/sandboxes/{id}/logs", [&](Request& request) -> Answer {
+    std::size_t bytes = 1 << 20;
+    const http::Query query = http::Query::parse(request.query());
+    if (const std::string* text = query.find("bytes")) {
+      const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), bytes);
+      if (error != std::errc() || end != text->data() + text->size() || bytes > kMaxLog) {
+        co_return http::problem(400, kDefaultCode, "bytes: expected a number up to " + std::to_string(kMaxLog));
+      }
+    }
+    auto log = co_await sandboxes.logs(request.params["id"], bytes);
+    co_return log ? http::text_response(200, std::move(*log)) : refuse(log.error());
+  });
+  router.post("/v1/sandboxes/{id}/connect/{port:int}", [&](Request& request) { return connect(sandboxes, request); });
+
+  router.post("/v1/sandboxes/{id}/snapshots", [&](Request& request) { return snapshot(sandboxes, request); });
+  router.get("/v1/snapshots", [&](Request&) -> Answer {
+    json::array all;
+    for (const auto& each : sandboxes.list_snapshots()) all.push_back(api::native::encode(each));
+    co_return answer(200, json::object{{"snapshots", std::move(all)}});
+  });
+  router.get("/v1/snapshots/{id}", [&](Request& request) -> Answer {
+    const auto found = sandboxes.inspect_snapshot(request.params["id"]);
+    co_return found ? answer(200, api::native::encode(*found)) : refuse(found.error());
+  });
+  router.del("/v1/snapshots/{id}", [&](Request& request) -> Answer {
+    co_return done(co_await sandboxes.remove_snapshot(request.params["id"]));
+  });
+}
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "async/timer.h"
+
+namespace osb::sandboxd {
+
+// Tells watchers which sandboxes have changed. A watcher that is slow is told each name once and then looks at the
+// latest state, so that what it costs is bounded by the number of sandboxes. One loop.
+class EventFeed {
+ public:
+  explicit EventFeed(net::any_io_executor executor) : executor_(std::move(executor)) {}
+
+  class Watcher {
+   public:
+    explicit Watcher(const net::any_io_executor& executor) : notifier_(executor) {}
+    // Names that have changed since the last call; waits for the first. Empty: cancelled.
+    net::awaitable<std::set<std::string>> next() {
+      co_await notifier_.wait_until([this] { return !changed_.empty(); });
+      co_return std::exchange(changed_, {});
+    }
+
+   private:
+    friend class EventFeed;
+    std::set<std::string> changed_;
+    Notifier notifier_;
+  };
+
+  // Lives as long as the pointer.
+  std::shared_ptr<Watcher> watch() {
+    auto watcher = std::make_shared<Watcher>(executor_);
+    watchers_.push_back(watcher);
+    return watcher;
+  }
+
+  void publish(const std::string& id) {
+    std::erase_if(watchers_, [&](const std::weak_ptr<Watcher>& each) {
+      const auto watcher = each.lock();
+      if (!watcher) return true;
+      watcher->changed_.insert(id);
+      watcher->notifier_.notify_all();
+      return false;
+    });
+  }
+
+ private:
+  net::any_io_executor executor_;
+  std::vector<std::weak_ptr<Watcher>> watchers_;
+};
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,56 @@
+#include "sandboxd/sandbox/exit_reason.h"
+
+#include <csignal>
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/json.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+
+std::optional<sys::ExitStatus> read_exit_record(const std::string& path) {
+  const auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file) return std::nullopt;
+  struct stat info{};
+  char text[4096];
+  if (::fstat(file->get(), &info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  const ssize_t size = ::read(file->get(), text, sizeof text);
+  if (size <= 0) return std::nullopt;
+  const auto value = api::parse_json({text, static_cast<std::size_t>(size)});
+  if (!value) return std::nullopt;
+  api::ObjectReader r(*value, {});
+  const auto code = r.optional_int64("code", -1, 255);
+  const auto signal = r.optional_int64("signal", 0, 127);
+  if (r.failed() || (!code && !signal)) return std::nullopt;
+  return sys::ExitStatus{static_cast<int>(code.value_or(0)), static_cast<int>(signal.value_or(0))};
+}
+
+api::native::Exit describe_exit(std::optional<sys::ExitStatus> entrypoint, std::optional<sys::ExitStatus> process,
+                                bool oom_killed) {
+  api::native::Exit out;
+  if (const auto status = entrypoint ? entrypoint : process) {
+    out.signal = status->signal;
+    out.code = status->signal != 0 ? 128 + status->signal : status->code;
+  } else {
+    out.signal = SIGKILL;
+    out.code = 128 + SIGKILL;
+  }
+  // A shell reports its killed child as 137.
+  out.out_of_memory = oom_killed && out.code == 128 + SIGKILL;
+  return out;
+}
+
+std::string exit_reason(const api::native::Exit& exit) {
+  if (exit.out_of_memory) return "OUT_OF_MEMORY";
+  return exit.signal != 0 ? "SIGNALLED" : "EXITED";
+}
+
+std::string exit_message(const api::native::Exit& exit) {
+  if (exit.out_of_memory) return "killed because the memory limit was reached; raise limits.memory";
+  if (exit.signal != 0) return std::string("ended by signal ") + ::strsignal(exit.signal);
+  return "entrypoint ended with exit code " + std::to_string(exit.code);
+}
+
+}  // namespace osb::sandboxd

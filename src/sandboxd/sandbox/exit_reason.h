@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "api/native.h"
+#include "sys/spawn.h"
+
+namespace osb::sandboxd {
+
+// What execd has written about the entrypoint's end. The file is the sandbox's own: whatever does not look right is
+// nothing.
+std::optional<sys::ExitStatus> read_exit_record(const std::string& path);
+
+// `entrypoint` is what execd says, `process` what the kernel says of PID 1 (each if known).
+api::native::Exit describe_exit(std::optional<sys::ExitStatus> entrypoint, std::optional<sys::ExitStatus> process,
+                                bool oom_killed);
+std::string exit_reason(const api::native::Exit& exit);   // "OUT_OF_MEMORY", "SIGNALLED", "EXITED"
+std::string exit_message(const api::native::Exit& exit);  // for people
+
+}  // namespace osb::sandboxd
