@@ -22,8 +22,8 @@ struct PublishedPort {
 
 // The rules around sandboxes: one nftables table (family inet) that belongs to this daemon; other tables are not
 // touched. A packet from a sandbox's interface
-//   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it; the kernel's strict
-//     rp_filter is set too, but a host-wide setting of 2 weakens it;
+//   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it (the kernel's strict
+//     rp_filter is set too);
 //   - never reaches another sandbox, a blocked network, or the host itself except for replies, configured services and
 //     ping of the gateway;
 //   - leaves the host with the host's address.
