@@ -14,6 +14,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "http/connection.h"
+#include "http/reactor.h"
 
 namespace osb::http {
 namespace {
@@ -117,7 +118,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     while (!list.empty() && !out) {
       Idle last = std::move(list.back());
       list.pop_back();
-      if (SteadyClock::now() - last.since > options.idle) {
+      if (Reactor::now() - last.since > options.idle) {
         list.clear();  // the rest is older still
         break;
       }
@@ -134,7 +135,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
   void give_back(const std::string& origin, std::shared_ptr<Connection> connection) {
     if (closed) return;
     auto& list = idle[origin];
-    const auto now = SteadyClock::now();
+    const auto now = Reactor::now();
     // The oldest are in front.
     const auto fresh =
         std::find_if(list.begin(), list.end(), [&](const Idle& e) { return now - e.since <= options.idle; });

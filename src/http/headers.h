@@ -9,8 +9,9 @@
 
 namespace osb::http {
 
-// ASCII case-insensitive comparison, as field names and many values want it.
-bool iequals(std::string_view a, std::string_view b);
+// ASCII case-insensitive comparison, as field names and many values want it. Inline, because most differ in length.
+bool same_letters(std::string_view a, std::string_view b);  // of equal length
+inline bool iequals(std::string_view a, std::string_view b) { return a.size() == b.size() && same_letters(a, b); }
 
 // Without the optional white space (RFC 9110: blanks and tabs) at both ends.
 std::string_view trim_ows(std::string_view text);

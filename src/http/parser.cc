@@ -26,10 +26,9 @@ constexpr CharSet kTarget = char_set([](unsigned char c) { return c > ' ' && c !
 constexpr CharSet kText = char_set([](unsigned char c) { return (c >= ' ' && c != 0x7f) || c == '\t'; });
 
 bool consists_of(const CharSet& set, std::string_view text) {
-  for (const char c : text) {
-    if (!set[static_cast<unsigned char>(c)]) return false;
-  }
-  return true;
+  bool all = true;
+  for (const char c : text) all &= set[static_cast<unsigned char>(c)];  // without a branch per character
+  return all;
 }
 
 bool is_token(std::string_view text) { return !text.empty() && consists_of(kToken, text); }

@@ -32,7 +32,7 @@ std::string_view date_line() {
 void append_number(std::string& out, std::uint64_t value, int base = 10) {
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, base).ptr;
-  out.append(digits.data(), end);
+  out.append(digits.data(), static_cast<std::size_t>(end - digits.data()));
 }
 
 bool clean(std::string_view value) {

@@ -66,6 +66,27 @@ TEST_F(ProxyTest, PassesRequestAndResponseOnExactly) {
   EXPECT_TRUE(answer.ends_with("\r\n\r\nbody")) << answer;
 }
 
+TEST_F(ProxyTest, AnswersOfEverySizeShareOneConnectionToUpstream) {
+  start([](Request& request) -> net::awaitable<Response> {
+    co_return text_response(200, std::string(std::stoul(request.target.substr(1)), 'x'));
+  });
+  auto connection = connect();
+  // Around what is copied behind a head, what is passed on as text, and what one read takes.
+  for (const std::size_t size : {0, 1, 1024, 1025, 4000, 4096, 16384, 16385, 300'000}) {
+    send(*connection, "GET /" + std::to_string(size) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string head = read_until(*connection, "\r\n\r\n");
+    EXPECT_TRUE(head.contains("Content-Length: " + std::to_string(size) + "\r\n")) << head;
+    std::string body(size, '-');
+    for (std::size_t got = 0; got < size;) {
+      const auto more = await(io, connection->read_some(std::span(body).subspan(got)));
+      ASSERT_TRUE(more && *more > 0);
+      got += *more;
+    }
+    EXPECT_TRUE(body == std::string(size, 'x')) << size;
+  }
+  EXPECT_EQ(backend->open_connections(), 1u);
+}
+
 TEST_F(ProxyTest, BodiesStreamBothWaysWithoutBeingHeld) {
   // Twice as large as all socket buffers together could hold: passes only if both sides stream.
   constexpr std::size_t kSize = 64u << 20;
@@ -145,6 +166,19 @@ TEST_F(ProxyTest, UpstreamFailuresAreClearGatewayErrors) {
   const std::string gone = exchange("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(status_in(gone), 502);
   EXPECT_TRUE(gone.contains("PROXY::UPSTREAM_ERROR")) << gone;
+}
+
+TEST_F(ProxyTest, ATargetCanAnswerForAnUpstreamThatDoesNot) {
+  serve([this](Request& request) {
+    ProxyTarget target;
+    target.origin = "unix:/nobody/listens/here";
+    target.target = request.target;
+    target.on_error = [](const Error& error) { return text_response(503, "asleep: " + error.message); };
+    return forward(client, request, std::move(target));
+  });
+  const std::string answer = exchange("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(status_in(answer), 503);
+  EXPECT_TRUE(body_of(answer).starts_with("asleep: connect ")) << answer;
 }
 
 TEST_F(ProxyTest, ASlowUpstreamIsAGatewayTimeout) {

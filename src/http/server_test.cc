@@ -82,6 +82,22 @@ TEST_F(ServerTest, HeadHasTheLengthAndNoBody) {
   EXPECT_EQ(body_of(answer), "");
 }
 
+TEST_F(ServerTest, AnAnswerWithoutContentHasNoLengthForHeadEither) {
+  serve([](Request&) -> net::awaitable<Response> { co_return empty_response(204); });
+  for (const std::string method : {"GET", "HEAD"}) {
+    const std::string answer = exchange(method + " / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT_EQ(status_in(answer), 204);
+    EXPECT_FALSE(answer.contains("Content-Length")) << answer;
+  }
+}
+
+TEST_F(ServerTest, TextLargerThanTheSocketsHoldArrivesWhole) {
+  const std::string text(std::size_t{16} << 20, 'x');
+  serve([&](Request&) -> net::awaitable<Response> { co_return text_response(200, text); });
+  const std::string answer = exchange("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(body_of(answer) == text) << answer.size();
+}
+
 TEST_F(ServerTest, ExpectContinueIsAnsweredWhenTheBodyIsWanted) {
   serve(echo);
   auto connection = connect();
