@@ -1,0 +1,156 @@
+#include "server/store/batch.h"
+
+#include <algorithm>
+
+#include "api/lifecycle_error.h"
+
+namespace osb::server {
+namespace {
+
+Failure no_sandbox(const std::string& id) { return fail(Code::NotFound, "no such sandbox: " + id); }
+bool past_deadline(const SandboxRecord& record, Timestamp now) {
+  return record.expires_at && *record.expires_at <= now;
+}
+
+}  // namespace
+
+SandboxPtr Batch::find(const std::string& id) const {
+  const auto changed = changes_.sandboxes.find(id);
+  return changed == changes_.sandboxes.end() ? index_.find(id) : changed->second;
+}
+
+bool Batch::is_removal(const std::string& id) const {
+  return changes_.removals_begun.contains(id) || index_.is_removal(id);
+}
+
+SandboxPtr Batch::put(SandboxRecord record) {
+  const std::string id = record.id;
+  return changes_.sandboxes[id] = std::make_shared<const SandboxRecord>(std::move(record));
+}
+
+void Batch::begin_removal(const std::string& id) {
+  changes_.sandboxes[id] = nullptr;
+  changes_.removals_begun.insert(id);
+}
+
+std::optional<KeyRecord> Batch::find_key(const std::string& key) const {
+  const auto changed = changes_.keys.find(key);
+  return changed == changes_.keys.end() ? index_.find_key(key) : std::optional(changed->second);
+}
+
+void Batch::put_key(const std::string& key, KeyRecord record) {
+  // Old ones go when new ones come, so that nobody has to tidy up by the clock.
+  for (std::string& old : index_.keys_before(record.created_at - kKeyLifetime)) {
+    if (std::ranges::find(changes_.keys_gone, old) == changes_.keys_gone.end()) {
+      changes_.keys_gone.push_back(std::move(old));
+    }
+  }
+  changes_.keys[key] = std::move(record);
+}
+
+SnapshotPtr Batch::find_snapshot(const std::string& id) const {
+  const auto changed = changes_.snapshots.find(id);
+  return changed == changes_.snapshots.end() ? index_.find_snapshot(id) : changed->second;
+}
+
+SnapshotPtr Batch::put_snapshot(SnapshotRecord record) {
+  const std::string id = record.id;
+  return changes_.snapshots[id] = std::make_shared<const SnapshotRecord>(std::move(record));
+}
+
+void Batch::erase_snapshot(const std::string& id) { changes_.snapshots[id] = nullptr; }
+
+bool Batch::empty() const { return changes_.sandboxes.empty() && changes_.keys.empty() && changes_.snapshots.empty(); }
+
+Result<Store::Created> repeat_of(const KeyRecord& known, std::string_view fingerprint, SandboxPtr record) {
+  if (known.fingerprint != fingerprint) {
+    return api::refuse(Code::Conflict, api::reason::kIdempotencyConflict,
+                       "this Idempotency-Key was used with another request within the last 24 hours");
+  }
+  return Store::Created{std::move(record), false, known.sandbox_id, known.answer};
+}
+
+namespace decide {
+
+Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key) {
+  if (key) {
+    const auto known = batch.find_key(key->key);
+    if (known && known->created_at + kKeyLifetime > record.created_at) {
+      return repeat_of(*known, key->fingerprint, batch.find(known->sandbox_id));
+    }
+  }
+  if (batch.find(record.id) || batch.is_removal(record.id)) {
+    return fail(Code::Conflict, "the id " + record.id + " is in use");
+  }
+  if (key) batch.put_key(key->key, {key->fingerprint, record.id, key->answer, record.created_at});
+  return Store::Created{batch.put(record), true, record.id, key ? key->answer : ""};
+}
+
+Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api::MetadataPatch& patch) {
+  const SandboxPtr record = batch.find(id);
+  if (!record) return no_sandbox(id);
+  if (patch.empty()) return record;
+  SandboxRecord changed = *record;
+  if (!changed.metadata) changed.metadata.emplace();
+  api::apply_patch(*changed.metadata, patch);
+  return batch.put(std::move(changed));
+}
+
+Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Timestamp now) {
+  const SandboxPtr record = batch.find(id);
+  if (!record || past_deadline(*record, now)) return no_sandbox(id);
+  if (!record->expires_at) return fail(Code::Conflict, "the sandbox has no deadline; it lives until it is deleted");
+  SandboxRecord changed = *record;
+  changed.expires_at = until;
+  return batch.put(std::move(changed));
+}
+
+Result<SandboxPtr> extend(Batch& batch, const std::string& id, Timestamp now) {
+  const SandboxPtr record = batch.find(id);
+  if (!record || past_deadline(*record, now)) return no_sandbox(id);
+  if (!record->expires_at || !record->access_renew || *record->expires_at >= now + *record->access_renew) return record;
+  SandboxRecord changed = *record;
+  changed.expires_at = now + *record->access_renew;
+  return batch.put(std::move(changed));
+}
+
+Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp now) {
+  SandboxPtr record = batch.find(id);
+  if (!record || !past_deadline(*record, now)) return std::nullopt;
+  batch.begin_removal(id);
+  return record;
+}
+
+Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id) {
+  SandboxPtr record = batch.find(id);
+  if (!record) return no_sandbox(id);
+  batch.begin_removal(id);
+  return record;
+}
+
+Result<void> create_snapshot(Batch& batch, const SnapshotRecord& record) {
+  if (batch.find_snapshot(record.id)) return fail(Code::Conflict, "the snapshot id " + record.id + " is in use");
+  batch.put_snapshot(record);
+  return {};
+}
+
+Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const std::vector<std::string>& from,
+                                    const api::Status& to, const std::optional<std::string>& restore_config) {
+  const SnapshotPtr record = batch.find_snapshot(id);
+  if (!record) return api::refuse(Code::NotFound, api::reason::kSnapshotNotFound, "no such snapshot: " + id);
+  if (std::ranges::find(from, record->status.state) == from.end()) {
+    return api::refuse(Code::Conflict, api::reason::kSnapshotInvalidState, "the snapshot is " + record->status.state);
+  }
+  SnapshotRecord changed = *record;
+  changed.status = to;
+  if (restore_config) changed.restore_config = *restore_config;
+  return batch.put_snapshot(std::move(changed));
+}
+
+Result<void> erase_snapshot(Batch& batch, const std::string& id) {
+  if (batch.find_snapshot(id)) batch.erase_snapshot(id);
+  return {};
+}
+
+}  // namespace decide
+}  // namespace osb::server

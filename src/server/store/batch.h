@@ -1,0 +1,58 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "server/store/record_index.h"
+
+namespace osb::server {
+
+// What the changes of one transaction look at: the index, with what the ones before them in the same transaction have
+// decided on top. Used by the writer alone.
+class Batch {
+ public:
+  explicit Batch(const RecordIndex& index) : index_(index) {}
+
+  SandboxPtr find(const std::string& id) const;
+  bool is_removal(const std::string& id) const;
+  SandboxPtr put(SandboxRecord record);
+  void begin_removal(const std::string& id);
+
+  std::optional<KeyRecord> find_key(const std::string& key) const;
+  void put_key(const std::string& key, KeyRecord record);
+
+  SnapshotPtr find_snapshot(const std::string& id) const;
+  SnapshotPtr put_snapshot(SnapshotRecord record);
+  void erase_snapshot(const std::string& id);
+
+  const RecordIndex::Changes& changes() const { return changes_; }
+  bool empty() const;
+
+ private:
+  const RecordIndex& index_;
+  RecordIndex::Changes changes_;
+};
+
+// The decisions of Store's changes, each a function of what is there. They may run twice, on different batches, when a
+// transaction failed, so they keep nothing.
+namespace decide {
+
+Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key);
+Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api::MetadataPatch& patch);
+Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Timestamp now);
+Result<SandboxPtr> extend(Batch& batch, const std::string& id, Timestamp now);
+Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp now);
+Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id);
+Result<void> create_snapshot(Batch& batch, const SnapshotRecord& record);
+Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const std::vector<std::string>& from,
+                                    const api::Status& to, const std::optional<std::string>& restore_config);
+Result<void> erase_snapshot(Batch& batch, const std::string& id);
+
+}  // namespace decide
+
+// Shared with reads: what a known key means to a create with this fingerprint.
+Result<Store::Created> repeat_of(const KeyRecord& known, std::string_view fingerprint, SandboxPtr record);
+
+}  // namespace osb::server

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "api/lifecycle_query.h"
+#include "base/error.h"
+#include "server/store/record.h"
+#include "server/store/store.h"
+
+namespace osb::server {
+
+// What one create with an Idempotency-Key left behind.
+struct KeyRecord {
+  std::string fingerprint;
+  std::string sandbox_id;
+  std::string answer;
+  Timestamp created_at{};
+};
+
+inline constexpr std::chrono::hours kKeyLifetime{24};
+
+// All records in memory, for reads from any thread: one lock, held for a look-up, or for one pass over a list. Changes
+// come in commits, so that a reader sees all of one or nothing.
+class RecordIndex {
+ public:
+  // A commit: the last word on each id. Nothing means it is gone.
+  struct Changes {
+    std::map<std::string, SandboxPtr> sandboxes;
+    std::set<std::string> removals_begun;  // ids of `sandboxes` that are gone but not forgotten
+    std::map<std::string, KeyRecord> keys;
+    std::vector<std::string> keys_gone;
+    std::map<std::string, SnapshotPtr> snapshots;
+  };
+  // A sandbox that is here already keeps its present status: that may have changed since the commit was put together.
+  void apply(const Changes& changes);
+
+  SandboxPtr find(std::string_view id) const;
+  Store::Page<SandboxPtr> list(const api::SandboxQuery& query) const;
+  std::vector<SandboxPtr> all() const;
+  std::size_t size() const;
+  std::optional<Timestamp> next_deadline() const;
+  std::vector<SandboxPtr> due(Timestamp now) const;
+
+  std::vector<std::string> removals() const;
+  bool is_removal(std::string_view id) const;
+  bool forget(std::string_view id);  // false: there was no such removal
+
+  Result<SandboxPtr> change_status(std::string_view id, std::initializer_list<std::string_view> from, api::Status to);
+
+  std::optional<KeyRecord> find_key(std::string_view key) const;
+  std::vector<std::string> keys_before(Timestamp time) const;
+
+  SnapshotPtr find_snapshot(std::string_view id) const;
+  Store::Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query) const;
+  std::vector<SnapshotPtr> all_snapshots() const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  template <typename T>
+  using ById = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+  using TimeAndId = std::pair<Timestamp, std::string>;
+
+  void put(SandboxPtr record);
+  void erase(const std::string& id);
+
+  mutable std::shared_mutex mutex_;
+  ById<SandboxPtr> sandboxes_;
+  std::map<TimeAndId, SandboxPtr, std::greater<>> newest_first_;
+  std::set<TimeAndId> deadlines_;
+  std::set<std::string, std::less<>> removals_;
+  std::map<std::string, KeyRecord, std::less<>> keys_;
+  std::set<TimeAndId> key_ages_;
+  ById<SnapshotPtr> snapshots_;
+  std::map<TimeAndId, SnapshotPtr, std::greater<>> snapshots_newest_first_;
+};
+
+}  // namespace osb::server
