@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/file.h>
@@ -24,6 +25,7 @@
 #include "sandboxd/daemon/config.h"
 #include "sandboxd/daemon/routes.h"
 #include "sandboxd/sandbox/sandbox_manager.h"
+#include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -53,6 +55,20 @@ Result<DaemonConfig> configure(const CommandLine& line) {
   if (const group* found = ::getgrnam(config->group.c_str())) config->sandbox.group = found->gr_gid;
   complete_config(*config);
   return config;
+}
+
+// A sandbox costs us about four.
+void allow_many_descriptors() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const auto most = sys::read_text("/proc/sys/fs/nr_open");
+  const rlim_t wanted = most ? std::strtoul(most->c_str(), nullptr, 10) : files.rlim_max;
+  files = {std::max(wanted, files.rlim_max), std::max(wanted, files.rlim_max)};
+  if (::setrlimit(RLIMIT_NOFILE, &files) == 0) return;
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  log_warn("few descriptors", {{"have", files.rlim_cur}});
 }
 
 // One daemon per state directory.
@@ -86,8 +102,7 @@ Result<void> check_peer(int fd, gid_t group) {
 int serve(const DaemonConfig& config) {
   ignore_sigpipe();
   ::umask(022);
-  rlimit files{1 << 20, 1 << 20};
-  if (::setrlimit(RLIMIT_NOFILE, &files) < 0) log_warn("few descriptors", {{"wanted", 1 << 20}});
+  allow_many_descriptors();
   auto lock = lock_state(config.sandbox.state_directory);
   if (!lock) return refuse(lock.error());
 

@@ -236,6 +236,8 @@ net::awaitable<Result<SandboxBase>> SandboxManager::find_base(EntryPtr entry, st
   if (outcome.index() == 1) co_return fail(Code::Cancelled, "removed while its image was being fetched");
   auto& image = std::get<0>(outcome);
   if (!image) co_return Failure(image.error());
+  // Nothing runs by default: a shell without input would end the sandbox at once.
+  if (image->kind == ResolvedImage::Kind::Host) image->config.cmd.clear();
   co_return SandboxBase{std::move(*image), {}};
 }
 
