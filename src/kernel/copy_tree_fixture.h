@@ -108,7 +108,8 @@ class TreeDump {
     std::string line =
         fmt::format("{:o} {}:{} m={}.{:09}", st.st_mode, st.st_uid, st.st_gid, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
     if (!S_ISDIR(st.st_mode)) {
-      line += fmt::format(" n={}", st.st_nlink);
+      // An overlay keeps one more name of its shared whiteout in its work directory.
+      if (!S_ISCHR(st.st_mode)) line += fmt::format(" n={}", st.st_nlink);
       // Looking at a link's target changes when it was last looked at.
       if (!S_ISLNK(st.st_mode)) line += fmt::format(" a={}.{:09}", st.st_atim.tv_sec, st.st_atim.tv_nsec);
       const auto first = first_name_.emplace(std::pair(st.st_dev, st.st_ino), name).first->second;
