@@ -41,12 +41,6 @@ Result<void> map_mount_ids(int mount, int userns, const std::string& what) {
       "map the ids of " + what + ": its file system has no idmapped mounts on this kernel; use ext4, xfs or btrfs", e));
 }
 
-Result<void> attach_mount(int mount, int dir, const std::string& path) {
-  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (path.empty() ? MOVE_MOUNT_T_EMPTY_PATH : 0U);
-  if (::move_mount(mount, "", dir, path.c_str(), flags) < 0) return sys::from_errno("mount on " + path, errno);
-  return {};
-}
-
 Result<FsContext> FsContext::open(const std::string& type) {
   const int fd = ::fsopen(type.c_str(), FSOPEN_CLOEXEC);
   if (fd < 0) return sys::from_errno("open file system " + type, errno);
@@ -57,16 +51,6 @@ Result<void> FsContext::set(const char* key, const std::string& value) {
   if (::fsconfig(fd_.get(), FSCONFIG_SET_STRING, key, value.c_str(), 0) < 0) {
     return failed(fmt::format("{}={}", key, value), errno);
   }
-  return {};
-}
-
-Result<void> FsContext::set_flag(const char* key) {
-  if (::fsconfig(fd_.get(), FSCONFIG_SET_FLAG, key, nullptr, 0) < 0) return failed(key, errno);
-  return {};
-}
-
-Result<void> FsContext::set_fd(const char* key, int fd) {
-  if (::fsconfig(fd_.get(), FSCONFIG_SET_FD, key, nullptr, fd) < 0) return failed(key, errno);
   return {};
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <sys/mount.h>
 
@@ -24,17 +23,12 @@ Result<void> set_mount_attributes(int mount, std::uint64_t attributes, bool recu
 // not yet mapped; `what` names it in errors. Code::Unsupported when its file system cannot do that.
 Result<void> map_mount_ids(int mount, int userns, const std::string& what);
 
-// move_mount: attaches it at `path` (relative to `dir`; empty: at `dir` itself) in the mount namespace of the caller.
-Result<void> attach_mount(int mount, int dir, const std::string& path);
-
 // A file system being configured (fsopen).
 class FsContext {
  public:
   static Result<FsContext> open(const std::string& type);
 
   Result<void> set(const char* key, const std::string& value);  // up to 255 bytes
-  Result<void> set_flag(const char* key);
-  Result<void> set_fd(const char* key, int fd);
   // Creates it and returns it as a detached mount with these MOUNT_ATTR_ flags. What the kernel wrote about a failure
   // is in the error.
   Result<UniqueFd> mount(std::uint64_t attributes);
@@ -60,27 +54,5 @@ class FileOwner {
   std::uint32_t uid_, gid_;
   int securebits_;
 };
-
-// An overlay whose layers are all seen through the map of `userns`, so that ids on disk are those inside.
-struct OverlayPlan {
-  std::span<const std::string> lower;  // directories, top first; 1 to 500
-  // On one file system, in one directory: both are reached through one mapped mount of their common parent.
-  std::string upper;
-  std::string work;
-  int userns = -1;
-};
-
-// Returns a detached mount, nodev. The calling thread must be the FileOwner of the map's first id: the overlay works
-// with the identity of its maker, and with one that is not in the map it silently becomes read-only.
-// It is volatile: nothing is synced when it goes (a plain overlay syncs the whole file system of `upper`), and `work`
-// cannot be used a second time. Directories are never redirected and files never split in data and attributes, so that
-// `upper` is a layer that stands on its own. Code::Unsupported: a layer's file system cannot map ids.
-Result<UniqueFd> make_overlay(const OverlayPlan& plan);
-
-// The way make_overlay goes here. Layers by descriptor want Linux 6.13 or so; before, they are attached in a
-// short-lived mount namespace and given by path. Found out once, by trying.
-enum class OverlayWay { ByDescriptor, ByPath };
-OverlayWay overlay_way();
-Result<UniqueFd> make_overlay(const OverlayPlan& plan, OverlayWay way);  // for tests of both
 
 }  // namespace osb::kernel

@@ -3,13 +3,18 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <linux/sched.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernel/child.h"
+#include "kernel/mount_overlay.h"
 #include "kernel/namespace.h"
 #include "support/temp_dir.h"
 #include "sys/syscall.h"
@@ -22,16 +27,35 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kBase = 5'000'000;
 
-class MountTest : public ::testing::TestWithParam<OverlayWay> {
+// What the child that mounts an overlay needs and answers.
+struct Task {
+  int namespace_fd;
+  const Overlay* overlay;
+  int made = -1;  // a detached clone, in our table of descriptors
+  int error = 0;
+};
+
+OSB_IN_CHILD void mount_and_clone(void* argument) {
+  Task& task = *static_cast<Task*>(argument);
+  if (raw(SYS_setns, task.namespace_fd, CLONE_NEWNS) < 0 || raw(SYS_unshare, CLONE_NEWNS) < 0 ||
+      task.overlay->mount_in_child("/mnt") < 0) {
+    task.error = errno;
+  } else {
+    task.made = static_cast<int>(raw(SYS_open_tree, AT_FDCWD, "/mnt", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  }
+  for (;;) raw(SYS_exit_group, 0);
+}
+
+class OverlayTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-    if (GetParam() == OverlayWay::ByDescriptor && overlay_way() == OverlayWay::ByPath) {
-      GTEST_SKIP() << "this kernel takes layers by path only";
-    }
     auto userns = make_user_namespace(kBase, 65'536);
     ASSERT_TRUE(userns) << userns.error().message;
     userns_ = std::move(*userns);
+    auto empty = make_empty_mount_namespace();
+    ASSERT_TRUE(empty) << empty.error().message;
+    empty_ = std::move(*empty);
     for (const char* name : {"upper", "work"}) fs::create_directory(dir_ / name);
   }
 
@@ -41,11 +65,17 @@ class MountTest : public ::testing::TestWithParam<OverlayWay> {
     return (dir_ / name).string();
   }
 
-  Result<UniqueFd> overlay(const std::vector<std::string>& lower) {
+  Result<UniqueFd> overlay(const std::vector<std::string>& lower, const std::string& work = "work") {
+    auto prepared = Overlay::prepare(
+        {.lower = lower, .upper = (dir_ / "upper").string(), .work = (dir_ / work).string(), .userns = userns_.get()});
+    if (!prepared) return Failure(prepared.error());
     const FileOwner owner(kBase);
-    return make_overlay(
-        {.lower = lower, .upper = (dir_ / "upper").string(), .work = (dir_ / "work").string(), .userns = userns_.get()},
-        GetParam());
+    Task task{empty_.get(), &*prepared};
+    auto child = vfork_child(&mount_and_clone, &task, {.clone_flags = CLONE_FILES});
+    if (!child) return Failure(child.error());
+    reap(*child);
+    if (task.made < 0) return sys::from_errno("mount", task.error);
+    return UniqueFd(task.made);
   }
 
   std::string read(int mount, const std::string& name) {
@@ -54,16 +84,16 @@ class MountTest : public ::testing::TestWithParam<OverlayWay> {
   }
 
   testing::TempDir dir_;
-  UniqueFd userns_;
+  UniqueFd userns_, empty_;
 };
 
-TEST_P(MountTest, OverlayShowsTheTopmostLayer) {
+TEST_F(OverlayTest, ShowsTheTopmostLayer) {
   auto mount = overlay({layer("top", "a", "top"), layer("bottom", "a", "bottom")});
   ASSERT_TRUE(mount) << mount.error().message;
   EXPECT_EQ(read(mount->get(), "a"), "top");
 }
 
-TEST_P(MountTest, OverlayMapsIdsBothWays) {
+TEST_F(OverlayTest, MapsIdsBothWays) {
   const std::string lower = layer("lower", "a", "x");
   ASSERT_EQ(::chown((lower + "/a").c_str(), 3, 4), 0);
   auto mount = overlay({lower});
@@ -83,7 +113,7 @@ TEST_P(MountTest, OverlayMapsIdsBothWays) {
   EXPECT_EQ(::openat(mount->get(), "foreign", O_CREAT | O_WRONLY | O_CLOEXEC, 0644), -1) << "0 is not in the map";
 }
 
-TEST_P(MountTest, OverlayOfFiveHundredLayers) {
+TEST_F(OverlayTest, OfFiveHundredLayers) {
   std::vector<std::string> lower;
   for (int i = 0; i < 500; ++i) lower.push_back(layer(fmt::format("layer-{}", i), fmt::format("f{}", i), "x"));
   auto mount = overlay(lower);
@@ -96,7 +126,7 @@ TEST_P(MountTest, OverlayOfFiveHundredLayers) {
   EXPECT_EQ(refused.error().code, Code::InvalidRequest);
 }
 
-TEST_P(MountTest, OverlayLeavesNoMountAndNoDescriptor) {
+TEST_F(OverlayTest, LeavesNoMountAndNoDescriptor) {
   const std::string lower = layer("lower", "a", "x");
   ASSERT_TRUE(overlay({lower}));
   const std::string before = sys::read_text("/proc/self/mountinfo").value_or("");
@@ -108,7 +138,7 @@ TEST_P(MountTest, OverlayLeavesNoMountAndNoDescriptor) {
   EXPECT_EQ(sys::read_text("/proc/self/mountinfo").value_or(""), before);
 }
 
-TEST_P(MountTest, OverlayHasNoDeviceNodes) {
+TEST_F(OverlayTest, HasNoDeviceNodes) {
   const std::string lower = layer("lower", "a", "x");
   ASSERT_EQ(::mknod((lower + "/null").c_str(), S_IFCHR | 0666, 0x103), 0);
   auto mount = overlay({lower});
@@ -117,27 +147,18 @@ TEST_P(MountTest, OverlayHasNoDeviceNodes) {
   EXPECT_EQ(errno, EACCES);
 }
 
-TEST_P(MountTest, OverlayNamesTheLayerThatCannotBeMapped) {
+TEST_F(OverlayTest, NamesTheLayerThatCannotBeMapped) {
   const auto mount = overlay({layer("lower", "a", "x"), "/proc/fs"});
   ASSERT_FALSE(mount);
   EXPECT_EQ(mount.error().code, Code::Unsupported);
   EXPECT_THAT(mount.error().message, ::testing::HasSubstr("map the ids of /proc/fs: "));
 }
 
-TEST_P(MountTest, OverlayWantsUpperAndWorkInOneDirectory) {
-  const FileOwner owner(kBase);
-  const std::vector<std::string> lower = {layer("lower", "a", "x")};
-  const auto mount = make_overlay({.lower = lower,
-                                   .upper = (dir_ / "upper").string(),
-                                   .work = (dir_ / "upper/work").string(),
-                                   .userns = userns_.get()},
-                                  GetParam());
+TEST_F(OverlayTest, WantsUpperAndWorkInOneDirectory) {
+  const auto mount = overlay({layer("lower", "a", "x")}, "upper/work");
   ASSERT_FALSE(mount);
   EXPECT_EQ(mount.error().code, Code::InvalidRequest);
 }
-
-INSTANTIATE_TEST_SUITE_P(BothWays, MountTest, ::testing::Values(OverlayWay::ByDescriptor, OverlayWay::ByPath),
-                         [](const auto& info) { return info.param == OverlayWay::ByPath ? "ByPath" : "ByDescriptor"; });
 
 TEST(FileOwner, OwnsNewFilesAndKeepsCapabilities) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";

@@ -66,8 +66,9 @@ OSB_IN_CHILD void make_empty_mounts(void* argument) {
   if (raw(SYS_chdir, "/proc") < 0) give_up(task, "enter tmpfs");
   if (raw(SYS_pivot_root, ".", ".") < 0) give_up(task, "pivot_root");
   if (raw(SYS_umount2, ".", MNT_DETACH) < 0) give_up(task, "detach the old root");
-  if (raw(SYS_mkdirat, AT_FDCWD, "/mnt", 0755) < 0) give_up(task, "make /mnt");
-  if (raw(SYS_mkdirat, AT_FDCWD, "/root", 0755) < 0) give_up(task, "make /root");
+  for (const char* directory : {"/mnt", "/root", "/usr"}) {
+    if (raw(SYS_mkdirat, AT_FDCWD, directory, 0755) < 0) give_up(task, "make a directory");
+  }
   leave();
 }
 

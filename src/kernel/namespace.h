@@ -20,8 +20,9 @@ Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count)
 // is down. It lives as long as the descriptor, a process or a veth's other end keeps it.
 Result<UniqueFd> make_network_namespace(int userns_fd);
 
-// A mount namespace with nothing in it but a tmpfs as root and in that two empty directories to mount on, /mnt and
-// /root. A child that starts from here copies two mounts instead of all of ours: setns, then unshare(CLONE_NEWNS).
+// A mount namespace with nothing in it but a tmpfs as root and in that empty directories to mount on: /mnt, /root and
+// /usr. A child that starts from here copies two mounts instead of all of ours: setns, then unshare(CLONE_NEWNS). The
+// tmpfs is shared by all that do.
 Result<UniqueFd> make_empty_mount_namespace();
 
 // Moves the calling process into a mount namespace of its own: nothing that is mounted here is seen outside, and the

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/sched.h>
+#include <optional>
 #include <sched.h>
 #include <signal.h>
 #include <string_view>
@@ -17,6 +18,7 @@
 
 #include "kernel/child.h"
 #include "kernel/mount.h"
+#include "kernel/mount_overlay.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch_child.h"
 #include "sys/syscall.h"
@@ -35,21 +37,21 @@ struct Host {
   std::vector<ChildMask> masks;
 };
 
-// Files and directories that tell about the host or steer it, where the kernel has them. Most belong to the host's root
-// and could not be written from a user namespace anyway.
+// Files and directories that tell about the host, where the kernel has them. They belong to the host's root, who is
+// nobody inside, and its capabilities do not reach them: what others may not touch needs no mask (kcore, kmsg,
+// sysrq-trigger), and what only the owner may write (/proc/irq, /proc/bus, /proc/fs) needs not be made read-only.
+// /proc/sys is another matter: parts of it belong to the sandbox's own namespaces.
 std::vector<ChildMask> masks_of_this_kernel() {
   std::vector<ChildMask> out;
   for (const char* path :
-       {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg",
+       {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users",
         "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
         "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap"}) {
     struct stat st{};
-    if (::lstat(path, &st) != 0) continue;
+    if (::lstat(path, &st) != 0 || (st.st_mode & S_IRWXO) == 0) continue;
     out.push_back({path, S_ISDIR(st.st_mode) ? ChildMask::EmptyDirectory : ChildMask::NullFile});
   }
-  for (const char* path : {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"}) {
-    if (::access(path, F_OK) == 0) out.push_back({path, ChildMask::ReadOnly});
-  }
+  out.push_back({"/proc/sys", ChildMask::ReadOnly});
   return out;
 }
 
@@ -147,7 +149,7 @@ class Launch {
   LaunchPlan& plan_;
   const Host& host_;
   ChildPlan child_{};
-  UniqueFd root_, usr_;
+  std::optional<kernel::Overlay> root_, usr_;
   std::vector<UniqueFd> owned_;
   std::deque<std::string> strings_;  // stay where they are
   std::vector<ChildMount> mounts_;
@@ -173,10 +175,11 @@ Result<void> Launch::make_usr_directories() {
 Result<void> Launch::prepare_root() {
   const auto* host_root = std::get_if<HostRoot>(&plan_.root);
   const LayersRoot& layers = host_root ? host_root->layers : std::get<LayersRoot>(plan_.root);
-  auto root =
-      kernel::make_overlay({.lower = layers.lower, .upper = layers.upper, .work = layers.work, .userns = plan_.userns});
+  auto root = kernel::Overlay::prepare(
+      {.lower = layers.lower, .upper = layers.upper, .work = layers.work, .userns = plan_.userns});
   if (!root) return Failure(root.error());
   root_ = std::move(*root);
+  child_.upper = layers.upper.c_str();
   return host_root ? prepare_usr(layers) : Result<void>();
 }
 
@@ -189,8 +192,8 @@ Result<void> Launch::prepare_usr(const LayersRoot& layers) {
     if (::lstat(usr.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) lower.push_back(std::move(usr));
   }
   lower.push_back(kHostUsr);
-  auto usr = kernel::make_overlay(
-      {.lower = lower, .upper = layers.upper + "/usr", .work = layers.work + "/usr", .userns = plan_.userns});
+  auto usr = kernel::Overlay::prepare(
+      {.lower = lower, .upper = layers.upper + "/usr", .work = layers.work + "/usr", .userns = plan_.userns}, 1);
   if (!usr) return Failure(usr.error());
   usr_ = std::move(*usr);
   return {};
@@ -279,8 +282,8 @@ void Launch::fill_child() {
   child_.hostname = plan_.hostname.c_str();
   child_.hostname_size = plan_.hostname.size();
 
-  child_.root = root_.get();
-  child_.usr = usr_.get();
+  child_.root = &*root_;
+  child_.usr = usr_ ? &*usr_ : nullptr;
   child_.etc_files = list_of<const ChildFile>(etc_files_);
   child_.devices = list_of<const ChildDevice>(devices_);
   // Group 5 is `tty` inside, as everywhere.
@@ -323,7 +326,7 @@ Result<void> Launch::prepare() {
   prepare_descriptors();
   argv_ = pointers_to(plan_.argv);
   envp_ = pointers_to(plan_.env);
-  if (auto ok = prepare_root(); !ok) return ok;  // last: it is what leaves traces on disk
+  if (auto ok = prepare_root(); !ok) return ok;
   fill_child();
   return {};
 }

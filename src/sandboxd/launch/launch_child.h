@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "kernel/mount_overlay.h"
+
 namespace osb::sandboxd {
 
 // The half of a launch that runs in the child, between clone and exec, in the parent's memory: it only reads and writes
@@ -75,8 +77,9 @@ struct ChildPlan {
   const char* hostname;
   std::size_t hostname_size;
 
-  int root;  // detached mounts
-  int usr;   // -1: part of root
+  const kernel::Overlay* root;
+  const kernel::Overlay* usr;  // null: part of root
+  const char* upper;           // of root, for errors
   List<const ChildFile> etc_files;
   List<const ChildDevice> devices;
   const char* devpts_options;

@@ -54,10 +54,10 @@ OSB_IN_CHILD int clone_of(ChildPlan& plan, int dir, const char* path) {
   return check(plan, raw(SYS_open_tree, dir, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
 }
 
-OSB_IN_CHILD void make_read_only(ChildPlan& plan, int mount) {
+OSB_IN_CHILD void make_read_only(ChildPlan& plan, int mount, const char* path) {
   struct mount_attr attr{};
   attr.attr_set = MOUNT_ATTR_RDONLY;
-  check(plan, raw(SYS_mount_setattr, mount, "", AT_EMPTY_PATH, &attr, sizeof attr));
+  check(plan, raw(SYS_mount_setattr, mount, path, AT_EMPTY_PATH, &attr, sizeof attr));
 }
 
 OSB_IN_CHILD void attach(ChildPlan& plan, int mount, int target) {
@@ -124,10 +124,12 @@ OSB_IN_CHILD int open_target(ChildPlan& plan, char* path, bool is_directory) {
 
 // For the kernel's own directories: no link may stand in their place.
 OSB_IN_CHILD void require_directory(ChildPlan& plan, const char* path) {
-  if (raw(SYS_mkdirat, AT_FDCWD, path, 0755) == 0) return;
-  if (errno != EEXIST) fail_in_child(plan);
-  const int fd = check(plan, raw(SYS_openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0));
-  raw(SYS_close, fd);
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  long fd = raw(SYS_openat, AT_FDCWD, path, kFlags, 0);
+  if (fd < 0 && errno == ENOENT && raw(SYS_mkdirat, AT_FDCWD, path, 0755) == 0) {
+    fd = raw(SYS_openat, AT_FDCWD, path, kFlags, 0);
+  }
+  raw(SYS_close, check(plan, fd));
 }
 
 // One tmpfs for all the small things: /dev, the files of /etc, the empty directory, the directory of cgroups. Its
@@ -158,10 +160,17 @@ OSB_IN_CHILD void fill_scratch(ChildPlan& plan) {
 }
 
 OSB_IN_CHILD void enter_root(ChildPlan& plan) {
-  begin(plan, "mount the root");
-  attach_at(plan, plan.root, "/root");
-  check(plan, raw(SYS_fchdir, plan.root));
+  begin(plan, "mount the overlay of", plan.upper);
+  check(plan, plan.root->mount_in_child("/root"));
+  if (plan.usr != nullptr) {
+    begin(plan, "mount the overlay of", "/usr");
+    check(plan, plan.usr->mount_in_child("/usr"));
+    const int target = check(plan, raw(SYS_openat, AT_FDCWD, "/root/usr", O_PATH | O_NOFOLLOW | O_CLOEXEC, 0));
+    check(plan, raw(SYS_move_mount, AT_FDCWD, "/usr", target, "", MOVE_MOUNT_T_EMPTY_PATH));
+    raw(SYS_close, target);
+  }
   begin(plan, "pivot_root");
+  check(plan, raw(SYS_chdir, "/root"));
   check(plan, raw(SYS_pivot_root, ".", "."));
   check(plan, raw(SYS_umount2, ".", MNT_DETACH));
 }
@@ -193,7 +202,7 @@ OSB_IN_CHILD void hide_kernel_files(ChildPlan& plan, const int* empty_directorie
       continue;
     }
     const int mount = mask.kind == ChildMask::ReadOnly ? clone_of(plan, AT_FDCWD, mask.path) : empty_directories[i];
-    make_read_only(plan, mount);
+    make_read_only(plan, mount, "");
     attach_at(plan, mount, mask.path);
     raw(SYS_close, mount);
   }
@@ -240,17 +249,12 @@ OSB_IN_CHILD void build_child_root(ChildPlan& plan) {
   hide_kernel_files(plan, empty);
   begin(plan, "mount", "/sys/fs/cgroup");
   if (v1) {
-    make_read_only(plan, cgroup_directory);
+    make_read_only(plan, cgroup_directory, "");
     attach_at(plan, cgroup_directory, "/sys/fs/cgroup");
   }
   for (std::size_t i = 0; i < plan.cgroups.count; ++i) {
     begin(plan, "mount", plan.cgroups.items[i].target);
     attach_at(plan, plan.cgroups.items[i].mount, plan.cgroups.items[i].target);
-  }
-  if (plan.usr >= 0) {
-    begin(plan, "mount", "/usr");
-    require_directory(plan, "/usr");
-    attach_at(plan, plan.usr, "/usr");
   }
   for (std::size_t i = 0; i < plan.etc_files.count; ++i) {
     begin(plan, "mount", plan.etc_files.items[i].target);
@@ -265,8 +269,8 @@ OSB_IN_CHILD void build_child_root(ChildPlan& plan) {
   raw(SYS_close, check(plan, make_directories(plan.cwd)));
   if (plan.read_only_root) {
     begin(plan, "make the root read-only");
-    make_read_only(plan, plan.root);
-    if (plan.usr >= 0) make_read_only(plan, plan.usr);
+    make_read_only(plan, AT_FDCWD, "/");
+    if (plan.usr != nullptr) make_read_only(plan, AT_FDCWD, "/usr");
   }
 }
 
