@@ -1,0 +1,155 @@
+"""Runs the real sandboxd for tests. Needs root and a network namespace of its own (tests/privileged/in_namespace)."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+import httpx
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOKEN_HEADER = "X-EXECD-ACCESS-TOKEN"
+
+
+def binary(name):
+    return os.environ.get(f"{name.upper()}_BINARY") or str(ROOT / "build" / "release" / "bin" / name)
+
+
+class Sandboxd:
+    """One daemon with a state directory of its own below `directory`. `client` speaks to its socket.
+
+    `settings` are sections of its TOML file: {"sandbox": {"allow_host_network": True}}. stop() ends it and leaves its
+    sandboxes alone; start() starts it again on the same state. close() removes everything.
+    """
+
+    def __init__(self, directory=None, settings=None, env=None):
+        self._own = tempfile.mkdtemp(prefix="sandboxd-") if directory is None else None
+        self.directory = pathlib.Path(directory or self._own)
+        os.chmod(self.directory, 0o711)
+        self.state = self.directory / "state"
+        self.run = self.directory / "run"
+        self.cgroup_parent = f"osb-test-{os.getpid()}-{self.directory.name}"
+        sections = {"daemon": {"cgroup_parent": self.cgroup_parent}, **(settings or {})}
+        sections["daemon"] = {"cgroup_parent": self.cgroup_parent, **sections["daemon"]}
+        lines = []
+        for section, keys in sections.items():
+            lines.append(f"[{section}]")
+            lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+        self.config = self.directory / "sandboxd.toml"
+        self.config.write_text("\n".join(lines) + "\n")
+        self.env = dict(env or {})
+        self.log_file = open(self.directory / "log", "ab")
+        self.process = None
+        self.client = None
+        self.start()
+
+    def start(self, env=None):
+        """Returns when it is ready: it says so on the socket that systemd would give it."""
+        notify = self.directory / "notify"
+        with contextlib.suppress(FileNotFoundError):
+            notify.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(str(notify))
+            ready.settimeout(1)
+            self.process = subprocess.Popen(
+                [binary("sandboxd"), "--config", str(self.config), "--state-dir", str(self.state),
+                 "--run-dir", str(self.run), "--execd", binary("execd")],
+                env={**os.environ, **self.env, **(env or {}), "NOTIFY_SOCKET": str(notify)},
+                stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file)
+            while True:
+                try:
+                    ready.recv(64)
+                    break
+                except TimeoutError:
+                    if self.process.poll() is not None:
+                        raise RuntimeError(f"sandboxd ended with {self.process.returncode}:\n{self.log()}") from None
+        self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.run / "sandboxd.sock")),
+                                   base_url="http://sandboxd", timeout=120, trust_env=False)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def log(self):
+        return (self.directory / "log").read_text(errors="replace")
+
+    def kill(self):
+        """As the kernel would: without a chance to clean up."""
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(30) == 0, self.log()
+
+    def create(self, id, image="host", **fields):
+        response = self.client.post("/v1/sandboxes", json={"id": id, "image": image, **fields})
+        assert response.status_code == 201, f"{response.status_code} {response.text}\n{self.log()[-4000:]}"
+        return Sandbox(self, response.json())
+
+    def refused(self, **fields):
+        """The problem that a create is answered with."""
+        response = self.client.post("/v1/sandboxes", json={"image": "host", **fields})
+        assert response.status_code >= 400, response.text
+        return response.status_code, response.json()
+
+    def list(self):
+        return self.client.get("/v1/sandboxes").json()["sandboxes"]
+
+    def remove_all(self):
+        for sandbox in self.list():
+            assert self.client.delete(f"/v1/sandboxes/{sandbox['id']}").status_code in (204, 404)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.remove_all()
+            self.stop()
+        self.log_file.close()
+        if self._own:
+            shutil.rmtree(self._own, ignore_errors=True)
+
+
+class Sandbox:
+    """A created sandbox. `run` executes a shell command in it through execd's Unix socket."""
+
+    def __init__(self, daemon, status):
+        self.daemon = daemon
+        self.id = status["id"]
+        self.status = status
+        self.execd = httpx.Client(transport=httpx.HTTPTransport(uds=status["execd_socket"]), base_url="http://execd",
+                                  headers={TOKEN_HEADER: status["execd_token"]}, timeout=120, trust_env=False)
+
+    def events(self, command, **fields):
+        response = self.execd.post("/command", json={"command": command, **fields})
+        assert response.status_code == 200, response.text
+        return [json.loads(line) for line in response.text.split("\n\n") if line.strip()]
+
+    def run(self, command, **fields):
+        """(exit code, standard output and error as they came)."""
+        events = self.events(command, **fields)
+        text = "\n".join(e["text"] for e in events if e["type"] in ("stdout", "stderr"))
+        errors = [e for e in events if e["type"] == "error"]
+        return (int(errors[0]["error"]["evalue"]) if errors else 0), text
+
+    def output(self, command, **fields):
+        """What a command that succeeds has written."""
+        code, text = self.run(command, **fields)
+        assert code == 0, f"exit code {code}: {text}"
+        return text
+
+    def inspect(self):
+        response = self.daemon.client.get(f"/v1/sandboxes/{self.id}")
+        return response.json() if response.status_code == 200 else None
+
+    def remove(self):
+        self.execd.close()
+        response = self.daemon.client.delete(f"/v1/sandboxes/{self.id}")
+        assert response.status_code == 204, response.text
