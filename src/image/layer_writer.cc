@@ -231,6 +231,9 @@ TarHeader header_of(std::string path, char type, const struct stat& st) {
           .records = {}};
 }
 
+// What stands for a whiteout: an empty file of which only the name means something.
+TarHeader marker(std::string path) { return header_of(std::move(path), '0', {}); }
+
 Result<void> TreeWriter::run() {
   pending_ = {""};
   while (!pending_.empty()) {
@@ -256,9 +259,9 @@ Result<void> TreeWriter::directory(const std::string& path) {
   own.records = std::move(extras->records);
   if (auto done = header(own); !done) return done;
   if (extras->opaque) {
-    TarHeader opaque = header_of(path.empty() ? std::string(kOpaque) : path + "/" + std::string(kOpaque), '0', st);
-    opaque.mode = 0;
-    if (auto done = header(opaque); !done) return done;
+    if (auto done = header(marker(path.empty() ? std::string(kOpaque) : path + "/" + std::string(kOpaque))); !done) {
+      return done;
+    }
   }
   if (st.st_dev != device_) return {};
 
@@ -312,9 +315,7 @@ Result<void> TreeWriter::child(int parent, const std::string& path, const char* 
   }
   if (S_ISCHR(st.st_mode) && st.st_rdev == 0 && kind_ == TreeKind::Overlay) {
     const std::size_t leaf = path.rfind('/') + 1;  // 0 where there is none
-    TarHeader whiteout = header_of(path.substr(0, leaf) + std::string(kWhiteout) + name, '0', st);
-    whiteout.mode = 0;
-    return header(whiteout);
+    return header(marker(path.substr(0, leaf) + std::string(kWhiteout) + name));
   }
   if (st.st_nlink > 1 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))) {
     const auto [it, first] = hard_links_.try_emplace({st.st_dev, st.st_ino}, path);

@@ -128,7 +128,9 @@ net::awaitable<Result<void>> RegistryClient::find_origin() {
     if (!answer) {
       http::ClientRequest plain;
       plain.target = "/v2/";
-      if (co_await client_.send("http://" + host, std::move(plain))) {
+      const auto without_tls = co_await client_.send("http://" + host, std::move(plain));
+      // Servers of TLS answer plain HTTP too, with 400.
+      if (without_tls && (without_tls->status == 200 || without_tls->status == 401)) {
         origin_ = "http://" + host;
         co_return Result<void>();
       }
@@ -215,14 +217,14 @@ net::awaitable<Result<void>> RegistryClient::authenticate(const http::Headers& h
 
 // 200 or 206, or an error. Answers a challenge once: the first time, or when a token has expired.
 net::awaitable<Result<ClientResponse>> RegistryClient::get(std::string target, http::Headers headers) {
-  if (auto known = co_await find_origin(); !known) co_return Failure(known.error());
+  const auto unreachable = [this](Error error) {
+    if (error.code == Code::Internal) error.code = Code::Unavailable;  // a peer that left, or that nobody vouches for
+    return with_context(reference_.familiar(), std::move(error));
+  };
+  if (auto known = co_await find_origin(); !known) co_return unreachable(known.error());
   for (bool challenged = false;; challenged = true) {
     auto response = co_await follow(target, headers);
-    if (!response) {
-      Error error = response.error();
-      if (error.code == Code::Internal) error.code = Code::Unavailable;  // a peer that left
-      co_return with_context(reference_.familiar(), std::move(error));
-    }
+    if (!response) co_return unreachable(response.error());
     if (response->status == 200 || response->status == 206) co_return response;
     if (response->status != 401 || challenged) co_return Failure(refused(response->status, reference_.familiar()));
     const http::Headers challenge = response->headers;

@@ -62,8 +62,8 @@ struct ImageInfo {
   bool in_use = false;         // by a sandbox, or by a pull that has just ended
 };
 
-// Images by name, for the daemon. Lives on one executor. Blocking work goes to a pool of its own: unpacking takes
-// seconds, and sandboxes must not wait for it.
+// Images by name, for the daemon, which must ignore SIGPIPE. Lives on one executor. Blocking work goes to a pool of its
+// own: unpacking takes seconds, and sandboxes must not wait for it.
 //
 // Errors: NotFound (names the image, or says for which platforms it exists), Unauthorized and Forbidden as the registry
 // says, InvalidRequest for content that is damaged, cut off or not what its digest says, TooLarge, Conflict, Cancelled,
