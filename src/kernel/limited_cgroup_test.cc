@@ -1,29 +1,16 @@
 #include "kernel/limited_cgroup.h"
 
-#include <chrono>
-#include <fcntl.h>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <linux/sched.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <sys/xattr.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernel/limited_cgroup_fixture.h"
 #include "support/temp_dir.h"
-#include "sys/pidfd.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -35,86 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr auto kSoon = 20s;  // for what happens at once on a machine that is not overloaded
-
-struct Member {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-};
-
-// Runs `body` in a child that is born in `cgroup`.
-Member start_in(const LimitedCgroup& cgroup, const std::function<int()>& body) {
-  auto join = cgroup.open_join();
-  if (!join) {
-    ADD_FAILURE() << join.error().message;
-    return Member();
-  }
-  int pidfd = -1;
-  clone_args args{};
-  args.flags = CLONE_INTO_CGROUP | CLONE_PIDFD;
-  args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
-  args.exit_signal = SIGCHLD;
-  args.cgroup = static_cast<std::uint64_t>(join->v2_directory.get());
-  const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
-  if (pid == 0) {
-    // Bounded in any case, should the cgroup not do it.
-    const rlimit memory{1 << 30, 1 << 30};
-#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer)
-    ::setrlimit(RLIMIT_AS, &memory);
-#endif
-    (void)memory;
-    ::alarm(60);
-    for (const UniqueFd& tasks : join->v1_tasks) {
-      if (::write(tasks.get(), "0", 1) != 1) ::_exit(99);
-    }
-    ::_exit(body());
-  }
-  EXPECT_GT(pid, 0) << errno;
-  return {pid, UniqueFd(pidfd)};
-}
-
-int wait_status(const Member& member) {
-  int status = -1;
-  EXPECT_TRUE(sys::wait_ended(member.pidfd.get(), kSoon)) << "still running";
-  EXPECT_EQ(::waitpid(member.pid, &status, 0), member.pid);
-  return status;
-}
-
-int sleep_for_ever() {
-  for (;;) ::pause();
-}
-
-class LimitedCgroupTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-    auto opened = LimitedCgroups::open("osb-test-" + std::to_string(::getpid()));
-    ASSERT_TRUE(opened) << opened.error().message;
-    cgroups_.emplace(std::move(*opened));
-  }
-  void TearDown() override {
-    if (!cgroups_) return;
-    for (const std::string& id : cgroups_->list()) {
-      const auto cgroup = cgroups_->open_existing(id);
-      ASSERT_TRUE(cgroup);
-      EXPECT_TRUE(cgroup->kill());
-      EXPECT_TRUE(cgroup->wait_empty(kSoon).value());
-      while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-      }
-      const auto removed = cgroup->remove();
-      EXPECT_TRUE(removed) << removed.error().message;
-    }
-    const auto removed = cgroups_->remove_parent();
-    EXPECT_TRUE(removed) << removed.error().message;
-  }
-  LimitedCgroup make(const Limits& limits = {}, const std::string& id = "a") {
-    auto made = cgroups_->create(id, limits);
-    EXPECT_TRUE(made) << made.error().message;
-    return made.value();
-  }
-  std::optional<LimitedCgroups> cgroups_;
-};
 
 TEST_F(LimitedCgroupTest, ANewOneHasItsLimitsAndNoMembers) {
   const auto cgroup = make({.memory_bytes = 64 << 20, .cpu_millis = 500, .pids = 50});
@@ -421,104 +328,6 @@ TEST_F(LimitedCgroupTest, TheParentStaysWhileItIsInUse) {
   make();
   EXPECT_FALSE(cgroups_->remove_parent());
   EXPECT_THAT(cgroups_->list(), ElementsAre("a"));
-}
-
-// A host as `membership` and `mounts` describe it; the directories are real.
-class DescribedHost {
- public:
-  DescribedHost(const std::string& membership, const std::string& mounts) {
-    std::ofstream(dir_ / "cgroup") << membership;
-    std::ofstream(dir_ / "mountinfo") << mounts;
-  }
-  sys::CgroupSources sources() const { return {dir_ / "cgroup", dir_ / "mountinfo"}; }
-
- private:
-  testing::TempDir dir_;
-};
-
-std::vector<std::string> words(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istream_iterator<std::string>(in), {}};
-}
-
-// In a container the top of what we see is a cgroup like any other: with controllers for its children it may have no
-// processes of its own.
-TEST_F(LimitedCgroupTest, ProcessesAtTheTopMakeRoom) {
-  const auto top = make();
-  const auto member = start_in(top, sleep_for_ever);
-  const DescribedHost host("0::/here\n", "1 1 0:1 /here " + top.v2_directory() + " rw - cgroup2 cgroup2 rw\n");
-  const auto inner = LimitedCgroups::open("inner", host.sources());
-  ASSERT_TRUE(inner) << inner.error().message;
-  const auto offered = words(top.v2_directory() + "/cgroup.controllers");
-  EXPECT_EQ(words(top.v2_directory() + "/cgroup.subtree_control"), offered);
-  // Without any controller in v2 there is no such rule.
-  const std::string where = offered.empty() ? "" : "/daemon";
-  EXPECT_THAT(words(top.v2_directory() + where + "/cgroup.procs"), ElementsAre(std::to_string(member.pid)));
-  const auto made = inner->create("x", {});
-  ASSERT_TRUE(made) << made.error().message;
-  const auto limited = made->update({.memory_bytes = 64 << 20});
-  EXPECT_EQ(limited.has_value(), inner->support().memory);
-  if (!limited) {
-    EXPECT_EQ(limited.error().code, Code::Unsupported);
-    EXPECT_THAT(limited.error().message, HasSubstr("no memory cgroup controller"));
-  }
-  EXPECT_TRUE(made->remove());
-}
-
-TEST_F(LimitedCgroupTest, AUnitDelegatedBySystemdIsTheTop) {
-  const auto unit = make();
-  const std::string path = unit.v2_directory();
-  ASSERT_EQ(::mkdir((path + "/daemon").c_str(), 0755), 0);
-  const DescribedHost host("0::/a/daemon\n", "1 1 0:1 /a " + path + " rw - cgroup2 cgroup2 rw\n");
-  const auto undelegated = LimitedCgroups::open("x", host.sources());
-  ASSERT_TRUE(undelegated) << undelegated.error().message;
-
-  const std::string deeper = path + "/unit/daemon";
-  ASSERT_EQ(::mkdir((path + "/unit").c_str(), 0755), 0);
-  ASSERT_EQ(::mkdir(deeper.c_str(), 0755), 0);
-  ASSERT_EQ(::setxattr((path + "/unit").c_str(), "trusted.delegate", "1", 1, 0), 0) << errno;
-  const DescribedHost systemd("0::/a/unit/daemon\n", "1 1 0:1 /a " + path + " rw - cgroup2 cgroup2 rw\n");
-  const auto delegated = LimitedCgroups::open("y", systemd.sources());
-  ASSERT_TRUE(delegated) << delegated.error().message;
-  EXPECT_EQ(::access((path + "/unit/y").c_str(), F_OK), 0);
-  EXPECT_EQ(::access((path + "/y").c_str(), F_OK), -1);
-  EXPECT_EQ(::access((path + "/x").c_str(), F_OK), 0);
-}
-
-TEST(LimitedCgroups, AHostWithoutCgroup2GetsAMountOfOurOwn) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-  const DescribedHost host("1:cpu:/\n", "");
-  const auto cgroups = LimitedCgroups::open("osb-test-own-" + std::to_string(::getpid()), host.sources());
-  ASSERT_TRUE(cgroups) << cgroups.error().message;
-  const auto made = cgroups->create("a", {});
-  ASSERT_TRUE(made) << made.error().message;
-  const auto member = start_in(*made, sleep_for_ever);
-  EXPECT_TRUE(made->freeze(true));
-  EXPECT_EQ(made->frozen().value(), true);
-  EXPECT_TRUE(made->kill());
-  EXPECT_EQ(made->wait_empty(kSoon).value(), true);
-  wait_status(member);
-  EXPECT_TRUE(made->remove());
-  EXPECT_TRUE(cgroups->remove_parent());
-}
-
-TEST(LimitedCgroups, AParentCannotLeadElsewhere) {
-  for (const char* bad : {"", "/abs", "a/../b", "..", "a//b", "."}) {
-    EXPECT_EQ(LimitedCgroups::open(bad).error().code, Code::InvalidRequest) << bad;
-  }
-}
-
-TEST(LimitedCgroups, ANestedParentIsMade) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-  const std::string outer = "osb-test-outer-" + std::to_string(::getpid());
-  const auto inner = LimitedCgroups::open(outer + "/inner");
-  ASSERT_TRUE(inner) << inner.error().message;
-  const auto made = inner->create("a", {.memory_bytes = 64 << 20, .pids = 20});
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ(made->usage()->memory_limit_bytes, 64u << 20);
-  EXPECT_TRUE(made->remove());
-  EXPECT_TRUE(inner->remove_parent());
-  EXPECT_TRUE(LimitedCgroups::open(outer)->remove_parent());
 }
 
 TEST_F(LimitedCgroupTest, AnIoLimitHoldsForDirectWrites) {

@@ -22,6 +22,7 @@
 #include "kernel/capabilities.h"
 #include "kernel/limited_cgroup.h"
 #include "kernel/mount.h"
+#include "kernel/mount_overlay.h"
 #include "kernel/namespace.h"
 #include "kernel/netlink_route.h"
 #include "kernel/nftables.h"
@@ -119,23 +120,24 @@ HostCheck check_overlay(const fs::path& scratch, int userns) {
     for (const char* name : {"lower", "upper", "work"}) {
       if (::mkdir((scratch / name).c_str(), 0755) < 0) return sys::from_errno("mkdir", errno);
     }
-    const kernel::FileOwner owner(kScratchId);
+    const auto empty = kernel::make_empty_mount_namespace();
+    if (!empty) return Failure(empty.error());
     const std::string lower = scratch / "lower";
-    const auto overlay = kernel::make_overlay(
+    const auto overlay = kernel::Overlay::prepare(
         {.lower = {&lower, 1}, .upper = scratch / "upper", .work = scratch / "work", .userns = userns});
     if (!overlay) return Failure(overlay.error());
-    const auto file = sys::open_at(overlay->get(), "file", O_WRONLY | O_CREAT | O_EXCL);
-    return file ? Result<void>() : Failure(file.error());
+    return try_in_child("mount an overlay and write to it", [&] {
+      const kernel::FileOwner owner(kScratchId);
+      if (::setns(empty->get(), CLONE_NEWNS) < 0 || ::unshare(CLONE_NEWNS) < 0) return errno;
+      if (overlay->mount_in_child("/mnt") < 0) return errno;
+      return ::open("/mnt/file", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0 ? errno : 0;
+    });
   }();
   if (!tried) {
     return {"overlayfs", State::Required, tried.error().message,
             "load the overlay module; the state directory must not be on an overlay itself"};
   }
-  const bool fast = kernel::overlay_way() == kernel::OverlayWay::ByDescriptor;
-  return {
-      "overlayfs", State::Ok,
-      fast ? "with idmapped layers by descriptor" : "with idmapped layers by path (Linux 6.13 and later are faster)",
-      ""};
+  return {"overlayfs", State::Ok, "with idmapped layers", ""};
 }
 
 void check_cgroups(std::vector<HostCheck>& out, const std::string& parent) {

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "kernel/cgroup_controller.h"
+
+namespace osb::kernel {
+
+// What the factory found. Paths of cgroups are `parent` + "/" + id.
+struct CgroupLayout {
+  struct Controller {
+    CgroupController::Kind kind;
+    CgroupController::Dialect dialect;
+    std::string parent;
+    std::unique_ptr<CgroupController> files;
+  };
+  UniqueFd own_mount;     // of cgroup2, where the host has none; `v2_parent` goes through it
+  std::string v2_parent;  // always there
+  std::vector<Controller> controllers;
+  std::vector<std::string> v1_parents;  // one per hierarchy, even where it has several controllers
+  // The hierarchy of v1 that only counts and limits io. A cgroup in it costs as much as the one for pids, so there is
+  // one only for who asks for the limit.
+  std::string io_parent;
+};
+
+// Names of the cgroups directly in a cgroup's directory.
+std::vector<std::string> cgroups_in(const std::string& path);
+
+// A cgroup with all below it; one that is not there is success. Code::Conflict when one has members.
+Result<void> remove_cgroup_tree(const std::string& path);
+
+}  // namespace osb::kernel
