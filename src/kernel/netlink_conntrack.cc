@@ -4,14 +4,14 @@
 #include <arpa/inet.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
+#include <set>
 #include <sys/socket.h>
 #include <vector>
 
 namespace osb::kernel {
 namespace {
 
-constexpr std::uint32_t kFilterBySource = 1;  // the first of the kernel's CTA_FILTER flags
-constexpr std::size_t kDeleteBatch = 64;      // acknowledgements that fit into the socket's buffer by far
+constexpr std::size_t kDeleteBatch = 64;  // acknowledgements that fit into the socket's buffer by far
 
 std::uint16_t message_type(int message) { return static_cast<std::uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | message); }
 
@@ -38,29 +38,16 @@ std::uint32_t source_of(const nlattr* tuple) {
   return source;
 }
 
-// Entries whose original (or reply) direction comes from `address`.
-Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, std::uint32_t address, bool reply) {
+Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::set<std::uint32_t>& addresses) {
   NetlinkBatch batch;
-  nlmsghdr* message = batch.begin(message_type(IPCTNL_MSG_CT_GET), NLM_F_DUMP, "list tracked connections");
-  put_header(message);
-  const std::uint16_t tuple_type = reply ? CTA_TUPLE_REPLY : CTA_TUPLE_ORIG;
-  nlattr* tuple = mnl_attr_nest_start(message, tuple_type);
-  nlattr* ip = mnl_attr_nest_start(message, CTA_TUPLE_IP);
-  mnl_attr_put_u32(message, CTA_IP_V4_SRC, htonl(address));
-  mnl_attr_nest_end(message, ip);
-  mnl_attr_nest_end(message, tuple);
-  nlattr* filter = mnl_attr_nest_start(message, CTA_FILTER);
-  mnl_attr_put_u32(message, CTA_FILTER_ORIG_FLAGS, reply ? 0 : kFilterBySource);
-  mnl_attr_put_u32(message, CTA_FILTER_REPLY_FLAGS, reply ? kFilterBySource : 0);
-  mnl_attr_nest_end(message, filter);
-
+  put_header(batch.begin(message_type(IPCTNL_MSG_CT_GET), NLM_F_DUMP, "list tracked connections"));
   std::vector<Entry> found;
   const auto done = socket.run(batch, [&](const nlmsghdr* answer) {
     Entry entry;
-    bool ours = false;  // looked at again: a kernel that does not know the filter would list everything
+    bool ours = false;
     for_each_attribute(answer, sizeof(nfgenmsg), [&](const nlattr* attribute) {
       const std::uint16_t type = mnl_attr_get_type(attribute);
-      if (type == tuple_type) ours = source_of(attribute) == address;
+      if (type == CTA_TUPLE_ORIG || type == CTA_TUPLE_REPLY) ours |= addresses.contains(source_of(attribute));
       if (type == CTA_ID) entry.id = mnl_attr_get_u32(attribute);
       if (type == CTA_TUPLE_ORIG) {
         const auto* data = static_cast<const char*>(mnl_attr_get_payload(attribute));
@@ -75,27 +62,24 @@ Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, std::uint32_t add
 
 }  // namespace
 
-Result<unsigned> forget_connections(NetlinkSocket& socket, std::uint32_t address) {
-  unsigned count = 0;
-  for (const bool reply : {false, true}) {
-    const auto entries = find_entries(socket, address, reply);
-    if (!entries) return Failure(entries.error());
-    for (std::size_t begin = 0; begin < entries->size(); begin += kDeleteBatch) {
-      NetlinkBatch batch;
-      for (std::size_t i = begin; i < std::min(begin + kDeleteBatch, entries->size()); ++i) {
-        const Entry& entry = (*entries)[i];
-        nlmsghdr* message = batch.begin(message_type(IPCTNL_MSG_CT_DELETE), NLM_F_ACK, "forget a connection");
-        put_header(message);
-        // Never without its tuple: that would mean all connections of the host.
-        mnl_attr_put(message, CTA_TUPLE_ORIG | NLA_F_NESTED, entry.original.size(), entry.original.data());
-        mnl_attr_put_u32(message, CTA_ID, entry.id);
-        ++count;
-      }
-      const auto done = socket.run(batch);
-      if (!done && done.error().sys_errno != ENOENT) return Failure(done.error());  // it may end by itself meanwhile
+Result<unsigned> forget_connections(NetlinkSocket& socket, std::span<const std::uint32_t> addresses) {
+  if (addresses.empty()) return 0;
+  const auto entries = find_entries(socket, {addresses.begin(), addresses.end()});
+  if (!entries) return Failure(entries.error());
+  for (std::size_t begin = 0; begin < entries->size(); begin += kDeleteBatch) {
+    NetlinkBatch batch;
+    for (std::size_t i = begin; i < std::min(begin + kDeleteBatch, entries->size()); ++i) {
+      const Entry& entry = (*entries)[i];
+      nlmsghdr* message = batch.begin(message_type(IPCTNL_MSG_CT_DELETE), NLM_F_ACK, "forget a connection");
+      put_header(message);
+      // Never without its tuple: that would mean all connections of the host.
+      mnl_attr_put(message, CTA_TUPLE_ORIG | NLA_F_NESTED, entry.original.size(), entry.original.data());
+      mnl_attr_put_u32(message, CTA_ID, entry.id);
     }
+    const auto done = socket.run(batch);
+    if (!done && done.error().sys_errno != ENOENT) return Failure(done.error());  // it may end by itself meanwhile
   }
-  return count;
+  return static_cast<unsigned>(entries->size());
 }
 
 }  // namespace osb::kernel

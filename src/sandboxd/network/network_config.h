@@ -40,6 +40,9 @@ struct NetworkConfig {
   unsigned mtu = 0;                                        // 0: of the default route's interface, else 1500
   std::uint32_t first_id = 16 * 65536;                     // of slot 0's range of 65,536 user and group ids
   unsigned ready_slots = 8;                                // kept built, refilled in the background
+  // Slots that had traffic wait until so many can be used again together: the kernel's table of connections has to be
+  // walked for it, which costs more than making a new slot.
+  unsigned recycle_batch = 16;
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
   std::string interface_prefix = "osb-";

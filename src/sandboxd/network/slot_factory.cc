@@ -95,7 +95,7 @@ Result<SlotFactory> SlotFactory::open(const NetworkConfig& config) {
   }
   const bool ipv6 = ::access(kDisableIpv6, F_OK) == 0;
   std::unique_ptr<Sockets> sockets(
-      new Sockets{.mutex = {}, .route = std::move(*route), .netfilter = std::move(*netfilter)});
+      new Sockets{.mutex = {}, .route = std::move(*route), .netfilter_mutex = {}, .netfilter = std::move(*netfilter)});
   return SlotFactory(config, mtu, ipv6, std::move(sockets));
 }
 
@@ -205,27 +205,28 @@ Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid) {
   return slot;
 }
 
-Result<bool> SlotFactory::clean(const Slot& slot) {
+Result<bool> SlotFactory::end_sockets(const Slot& slot) {
   auto left = kernel::count_sockets(slot.netns.get());
   if (!left) return Failure(left.error());
-  if (!left->none()) {
-    if (const auto done = kernel::end_tcp_sockets(slot.netns.get()); !done) return Failure(done.error());
-    left = kernel::count_sockets(slot.netns.get());
-    if (!left) return Failure(left.error());
-    if (!left->none()) return false;
-  }
-  // Last: what the sockets above said goodbye with is tracked, too.
-  if (const auto done = forget_connections(slot); !done) return Failure(done.error());
-  return true;
+  if (left->none()) return true;
+  if (const auto done = kernel::end_tcp_sockets(slot.netns.get()); !done) return Failure(done.error());
+  left = kernel::count_sockets(slot.netns.get());
+  if (!left) return Failure(left.error());
+  return left->none();
 }
 
-Result<void> SlotFactory::forget_connections(const Slot& slot) {
-  if (slot.mode == NetworkMode::None) return {};
+Result<std::uint64_t> SlotFactory::packets(const Slot& slot) {
   const std::lock_guard lock(sockets_->mutex);
   const auto link = kernel::find_link(sockets_->route, slot.interface);
   if (!link) return Failure(link.error());
-  if (link->packets == 0) return {};  // the kernel's table is long and there is nothing of ours in it
-  const auto done = kernel::forget_connections(sockets_->netfilter, config_.address(slot.index));
+  return link->packets;
+}
+
+Result<void> SlotFactory::forget_connections(const std::vector<unsigned>& indices) {
+  std::vector<std::uint32_t> addresses;
+  for (const unsigned index : indices) addresses.push_back(config_.address(index));
+  const std::lock_guard lock(sockets_->netfilter_mutex);
+  const auto done = kernel::forget_connections(sockets_->netfilter, addresses);
   if (!done) return Failure(done.error());
   return {};
 }

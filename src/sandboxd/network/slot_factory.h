@@ -23,10 +23,12 @@ class SlotFactory {
   // The slot of a process that runs; see SlotPool::adopt.
   Result<Slot> find(unsigned index, NetworkMode mode, pid_t pid);
 
-  // Leaves no socket and no tracked connection behind. False: something is left that cannot be ended.
-  Result<bool> clean(const Slot& slot);
-
-  Result<void> forget_connections(const Slot& slot);
+  // False: a socket is left that cannot be ended.
+  Result<bool> end_sockets(const Slot& slot);
+  // Packets that passed its interface, ever.
+  Result<std::uint64_t> packets(const Slot& slot);
+  // Of all these addresses: costs milliseconds, whatever their number.
+  Result<void> forget_connections(const std::vector<unsigned>& indices);
 
   // Interfaces of ours that exist.
   Result<std::vector<unsigned>> existing();
@@ -35,8 +37,9 @@ class SlotFactory {
 
  private:
   struct Sockets {
-    std::mutex mutex;
+    std::mutex mutex;  // of route
     kernel::NetlinkSocket route;
+    std::mutex netfilter_mutex;
     kernel::NetlinkSocket netfilter;
   };
 

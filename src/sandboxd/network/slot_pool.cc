@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ struct Returned {
 }  // namespace
 
 // Where an index is: never used (>= next_ and in none of the lists), ready, taken, returned, draining (dropped; its
-// interface may still exist), or free (known to be gone).
+// interface may still exist), or free (known to be gone). Returned ones with traffic are dirty in between.
 class SlotPool::Impl {
  public:
   Impl(const NetworkConfig& config, Firewall& firewall, SlotFactory factory)
@@ -46,6 +47,7 @@ class SlotPool::Impl {
     for (auto* slots : {&ready_, &ready_none_}) {
       for (Slot& slot : *slots) drop(std::move(slot));
     }
+    for (Slot& slot : dirty_) drop(std::move(slot));
     for (Returned& returned : returned_) drop(std::move(returned.slot));
   }
 
@@ -95,7 +97,9 @@ class SlotPool::Impl {
         return make_taken(*index, mode);
       }
       // Nothing is free at this moment. Something will be, if slots wait for recycling or the kernel tears some down.
-      if (!returned_.empty() || busy_) {
+      if (!returned_.empty() || busy_ || dirty_count() > 0) {
+        forget_now_ = true;
+        work_.notify_one();
         changed_.wait(lock);
       } else if (!draining_.empty()) {
         const std::vector<unsigned> draining(draining_.begin(), draining_.end());
@@ -132,7 +136,7 @@ class SlotPool::Impl {
     const std::lock_guard lock(mutex_);
     return {.ready = static_cast<unsigned>(ready_.size() + ready_none_.size()),
             .taken = static_cast<unsigned>(taken_.size()),
-            .draining = static_cast<unsigned>(returned_.size() + draining_.size())};
+            .draining = static_cast<unsigned>(returned_.size() + dirty_count() + draining_.size())};
   }
 
   void wait_until_idle() {
@@ -195,13 +199,12 @@ class SlotPool::Impl {
     if (slot.mode == NetworkMode::None) return;
     if (const auto done = firewall_.expel(slot.index); !done)
       log_error("slot not expelled from the firewall", {{"slot", slot.index}, {"error", done.error().message}});
-    const auto done = factory_.forget_connections(slot);
-    if (!done && done.error().code != Code::NotFound)
-      log_error("connections of a slot not forgotten", {{"slot", slot.index}, {"error", done.error().message}});
   }
 
   bool wants_slot() const { return ready_.size() < config_.ready_slots && !refill_failed_; }
-  bool has_work() const { return !returned_.empty() || wants_slot(); }
+  std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
+  bool wants_forgetting() const { return dirty_count() > 0 && (forget_now_ || dirty_count() >= config_.recycle_batch); }
+  bool has_work() const { return !returned_.empty() || wants_slot() || wants_forgetting(); }
 
   void run() {
     std::unique_lock lock(mutex_);
@@ -213,8 +216,10 @@ class SlotPool::Impl {
         Returned returned = std::move(returned_.front());
         returned_.pop_front();
         receive(lock, std::move(returned));
-      } else {
+      } else if (wants_slot()) {
         refill(lock);
+      } else {
+        forget(lock);
       }
       busy_ = false;
       changed_.notify_all();
@@ -222,30 +227,63 @@ class SlotPool::Impl {
     changed_.notify_all();
   }
 
-  // Called and returns with the lock held.
+  // Called and returns with the lock held, like the next two.
   void receive(std::unique_lock<std::mutex>& lock, Returned returned) {
-    const unsigned index = returned.slot.index;
-    std::deque<Slot>& ready = returned.slot.mode == NetworkMode::Bridge ? ready_ : ready_none_;
-    const bool wanted = ready.size() < std::max(1U, kKeepFactor * config_.ready_slots);
+    Slot slot = std::move(returned.slot);
+    const unsigned index = slot.index;
+    const bool bridge = slot.mode == NetworkMode::Bridge;
+    std::deque<Slot>& ready = bridge ? ready_ : ready_none_;
+    const bool wanted = ready.size() + (bridge ? dirty_.size() : 0) < std::max(1U, kKeepFactor * config_.ready_slots);
     lock.unlock();
-    bool clean = false;
-    if (returned.recyclable && wanted) {
-      const auto cleaned = factory_.clean(returned.slot);
-      clean = cleaned && *cleaned;
-      if (!cleaned) log_warn("slot not recycled", {{"slot", index}, {"error", cleaned.error().message}});
+    bool keep = returned.recyclable && wanted;
+    if (keep) {
+      const auto ended = factory_.end_sockets(slot);
+      keep = ended && *ended;
+      if (!ended) log_warn("slot not recycled", {{"slot", index}, {"error", ended.error().message}});
     }
-    if (clean) {
-      lock.lock();
-      ready.push_back(std::move(returned.slot));
-      return;
+    bool traffic = false;
+    if (bridge) {
+      const auto packets = factory_.packets(slot);
+      traffic = !packets || *packets != slot.packets;
+      keep = keep && packets;
     }
-    const bool has_interface = returned.slot.mode == NetworkMode::Bridge;
-    drop(std::move(returned.slot));
+    if (!keep) drop(std::move(slot));
     lock.lock();
-    if (has_interface)
+    if (keep)
+      (traffic ? dirty_ : ready).push_back(std::move(slot));
+    else if (traffic)
+      dirty_indices_.push_back(index);
+    else if (bridge)
       draining_.insert(index);
     else
       free_.push_back(index);
+  }
+
+  // Makes slots and indices that had traffic usable again.
+  void forget(std::unique_lock<std::mutex>& lock) {
+    forget_now_ = false;
+    std::deque<Slot> slots = std::exchange(dirty_, {});
+    const std::vector<unsigned> dropped = std::exchange(dirty_indices_, {});
+    lock.unlock();
+    std::vector<unsigned> all = dropped;
+    for (const Slot& slot : slots) all.push_back(slot.index);
+    const auto done = factory_.forget_connections(all);
+    if (!done) log_error("connections of slots not forgotten", {{"error", done.error().message}});
+    std::vector<Slot> clean;
+    std::vector<unsigned> gone = dropped;
+    for (Slot& slot : slots) {
+      const auto packets = factory_.packets(slot);
+      if (done && packets) {
+        slot.packets = *packets;
+        clean.push_back(std::move(slot));
+      } else {
+        gone.push_back(slot.index);
+        drop(std::move(slot));
+      }
+    }
+    lock.lock();
+    for (Slot& slot : clean) ready_.push_back(std::move(slot));
+    draining_.insert(gone.begin(), gone.end());
   }
 
   void refill(std::unique_lock<std::mutex>& lock) {
@@ -288,6 +326,9 @@ class SlotPool::Impl {
   std::deque<Slot> ready_;
   std::deque<Slot> ready_none_;
   std::deque<Returned> returned_;
+  std::deque<Slot> dirty_;               // to be used again when the kernel has forgotten its connections
+  std::vector<unsigned> dirty_indices_;  // the same, of dropped slots
+  bool forget_now_ = false;              // somebody waits for one
   std::set<unsigned> taken_;
   std::set<unsigned> draining_;
   std::deque<unsigned> free_;

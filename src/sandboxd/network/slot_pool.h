@@ -25,9 +25,10 @@ struct Slot {
   NetworkMode mode = NetworkMode::Bridge;
   std::uint32_t id_base = 0;  // ids 0..65535 inside are id_base.. outside
   UniqueFd userns{};
-  UniqueFd netns{};         // owned by userns
-  std::string address{};    // "10.90.0.2"; empty with None
-  std::string interface{};  // the host's end of the veth; empty with None. Inside it is eth0.
+  UniqueFd netns{};           // owned by userns
+  std::string address{};      // "10.90.0.2"; empty with None
+  std::string interface{};    // the host's end of the veth; empty with None. Inside it is eth0.
+  std::uint64_t packets = 0;  // of the interface when the slot was last clean; the pool's own note
 };
 
 // Slots ready for use. All functions may be called from any thread (of the network namespace where create() was called)
@@ -56,9 +57,9 @@ class SlotPool {
 
   // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
   // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no
-  // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and forgets the address's
-  // connections; a slot where a socket remains (somebody outside holds it) is dropped. That happens on the pool's
-  // thread. Interface counters are not reset.
+  // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and makes the kernel forget
+  // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it) is
+  // dropped. That happens on the pool's thread. Interface counters are not reset.
   void give_back(Slot slot, bool recyclable);
 
   struct Counts {

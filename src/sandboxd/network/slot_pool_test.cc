@@ -1,6 +1,7 @@
 #include "sandboxd/network/slot_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -114,6 +115,7 @@ TEST(SlotPool, ARecycledSlotKeepsNeitherSocketsNorConnections) {
   in_own_network([] {
     World world;
     world.config.ready_slots = 1;
+    world.config.recycle_batch = 1;
     world.start();
     Slot slot = world.take();
     const unsigned index = slot.index;
@@ -127,6 +129,7 @@ TEST(SlotPool, ARecycledSlotKeepsNeitherSocketsNorConnections) {
       ASSERT_TRUE(readable(there.fd, kLong));
     }
     EXPECT_FALSE(must(kernel::count_sockets(slot.netns.get())).none()) << "the test left nothing to clean up";
+    EXPECT_NE(must(sys::read_text("/proc/sys/net/netfilter/nf_conntrack_count")), "0\n") << "nor to forget";
     world.pool->give_back(std::move(slot), true);
     world.pool->wait_until_idle();
     for (int i = 0; i < 2; ++i) {  // one was ready before it came back
@@ -134,12 +137,36 @@ TEST(SlotPool, ARecycledSlotKeepsNeitherSocketsNorConnections) {
       if (again.index != index) continue;
       EXPECT_TRUE(must(kernel::count_sockets(again.netns.get())).none());
       auto netfilter = must(kernel::NetlinkSocket::open(NETLINK_NETFILTER));
-      EXPECT_EQ(must(kernel::forget_connections(netfilter, world.config.address(index))), 0U);
+      EXPECT_EQ(must(kernel::forget_connections(netfilter, std::array{world.config.address(index)})), 0U);
       const UniqueFd server = listen_in(world.internet.get(), kServer, 81);
       EXPECT_TRUE(connect_from(again.netns.get(), kServer, 81, kLong)) << "still works";
       return;
     }
     FAIL() << "the slot was not recycled";
+  });
+}
+
+TEST(SlotPool, SlotsWithTrafficWaitToBeCleanedTogether) {
+  in_own_network([] {
+    World world;
+    world.config.ready_slots = 1;
+    world.config.recycle_batch = 3;
+    world.start();
+    const UniqueFd server = udp_in(world.internet.get(), kServer, 9000);
+    std::vector<Slot> slots;
+    for (int i = 0; i < 3; ++i) {
+      slots.push_back(world.take());
+      send_udp(udp_in(slots.back().netns.get(), INADDR_ANY, 0), kServer, 9000, "x");
+      EXPECT_EQ(receive_udp(server), "x");
+    }
+    for (int i = 0; i < 2; ++i) world.pool->give_back(std::move(slots[static_cast<std::size_t>(i)]), true);
+    world.pool->wait_until_idle();
+    EXPECT_EQ(world.pool->counts().draining, 2U);
+    world.pool->give_back(std::move(slots[2]), true);
+    world.pool->wait_until_idle();
+    EXPECT_EQ(world.pool->counts().draining, 0U);
+    EXPECT_EQ(world.pool->counts().ready, 4U);
+    EXPECT_EQ(must(sys::read_text("/proc/sys/net/netfilter/nf_conntrack_count")), "0\n");
   });
 }
 
