@@ -36,7 +36,7 @@ Result<void> remove_cgroup_tree(const std::string& path) {
   if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return {};
   if (errno != EBUSY && errno != ENOTEMPTY) return sys::from_errno("remove cgroup " + path, errno);
   for (const std::string& name : cgroups_in(path)) {
-    if (auto removed = remove_cgroup_tree(path + "/" + name); !removed) return removed;
+    if (auto removed = remove_cgroup_tree(fmt::format("{}/{}", path, name)); !removed) return removed;
   }
   if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return {};
   if (errno == EBUSY)
@@ -179,7 +179,7 @@ Result<void> LimitedCgroup::update(const Limits& limits) const {
     const auto it = std::ranges::find(layout_->controllers, kind, &CgroupLayout::Controller::kind);
     const std::string name(CgroupController::name(kind, Dialect::V2));
     if (it == layout_->controllers.end()) {
-      return fail(Code::Unsupported, name + " limit: this host has no " + name + " cgroup controller");
+      return fail(Code::Unsupported, fmt::format("{0} limit: this host has no {0} cgroup controller", name));
     }
     const std::string directory = it->parent + "/" + id_;
     if (it->parent == layout_->io_parent && ::access(directory.c_str(), F_OK) < 0) {
