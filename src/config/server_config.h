@@ -179,7 +179,7 @@ Result<ServerConfig> parse_server_config(std::string_view toml, const std::files
 // "~" and "~/x" by $HOME.
 std::filesystem::path expand_home(std::string_view path, const Environment& environment);
 
-// One line per setting that differs from its default, secrets as ***: for the log at start.
+// What matters at start, on one line for the log; secrets as ***.
 std::string describe(const ServerConfig& config);
 
 }  // namespace osb::config

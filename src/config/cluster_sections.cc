@@ -1,0 +1,242 @@
+// [kubernetes], [agent_sandbox], [ingress] and [secure_runtime], and the rules between sections.
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "config/sections.h"
+
+namespace osb::config {
+namespace {
+
+using std::chrono::seconds;
+
+bool is_key_id(std::string_view text) {
+  return text.size() == 1 && ((text[0] >= '0' && text[0] <= '9') || (text[0] >= 'a' && text[0] <= 'z'));
+}
+
+bool is_label(std::string_view label) {
+  if (label.empty() || label.size() > 63 || label.front() == '-') return false;
+  return std::ranges::all_of(label, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+// How many labels a host name has; 0 when it is none.
+int labels_of(std::string_view name) {
+  if (name.size() > 253) return 0;
+  for (int count = 1;; ++count) {
+    const std::string_view label = name.substr(0, name.find('.'));
+    if (!is_label(label)) return 0;
+    if (label.size() == name.size()) return count;
+    name.remove_prefix(label.size() + 1);
+  }
+}
+
+bool is_port(std::string_view text) {
+  if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  const int port = std::stoi(std::string(text));
+  return port >= 1 && port <= 65535;
+}
+
+// Why an address does not fit its route mode; "" when it does.
+std::string_view address_fault(std::string_view address, std::string_view mode) {
+  if (address.find("://") != std::string_view::npos) return "must not have a scheme";
+  if (mode == "wildcard") {
+    if (!address.starts_with("*.") || labels_of(address.substr(2)) < 2) {
+      return "expected *. and a domain of at least two labels, without a port";
+    }
+  } else if (mode == "header") {
+    const auto colon = address.find(':');
+    const bool port_fits = colon == std::string_view::npos || is_port(address.substr(colon + 1));
+    if (labels_of(address.substr(0, colon)) == 0 || !port_fits)
+      return "expected a host name or IPv4 address, with or without a port";
+  } else if (address.find('*') != std::string_view::npos ||
+             address.find_first_not_of(" \t") == std::string_view::npos) {
+    return "must not be blank nor contain '*'";
+  }
+  return "";
+}
+
+void read_kubernetes(TomlReader& r, KubernetesSection& out) {
+  constexpr std::string_view kSection = "kubernetes";
+  const auto text = [&](std::string_view key, std::string& field) {
+    if (auto value = r.string(kSection, key)) field = std::move(*value);
+  };
+  const auto duration = [&](std::string_view key, seconds& field) {
+    if (const auto value = r.integer(kSection, key, 1, 36500LL * 86400)) field = seconds(*value);
+  };
+  const auto rate = [&](std::string_view key, double& field) {
+    const auto value = r.number(kSection, key);
+    if (value && *value < 0) r.reject(kSection, key, "must not be negative");
+    field = value.value_or(field);
+  };
+  const auto burst = [&](std::string_view key, int& field) {
+    if (const auto value = r.integer(kSection, key, 0, std::numeric_limits<int>::max()))
+      field = static_cast<int>(*value);
+  };
+  text("kubeconfig_path", out.kubeconfig_path);
+  text("namespace", out.name_space);
+  text("service_account", out.service_account);
+  text("workload_provider", out.workload_provider);
+  std::ranges::transform(out.workload_provider, out.workload_provider.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  if (out.workload_provider.empty()) out.workload_provider = "batchsandbox";
+  if (out.workload_provider != "batchsandbox" && out.workload_provider != "agent-sandbox") {
+    r.reject(kSection, "workload_provider", "expected \"batchsandbox\" or \"agent-sandbox\"");
+  }
+  text("batchsandbox_template_file", out.batchsandbox_template_file);
+  text("image_pull_policy", out.image_pull_policy);
+  duration("sandbox_create_timeout_seconds", out.sandbox_create_timeout);
+  if (const auto interval = r.number(kSection, "sandbox_create_poll_interval_seconds")) {
+    if (*interval <= 0) r.reject(kSection, "sandbox_create_poll_interval_seconds", "must be above 0");
+    out.sandbox_create_poll_interval = std::chrono::duration<double>(*interval);
+  }
+  duration("snapshot_create_timeout_seconds", out.snapshot_create_timeout);
+  if (const auto flag = r.boolean(kSection, "informer_enabled")) out.informer_enabled = *flag;
+  duration("informer_resync_seconds", out.informer_resync);
+  duration("informer_watch_timeout_seconds", out.informer_watch_timeout);
+  rate("read_qps", out.read_qps);
+  rate("write_qps", out.write_qps);
+  burst("read_burst", out.read_burst);
+  burst("write_burst", out.write_burst);
+  constexpr std::string_view kInit = "kubernetes.execd_init_resources";
+  if (auto limits = r.string_map(kInit, "limits")) out.execd_init_limits = std::move(*limits);
+  if (auto requests = r.string_map(kInit, "requests")) out.execd_init_requests = std::move(*requests);
+}
+
+void read_agent_sandbox(TomlReader& r, AgentSandboxSection& out) {
+  if (auto file = r.string("agent_sandbox", "template_file")) out.template_file = std::move(*file);
+  if (const auto policy = r.string("agent_sandbox", "shutdown_policy")) {
+    if (*policy != "Delete" && *policy != "Retain") {
+      r.reject("agent_sandbox", "shutdown_policy", "expected \"Delete\" or \"Retain\"");
+    }
+    out.shutdown_policy = *policy;
+  }
+  if (const auto flag = r.boolean("agent_sandbox", "ingress_enabled")) out.ingress_enabled = *flag;
+}
+
+void read_signing_keys(TomlReader& r, IngressSection& out) {
+  constexpr std::string_view kSection = "ingress.secure_access";
+  if (!r.has(kSection)) return;
+  if (!out.gateway) r.reject(kSection, "", "only allowed with [ingress] mode = \"gateway\"");
+  std::set<char> ids;
+  for (const auto& entry : r.tables(kSection, "keys")) {
+    const auto id = entry.find("key_id");
+    const auto key = entry.find("key");
+    if (id == entry.end() || !is_key_id(id->second)) {
+      r.reject(kSection, "keys", "each needs a key_id of one character, 0-9 or a-z");
+      return;
+    }
+    if (!ids.insert(id->second[0]).second) r.reject(kSection, "keys", "key_id " + id->second + " is used twice");
+    const auto secret = key == entry.end() ? std::nullopt : decode_base64(key->second);
+    if (!secret || secret->empty()) {
+      r.reject(kSection, "keys", "key of key_id " + id->second + " must be base64 of at least one byte");
+      return;
+    }
+    out.keys.push_back({id->second[0], *secret});
+  }
+  if (out.keys.empty()) r.reject(kSection, "keys", "at least one is needed");
+  const std::string active = r.string(kSection, "active_key").value_or("");
+  if (!is_key_id(active) || !ids.contains(active[0])) {
+    r.reject(kSection, "active_key", "must be the key_id of one of the keys");
+    return;
+  }
+  out.active_key = active[0];
+}
+
+void read_ingress(TomlReader& r, IngressSection& out) {
+  const std::string mode = r.string("ingress", "mode").value_or("direct");
+  if (mode != "direct" && mode != "gateway") r.reject("ingress", "mode", "expected \"direct\" or \"gateway\"");
+  out.gateway = mode == "gateway";
+  const bool described = r.has("ingress.gateway");
+  if (out.gateway && !described) r.reject("ingress", "gateway", "required with mode = \"gateway\"");
+  if (!out.gateway && described) r.reject("ingress", "gateway", "only allowed with mode = \"gateway\"");
+  if (out.gateway && described) {
+    out.address = r.string("ingress.gateway", "address").value_or("");
+    out.route_mode = r.string("ingress.gateway.route", "mode").value_or("");
+    if (out.route_mode != "wildcard" && out.route_mode != "header" && out.route_mode != "uri") {
+      r.reject("ingress.gateway.route", "mode", "expected \"wildcard\", \"header\" or \"uri\"");
+    }
+    if (out.address.empty()) r.reject("ingress.gateway", "address", "required");
+    if (const auto fault = address_fault(out.address, out.route_mode); !fault.empty()) {
+      r.reject("ingress.gateway", "address", fault);
+    }
+  }
+  read_signing_keys(r, out);
+}
+
+void read_secure_runtime(TomlReader& r, RuntimeType runtime, SecureRuntimeSection& out) {
+  constexpr std::string_view kSection = "secure_runtime";
+  out.type = r.string(kSection, "type").value_or("");
+  out.docker_runtime = r.string(kSection, "docker_runtime").value_or("");
+  out.k8s_runtime_class = r.string(kSection, "k8s_runtime_class").value_or("");
+  const bool named = !out.docker_runtime.empty() || !out.k8s_runtime_class.empty();
+  if (out.type.empty()) {
+    if (named) r.reject(kSection, "type", "required with docker_runtime or k8s_runtime_class");
+  } else if (out.type == "firecracker") {
+    if (runtime != RuntimeType::Kubernetes)
+      r.reject(kSection, "type", "firecracker needs [runtime] type = \"kubernetes\"");
+    if (out.k8s_runtime_class.empty()) r.reject(kSection, "k8s_runtime_class", "required with type = \"firecracker\"");
+  } else if (out.type == "gvisor" || out.type == "kata") {
+    if (!named && runtime != RuntimeType::Native) {
+      r.reject(kSection, "type", "docker_runtime or k8s_runtime_class is needed too");
+    }
+    const bool gvisor = out.type == "gvisor";
+    if (out.docker_runtime.empty()) out.docker_runtime = gvisor ? "runsc" : "kata-runtime";
+    if (out.k8s_runtime_class.empty()) out.k8s_runtime_class = gvisor ? "gvisor" : "kata-qemu";
+  } else {
+    r.reject(kSection, "type", "expected \"\", \"gvisor\", \"kata\" or \"firecracker\"");
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    unsigned value = 0;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<unsigned>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<unsigned>(c - 'a' + 26);
+    else if (c >= '0' && c <= '9')
+      value = static_cast<unsigned>(c - '0' + 52);
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
+    else
+      return std::nullopt;
+    bits = (bits << 6 | value) & 0xffff;
+    if ((count += 6) >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xff);
+  }
+  return out;
+}
+
+void read_cluster_sections(TomlReader& r, ServerConfig& config) {
+  read_kubernetes(r, config.kubernetes);
+  read_agent_sandbox(r, config.agent_sandbox);
+  read_ingress(r, config.ingress);
+  read_secure_runtime(r, config.runtime.type, config.secure_runtime);
+}
+
+void check_sections(TomlReader& r, const ServerConfig& config) {
+  if (config.runtime.type == RuntimeType::Kubernetes) {
+    if (r.has("agent_sandbox") && config.kubernetes.workload_provider != "agent-sandbox") {
+      r.reject("agent_sandbox", "", "only allowed with [kubernetes] workload_provider = \"agent-sandbox\"");
+    }
+    return;
+  }
+  const std::string type(to_string(config.runtime.type));
+  for (const std::string_view section : {"kubernetes", "agent_sandbox"}) {
+    if (r.has(section)) r.reject(section, "", "not allowed with [runtime] type = \"" + type + "\"");
+  }
+  if (config.ingress.gateway) r.reject("ingress", "mode", "must be \"direct\" with [runtime] type = \"" + type + "\"");
+}
+
+}  // namespace osb::config

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace osb::config {
+
+// A TOML document, read section by section. The first error wins and names file, line, section and key: "server.toml:3:
+// [server] port: expected ...". Values are never repeated: they may be secret. Reading is lenient as the contract says:
+// numbers may be strings of digits, booleans words such as "yes"; strings are strings.
+class TomlReader {
+ public:
+  static Result<TomlReader> parse(std::string_view text, const std::filesystem::path& source);
+  ~TomlReader();
+  TomlReader(TomlReader&&) noexcept;
+
+  // "ingress.gateway" is a table, or dotted keys in its parent.
+  bool has(std::string_view section) const;
+
+  std::optional<std::string> string(std::string_view section, std::string_view key);
+  std::optional<std::int64_t> integer(std::string_view section, std::string_view key, std::int64_t min,
+                                      std::int64_t max = std::numeric_limits<std::int64_t>::max());
+  std::optional<double> number(std::string_view section, std::string_view key);
+  std::optional<bool> boolean(std::string_view section, std::string_view key);
+  std::optional<std::vector<std::string>> strings(std::string_view section, std::string_view key);
+  std::optional<std::map<std::string, std::string>> string_map(std::string_view section, std::string_view key);
+  // One map per table of an array of tables; members that are no strings are errors.
+  std::vector<std::map<std::string, std::string>> tables(std::string_view section, std::string_view key);
+
+  // What a section finds wrong beyond types. Without a key the section itself is meant.
+  void reject(std::string_view section, std::string_view key, std::string_view why);
+  bool failed() const;
+  Result<void> finish() const;
+
+ private:
+  struct Impl;
+  explicit TomlReader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace osb::config
