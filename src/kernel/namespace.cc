@@ -147,7 +147,7 @@ Result<void> enter_private_mount_namespace(std::span<const std::string> keep) {
   auto mountinfo = sys::read_text("/proc/self/mountinfo");
   if (!mountinfo) return with_context("enter a private mount namespace", mountinfo.error());
 
-  static constexpr std::string_view kNeeded[] = {"/proc", "/sys", "/dev"};
+  static constexpr std::string_view kNeeded[] = {"/proc", "/sys", "/dev", "/usr"};
   std::vector<std::string> points = mount_points(*mountinfo);
   std::ranges::reverse(points);  // children first, and of two on one point the upper one
   for (const std::string& point : points) {
@@ -155,8 +155,8 @@ Result<void> enter_private_mount_namespace(std::span<const std::string> keep) {
     const bool needed = point == "/" || point.starts_with("/sys/fs/cgroup") ||
                         std::ranges::any_of(kNeeded, [&](std::string_view path) { return path == point; }) ||
                         std::ranges::any_of(keep, holds);
-    // A mount that is busy below (a kept one is mounted in it) or already gone with its parent stays or is gone.
-    if (!needed) ::umount2(point.c_str(), UMOUNT_NOFOLLOW);
+    // What holds a needed mount is needed itself, so nothing needed goes with it. Gone already: as good.
+    if (!needed) ::umount2(point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
   }
   return {};
 }

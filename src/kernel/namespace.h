@@ -26,9 +26,11 @@ Result<UniqueFd> make_network_namespace(int userns_fd);
 Result<UniqueFd> make_empty_mount_namespace();
 
 // Moves the calling process into a mount namespace of its own: nothing that is mounted here is seen outside, and the
-// other way round. Every mount costs each child that copies the namespace, so those below none of `keep` are detached,
-// except the ones that hold /, /proc, /sys, /dev, cgroups or a path of `keep`. Outside nothing changes.
-// Call it first thing in main, before there are threads: other threads would stay where they were.
+// other way round. Every mount costs each child that copies the namespace, so they are detached, except the ones that
+// hold /, /proc, /sys, /dev, /usr, cgroups, a path of `keep` or are below one. Outside nothing changes. Name in `keep`
+// every path that is used later or must be seen by others: state, sockets in /run, allowed host paths.
+// Call it first thing in main, before there are threads: other threads would stay where they were. Descriptors opened
+// before belong to the old namespace: mounts cannot be cloned from them.
 Result<void> enter_private_mount_namespace(std::span<const std::string> keep);
 
 }  // namespace osb::kernel

@@ -24,7 +24,8 @@ struct Launched {
 // What the program sees:
 // - namespaces: mount, pid, uts, ipc, and cgroup if there is a view; user and network of the plan
 // - its own session, umask 022, all signals default, the plan's descriptors, no others
-// - /proc with the rest of the kernel masked or read-only, /sys read-only, /dev with null zero full random urandom tty,
+// - /proc with what tells about the host masked and /proc/sys read-only, /sys read-only, /dev with null zero full
+// random urandom tty,
 //   pts, shm, mqueue, fd, stdin, stdout, stderr; no console
 // - a session keyring of its own
 // Mounts cannot be changed from inside: the mount namespace belongs to the host's user namespace.

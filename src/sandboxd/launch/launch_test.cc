@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/mount.h"
 #include "sandboxd/launch/launch_fixture.h"
+#include "sandboxd/launch/seccomp_profile.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
@@ -207,56 +207,6 @@ TEST_F(LaunchTest, TmpfsHasSizeModeAndOwner) {
   EXPECT_THAT(said, HasSubstr("size=2048k"));
 }
 
-class LaunchMountTest : public LaunchTest {
- protected:
-  PreparedMount volume(const std::string& target, bool read_only = false) {
-    std::filesystem::create_directory(dir_ / "volume");
-    std::ofstream(dir_ / "volume/file") << "data\n";
-    auto mount = kernel::clone_mount(AT_FDCWD, (dir_ / "volume").string());
-    EXPECT_TRUE(mount);
-    EXPECT_TRUE(kernel::map_mount_ids(mount->get(), userns_.get(), "volume"));
-    return {std::move(*mount), target, true, read_only};
-  }
-};
-
-TEST_F(LaunchMountTest, IsSeenAtItsTargetWithTheIdsOfTheInside) {
-  auto wanted = plan("cat /data/in/file; echo new > /data/in/made; stat -c %u /data/in/file");
-  wanted.mounts.push_back(volume("/data/in"));
-  EXPECT_EQ(output_of(std::move(wanted)), "data\n0\n");
-  EXPECT_EQ(on_disk("volume/made").st_uid, 0U);
-}
-
-TEST_F(LaunchMountTest, ReadOnlyIsReadOnly) {
-  auto wanted = plan("cat /data/file; echo new > /data/file");
-  wanted.mounts.push_back(volume("/data", true));
-  EXPECT_THAT(output_of(std::move(wanted)), HasSubstr("Read-only file system"));
-  EXPECT_EQ(on_disk("volume/file").st_size, 5);
-}
-
-TEST_F(LaunchMountTest, LinksOfTheImageDoNotLeadOut) {
-  const std::string outside = "/../../../../.." + (dir_ / "outside").string();
-  std::filesystem::create_directory(dir_ / "outside");
-  std::filesystem::create_symlink(outside, dir_ / "layer/link");
-  // What the link names is made inside: nothing on the host is touched.
-  std::filesystem::create_directories(dir_.path().string().insert(0, (dir_ / "layer").string()) + "/outside");
-  auto wanted = plan("cat /link/deeper/file");
-  wanted.mounts.push_back(volume("/link/deeper"));
-  EXPECT_EQ(output_of(std::move(wanted)), "data\n");
-  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "outside"));
-}
-
-TEST_F(LaunchMountTest, LinksIntoOurDescriptorsAreRefused) {
-  std::filesystem::create_directory(dir_ / "outside");
-  const UniqueFd leak(::open((dir_ / "outside").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", leak.get()), dir_ / "layer/link");
-  auto wanted = plan("true");
-  wanted.mounts.push_back(volume("/link/deeper"));
-  const auto ran = run(std::move(wanted));
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().message, "launch: mount /link/deeper: Too many levels of symbolic links");
-  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "outside"));
-}
-
 TEST_F(LaunchTest, WorkingDirectoryDoesNotLeaveThroughADescriptor) {
   const UniqueFd leak(::open((dir_ / "upper").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", leak.get()), dir_ / "layer/link");
@@ -368,6 +318,32 @@ TEST_F(LaunchTest, TheCallersIdentityIsUnchanged) {
   EXPECT_THAT(status, HasSubstr("Gid:\t0\t0\t0\t0\n"));
   std::ofstream(dir_ / "mine") << "x";
   EXPECT_EQ(on_disk("mine").st_uid, 0U);
+}
+
+TEST_F(LaunchTest, ManyLayers) {
+  LayersRoot root{{}, (dir_ / "upper").string(), (dir_ / "work").string()};
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = fmt::format("layer-{}", i);
+    std::filesystem::create_directory(dir_ / name);
+    std::ofstream(dir_ / name / "who") << i << "\n";
+    root.lower.push_back((dir_ / name).string());
+  }
+  root.lower.push_back((dir_ / "layer").string());
+  auto wanted = plan("cat /who; grep -c . /proc/self/mountinfo");
+  wanted.root = root;
+  const std::string said = output_of(std::move(wanted));
+  EXPECT_THAT(said, ::testing::StartsWith("0\n"));
+  EXPECT_LE(std::stoi(said.substr(2)), 24) << "layers are not mounts of the sandbox";
+}
+
+TEST_F(LaunchTest, RunsUnderTheDefaultSeccompProfile) {
+  const auto program = seccomp_program({});
+  ASSERT_TRUE(program) << program.error().message;
+  auto wanted = plan("grep Seccomp: /proc/self/status; id -u; touch /x && ls /x; unshare -U true; echo $?");
+  wanted.seccomp = *program;
+  wanted.uid = 0;
+  EXPECT_EQ(output_of(std::move(wanted)),
+            "Seccomp:\t2\n0\n/x\nunshare: unshare(0x10000000): Operation not permitted\n1\n");
 }
 
 TEST_F(LaunchTest, ManyAtATime) {
