@@ -156,8 +156,9 @@ int serve(const DaemonConfig& config) {
   options.limits.write_stall = std::chrono::hours(24);
   options.on_complete = http::access_log(LogLevel::Debug);
   options.secure =
-      [](std::unique_ptr<http::Transport> transport) -> net::awaitable<Result<std::unique_ptr<http::Transport>>> {
-    if (auto allowed = check_peer(transport->native_fd(), group); !allowed) co_return Failure(allowed.error());
+      [allowed_group = config.sandbox.group](
+          std::unique_ptr<http::Transport> transport) -> net::awaitable<Result<std::unique_ptr<http::Transport>>> {
+    if (auto allowed = check_peer(transport->native_fd(), allowed_group); !allowed) co_return Failure(allowed.error());
     co_return transport;
   };
   http::Server server(

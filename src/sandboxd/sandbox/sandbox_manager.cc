@@ -247,7 +247,9 @@ net::awaitable<Result<void>> SandboxManager::wait_ready(EntryPtr entry) {
   entry->exit_watch.emplace(std::move(*watched));
   // When execd ends before it answers, its socket ends with it: the ping fails at once.
   auto answered = co_await with_timeout(ping(entry), kReadyLimit);
-  if (!answered) {
+  // An entrypoint may be faster than our question: then the sandbox has lived, and ends the usual way.
+  const bool over = !answered && read_exit_record(builder_.run_file(entry->record.spec.id, "exit.json"));
+  if (!answered && !over) {
     if (entry->abort.is_set()) co_return fail(Code::Cancelled, "removed while it was being created");
     const auto log = read_tail(builder_.run_file(entry->record.spec.id, "execd.log"), 2000);
     Error error(Code::Internal, "execd did not answer: " + answered.error().message +
