@@ -166,7 +166,10 @@ struct LayerStream::Impl {
     changed.wait(lock, [this] { return stop || head - tail < kBuffers; });
     return stop ? nullptr : &buffers[head % kBuffers];
   }
-  void publish() {
+  void publish(const Buffer& buffer) {
+    // Here rather than in next(): who reads has files to write.
+    uncompressed.update({buffer.data.get(), buffer.size});
+    bytes += buffer.size;
     const std::lock_guard lock(mutex);
     ++head;
     changed.notify_all();
@@ -206,7 +209,7 @@ struct LayerStream::Impl {
         more = !in.empty() || full;
         if (!full && *made == 0 && in.size() == before) break;
         if (full) {
-          publish();
+          publish(*out);
           out = acquire();
           if (out == nullptr) return {};
           out->size = 0;
@@ -215,7 +218,7 @@ struct LayerStream::Impl {
       if (filled == 0) break;
     }
     if (!decoder->complete()) return damaged("the compressed data ends too early");
-    if (out->size > 0) publish();
+    if (out->size > 0) publish(*out);
     if (!decoder->plain()) compressed = Digest(sum.finish());
     return {};
   }
@@ -260,25 +263,19 @@ LayerStream::~LayerStream() {
 
 Result<std::string_view> LayerStream::next() {
   Impl& i = *impl_;
-  std::string_view piece;
-  {
-    std::unique_lock lock(i.mutex);
-    if (std::exchange(i.holding, false)) {
-      ++i.tail;
-      i.changed.notify_all();
-    }
-    i.changed.wait(lock, [&] { return i.head > i.tail || i.ended; });
-    if (i.head == i.tail) {
-      if (i.error) return Failure(*i.error);
-      return std::string_view();
-    }
-    i.holding = true;
-    const Impl::Buffer& buffer = i.buffers[i.tail % kBuffers];
-    piece = {buffer.data.get(), buffer.size};
+  std::unique_lock lock(i.mutex);
+  if (std::exchange(i.holding, false)) {
+    ++i.tail;
+    i.changed.notify_all();
   }
-  i.uncompressed.update(piece);
-  i.bytes += piece.size();
-  return piece;
+  i.changed.wait(lock, [&] { return i.head > i.tail || i.ended; });
+  if (i.head == i.tail) {
+    if (i.error) return Failure(*i.error);
+    return std::string_view();
+  }
+  i.holding = true;
+  const Impl::Buffer& buffer = i.buffers[i.tail % kBuffers];
+  return std::string_view(buffer.data.get(), buffer.size);
 }
 
 LayerStream::Sums LayerStream::sums() {

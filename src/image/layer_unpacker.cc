@@ -14,6 +14,7 @@
 
 #include "image/tar_reader.h"
 #include "sys/syscall.h"
+#include "sys/text_file.h"
 
 namespace osb::image {
 
@@ -22,6 +23,7 @@ namespace {
 constexpr std::string_view kWhiteout = ".wh.";
 constexpr std::string_view kAufsPrefix = ".wh..wh.";
 constexpr std::string_view kOpaque = ".wh..wh..opq";
+constexpr std::string_view kDefaultAcl = "system.posix_acl_default";
 constexpr std::size_t kMaxPath = 4095;
 constexpr std::uint64_t kBlock = 4096;
 
@@ -88,18 +90,24 @@ class Unpacker {
   Result<void> mark_opaque(int directory, const std::string& path);
 
   Result<void> copy_data(const Name& name, int file, std::uint64_t size);
-  Result<void> apply(const Name& name, int fd, archive_entry* entry);
+  void look_at_root();
+  bool is_root_owned(archive_entry* entry) const;
+  // Whether a file made with these permissions gets them without another call.
+  bool is_made_with(mode_t mode) const { return (mode & (umask_ | 07000)) == 0; }
+  Result<void> apply(const Name& name, int fd, archive_entry* entry, bool has_mode);
   Result<void> check_owner(const Name& name, archive_entry* entry) const;
   Result<void> set_attributes(const Name& name, int fd, archive_entry* entry);
-  Result<void> set_directory_times();
+  Result<void> finish_directories();
 
   static Failure call_failed(const char* call, const Name& name, int error = errno) {
     return sys::from_errno(std::string(call) + " " + name.path().substr(0, 200), error);
   }
 
-  struct DirectoryTime {
+  // What waits until everything is in place: new entries change a directory's time and inherit its default ACL.
+  struct Later {
     std::string path;
     timespec times[2];
+    std::string default_acl;
   };
 
   TarReader& reader_;
@@ -108,13 +116,34 @@ class Unpacker {
   // Neighbours follow each other: the last parent, open. Empty path: none (the root needs none).
   std::string parent_path_;
   UniqueFd parent_;
-  std::vector<DirectoryTime> directory_times_;  // set at the end: each new entry changes them
+  std::vector<Later> directories_;
+  bool directory_removed_ = false;
+  bool owner_inherited_ = true;  // new files may belong to somebody else than root
+  mode_t umask_ = 0777;
   std::uint64_t entries_ = 0;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t disk_bytes_ = 0;
 };
 
+// What new files and directories start with: those of root need no chown, common permissions no chmod.
+void Unpacker::look_at_root() {
+  struct stat st;
+  if (::fstat(root_, &st) == 0 && ::geteuid() == 0 && ::getegid() == 0) {
+    owner_inherited_ = st.st_gid != 0 || (st.st_mode & S_ISGID) != 0;
+  }
+  const auto status = sys::read_text("/proc/self/status");
+  constexpr std::string_view kUmask = "\nUmask:\t";
+  const std::size_t at = status ? status->find(kUmask) : std::string::npos;
+  if (at != std::string::npos)
+    umask_ = static_cast<mode_t>(std::strtoul(status->c_str() + at + kUmask.size(), nullptr, 8));
+}
+
+bool Unpacker::is_root_owned(archive_entry* entry) const {
+  return !owner_inherited_ && archive_entry_uid(entry) == 0 && archive_entry_gid(entry) == 0;
+}
+
 Result<void> Unpacker::run() {
+  look_at_root();
   for (;;) {
     const auto entry = reader_.next();
     if (!entry) return Failure(entry.error());
@@ -122,7 +151,7 @@ Result<void> Unpacker::run() {
     if (++entries_ > options_.max_entries) return fail(Code::TooLarge, "layer: too many entries");
     if (auto done = unpack(*entry); !done) return done;
   }
-  return set_directory_times();
+  return finish_directories();
 }
 
 Result<void> Unpacker::unpack(archive_entry* entry) {
@@ -193,6 +222,7 @@ Result<int> Unpacker::parent_of(const Name& name) {
 Result<void> Unpacker::remove(const Name& name, int parent) {
   if (::unlinkat(parent, name.leaf.c_str(), 0) == 0) return {};
   if (errno != EISDIR) return call_failed("replace", name);
+  directory_removed_ = true;
   parent_path_.clear();  // it may be one of those that go; the descriptor itself stays open for our caller
   std::error_code failed;
   std::filesystem::remove_all("/proc/self/fd/" + std::to_string(parent) + "/" + name.leaf, failed);
@@ -236,8 +266,9 @@ Result<void> Unpacker::whiteout(const Name& name, std::string_view hidden) {
 }
 
 Result<void> Unpacker::directory(const Name& name, archive_entry* entry) {
+  const mode_t mode = archive_entry_perm(entry) & 07777;
   UniqueFd fd;
-  bool opaque = false;
+  bool opaque = false, made = false;
   if (name.leaf.empty()) {
     auto self = open_beneath("");
     if (!self) return Failure(self.error());
@@ -245,24 +276,34 @@ Result<void> Unpacker::directory(const Name& name, archive_entry* entry) {
   } else {
     const auto parent = parent_of(name);
     if (!parent) return Failure(parent.error());
-    if (::mkdirat(*parent, name.leaf.c_str(), 0700) < 0) {
+    const char* leaf = name.leaf.c_str();
+    made = ::mkdirat(*parent, leaf, mode & 0777) == 0;
+    if (!made) {
       struct stat st;
       if (errno != EEXIST) return call_failed("mkdir", name);
-      if (::fstatat(*parent, name.leaf.c_str(), &st, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("stat", name);
+      if (::fstatat(*parent, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("stat", name);
       if (!S_ISDIR(st.st_mode)) {
         opaque = is_whiteout(st);
         if (auto removed = remove(name, *parent); !removed) return removed;
-        if (::mkdirat(*parent, name.leaf.c_str(), 0700) < 0) return call_failed("mkdir", name);
+        if (::mkdirat(*parent, leaf, mode & 0777) < 0) return call_failed("mkdir", name);
+        made = true;
       }
     }
-    auto made = sys::open_at(*parent, name.leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!made) return Failure(made.error());
-    fd = std::move(*made);
+    auto opened = sys::open_at(*parent, name.leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!opened) return Failure(opened.error());
+    fd = std::move(*opened);
   }
   if (opaque) {
     if (auto marked = mark_opaque(fd.get(), name.path()); !marked) return marked;
   }
-  return apply(name, fd.get(), entry);
+  if (auto done = apply(name, fd.get(), entry, made && is_made_with(mode)); !done) return done;
+  if ((mode & S_ISGID) != 0 || archive_entry_gid(entry) != 0) owner_inherited_ = true;
+  if (!name.leaf.empty()) {
+    // Its entries come next.
+    parent_ = std::move(fd);
+    parent_path_ = name.path();
+  }
+  return {};
 }
 
 Result<void> Unpacker::regular(const Name& name, archive_entry* entry) {
@@ -275,15 +316,17 @@ Result<void> Unpacker::regular(const Name& name, archive_entry* entry) {
   }
   file_bytes_ += static_cast<std::uint64_t>(size);
   UniqueFd file;
+  const mode_t mode = archive_entry_perm(entry) & 07777;
   auto made = replace(name, *parent, [&] {
-    file.reset(::openat(*parent, name.leaf.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    file.reset(::openat(*parent, name.leaf.c_str(), flags, mode & 0777));
     return file ? 0 : -1;
   });
   if (!made) return made;
   if (size > 0) {
     if (auto copied = copy_data(name, file.get(), static_cast<std::uint64_t>(size)); !copied) return copied;
   }
-  return apply(name, file.get(), entry);
+  return apply(name, file.get(), entry, is_made_with(mode));
 }
 
 Result<void> Unpacker::copy_data(const Name& name, int file, std::uint64_t size) {
@@ -345,12 +388,14 @@ Result<void> Unpacker::special(const Name& name, archive_entry* entry) {
   if (!made) return made;
   const auto uid = static_cast<uid_t>(archive_entry_uid(entry));
   const auto gid = static_cast<gid_t>(archive_entry_gid(entry));
-  if (::fchownat(*parent, leaf, uid, gid, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("chown", name);
+  if (!is_root_owned(entry) && ::fchownat(*parent, leaf, uid, gid, AT_SYMLINK_NOFOLLOW) < 0) {
+    return call_failed("chown", name);
+  }
   // Not a link, and nobody else is here: fchmodat can follow nothing.
   if (target == nullptr && ::fchmodat(*parent, leaf, archive_entry_perm(entry) & 07777, 0) < 0) {
     return call_failed("chmod", name);
   }
-  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
                              {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
   if (::utimensat(*parent, leaf, times, AT_SYMLINK_NOFOLLOW) < 0) return call_failed("set the time of", name);
   return {};
@@ -366,21 +411,20 @@ Result<void> Unpacker::check_owner(const Name& name, archive_entry* entry) const
 }
 
 // The order matters: chown clears setuid bits and capabilities.
-Result<void> Unpacker::apply(const Name& name, int fd, archive_entry* entry) {
+Result<void> Unpacker::apply(const Name& name, int fd, archive_entry* entry, bool has_mode) {
   const auto uid = static_cast<uid_t>(archive_entry_uid(entry));
   const auto gid = static_cast<gid_t>(archive_entry_gid(entry));
-  if (::fchown(fd, uid, gid) < 0) return call_failed("chown", name);
-  if (::fchmod(fd, archive_entry_perm(entry) & 07777) < 0) return call_failed("chmod", name);
+  const bool directory = archive_entry_filetype(entry) == AE_IFDIR;
+  // A directory may have been there before.
+  if ((directory || !is_root_owned(entry)) && ::fchown(fd, uid, gid) < 0) return call_failed("chown", name);
+  if (!has_mode && ::fchmod(fd, archive_entry_perm(entry) & 07777) < 0) return call_failed("chmod", name);
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                             {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  if (directory) directories_.push_back({name.path(), {times[0], times[1]}, {}});
   if (archive_entry_xattr_count(entry) > 0) {
     if (auto set = set_attributes(name, fd, entry); !set) return set;
   }
-  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
-                             {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
-  if (archive_entry_filetype(entry) == AE_IFDIR) {
-    directory_times_.push_back({name.path(), {times[0], times[1]}});
-    return {};
-  }
-  if (::futimens(fd, times) < 0) return call_failed("set the time of", name);
+  if (!directory && ::futimens(fd, times) < 0) return call_failed("set the time of", name);
   return {};
 }
 
@@ -394,8 +438,12 @@ Result<void> Unpacker::set_attributes(const Name& name, int fd, archive_entry* e
     const std::string_view attribute(key);
     const bool capability = attribute == "security.capability";
     const bool user = attribute.starts_with("user.") && !attribute.starts_with("user.overlay.");
-    const bool acl = attribute == "system.posix_acl_access" || attribute == "system.posix_acl_default";
+    const bool acl = attribute == "system.posix_acl_access" || attribute == kDefaultAcl;
     if (!capability && !user && !acl) continue;
+    if (attribute == kDefaultAcl && archive_entry_filetype(entry) == AE_IFDIR) {
+      directories_.back().default_acl.assign(static_cast<const char*>(value), size);
+      continue;
+    }
     if (::fsetxattr(fd, key, value, size, 0) == 0) continue;
     if (!capability && errno == ENOTSUP) continue;  // a file system without them
     if (errno == EINVAL || errno == ERANGE || errno == E2BIG)
@@ -405,11 +453,22 @@ Result<void> Unpacker::set_attributes(const Name& name, int fd, archive_entry* e
   return {};
 }
 
-Result<void> Unpacker::set_directory_times() {
-  for (const DirectoryTime& directory : directory_times_) {
+Result<void> Unpacker::finish_directories() {
+  for (const Later& directory : directories_) {
+    const std::string path = directory.path.empty() ? "." : directory.path;
+    if (!directory_removed_ && directory.default_acl.empty()) {
+      // All are still there, so that no part of the path can be a link.
+      if (::utimensat(root_, path.c_str(), directory.times, AT_SYMLINK_NOFOLLOW) == 0) continue;
+      return sys::from_errno("set the time of " + path, errno);
+    }
     const auto fd = open_beneath(directory.path);
     if (!fd) continue;  // a later entry has replaced it
-    if (::futimens(fd->get(), directory.times) < 0) return sys::from_errno("set the time of " + directory.path, errno);
+    const std::string& acl = directory.default_acl;
+    if (!acl.empty() && ::fsetxattr(fd->get(), kDefaultAcl.data(), acl.data(), acl.size(), 0) < 0 && errno != ENOTSUP) {
+      if (errno == EINVAL) return refuse(path, "invalid " + std::string(kDefaultAcl));
+      return sys::from_errno("set the ACL of " + path, errno);
+    }
+    if (::futimens(fd->get(), directory.times) < 0) return sys::from_errno("set the time of " + path, errno);
   }
   return {};
 }

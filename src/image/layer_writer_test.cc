@@ -157,6 +157,7 @@ TEST_F(LayerWriter, ATreeWithEverythingComesBackExactly) {
   file("shared/inherits");
   ASSERT_EQ(::chown((tree_ / "shared/inherits").c_str(), 0, 0), 0);
   set_attribute(tree_ / "shared", "user.of-directory", "y");
+  set_attribute(tree_ / "shared", "system.posix_acl_default", kAcl);
   fs::create_hard_link(file("link/a", "linked"), tree_ / "link/b");
   fs::create_hard_link(tree_ / "link/a", tree_ / "z");
   fs::create_symlink("../nowhere", tree_ / "link/symbolic");

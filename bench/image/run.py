@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Unpacking a layer of Debian's size: ours against GNU tar with the same compressor, side by side on this disk.
+
+The tree is what this machine's required and important Debian packages installed. The layer is read from the page cache,
+every run unpacks into a new directory, and nobody syncs; the variants take turns within every round and the median of
+the rounds counts. tar keeps owners, modes and attributes, as an unpacked layer must; ours also computes the two SHA-256
+sums of the layer.
+"""
+
+import argparse
+import functools
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import report  # noqa: E402
+
+FORMATS = {"plain": [], "gzip": ["--gzip"], "zstd": ["--zstd"]}
+
+
+def package_files(limit):
+    """Files of Debian's base packages, up to `limit` bytes of content."""
+    shown = subprocess.run(["dpkg-query", "-W", "-f", "${Priority} ${binary:Package}\n"], capture_output=True, text=True,
+                           check=True).stdout.split("\n")
+    packages = sorted(line.split(" ", 1)[1] for line in shown if line.split(" ", 1)[0] in ("required", "important"))
+    listed = subprocess.run(["dpkg", "-L", *packages], capture_output=True, text=True, check=True).stdout.split("\n")
+    total, chosen = 0, []
+    for name in dict.fromkeys(listed):
+        if not name.startswith("/usr/") or not os.path.lexists(name):
+            continue
+        if os.path.isfile(name) and not os.path.islink(name):
+            total += os.path.getsize(name)
+        if total > limit:
+            break
+        chosen.append(name.lstrip("/"))
+    return chosen
+
+
+def make_layers(directory, limit):
+    names = directory / "names"
+    names.write_text("\n".join(package_files(limit)) + "\n")
+    layers = {}
+    for form, options in FORMATS.items():
+        layers[form] = directory / f"layer.{form}"
+        subprocess.run(["tar", "-C", "/", "--no-recursion", "--format=pax", "--sort=name", "--xattrs", "-T", names,
+                        *options, "-cf", layers[form]], check=True)
+    return layers
+
+
+class Bench:
+    def __init__(self, options, directory):
+        self.options = options
+        self.dir = pathlib.Path(directory)
+        self.bin = pathlib.Path(options.build) / "bin"
+        self.foreign = []
+        self.count = 0
+
+    def unpack(self, who, form, layer):
+        self.count += 1
+        target = self.dir / f"target-{self.count}"
+        if who == "tar":
+            target.mkdir()
+            command = ["tar", "--xattrs", "--xattrs-include=*", "--numeric-owner", *FORMATS[form], "-C", target, "-xpf",
+                       layer]
+        else:
+            command = [self.bin / "bench_image_unpack", layer, target]
+        before = os.times()
+        begin = time.monotonic()
+        subprocess.run(command, check=True)
+        seconds = time.monotonic() - begin
+        after = os.times()
+        cpu = after.children_user - before.children_user + after.children_system - before.children_system
+        shutil.rmtree(target)
+        os.sync()  # what one run left to be written must not be another's burden
+        return {"s": seconds, "cpu": cpu}
+
+    def run(self):
+        layers = make_layers(self.dir, self.options.megabytes << 20)
+        entries = len((self.dir / "names").read_text().split("\n")) - 1
+        results = {}
+        for form, layer in layers.items():
+            print(form)
+            self.unpack("ours", form, layer)  # into the page cache
+            variants = {who: functools.partial(self.unpack, who, form, layer) for who in ("tar", "ours")}
+            results[form] = report.rounds(self.options.rounds, variants, [], self.foreign)
+        return {"formats": results, "entries": entries, "bytes": layers["plain"].stat().st_size,
+                "others": statistics.median(self.foreign)}
+
+
+def markdown(data, options):
+    quiet = data["others"] <= report.Foreign.LIMIT
+    rows, targets = [], []
+    for form, group in data["formats"].items():
+        tar, ours = group["tar"], group["ours"]
+        rows.append([form, f"{tar['s']:.2f}", f"{ours['s']:.2f}", f"{tar['s'] / ours['s']:.2f}", f"{tar['cpu']:.2f}",
+                     f"{ours['cpu']:.2f}"])
+        targets.append([f"{form}: at least as fast as tar", f"{tar['s'] / ours['s']:.2f}x",
+                        report.verdict(ours["s"] <= tar["s"], quiet)])
+    return "\n\n".join([
+        f"A layer of {data['entries']:,} entries, {data['bytes'] / 1e6:,.0f} MB as plain tar, unpacked on the disk that "
+        f"holds the temporary directory; median of {options.rounds} interleaved rounds. Other programs took "
+        f"{data['others']:.0%} of the machine meanwhile.",
+        report.table(["layer", "tar s", "ours s", "times faster", "tar CPU s", "ours CPU s"], rows),
+        report.table(["target", "measured", ""], targets),
+    ])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"), help="build directory to measure")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--megabytes", type=int, default=150)
+    parser.add_argument("--no-publish", action="store_true", help="print only")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("needs root: both sides keep owners")
+
+    where = report.machine()
+    # Not the usual place of temporary files, which may be a tmpfs: layers live on a disk.
+    with tempfile.TemporaryDirectory(prefix="osb-bench-", dir=report.ROOT / "build") as directory:
+        data = Bench(options, directory).run()
+    text = markdown(data, options)
+    print("\n" + text)
+    if not options.no_publish:
+        report.publish("image", "Unpacking layers", "bench/image/run.py", where, text, data)
+
+
+if __name__ == "__main__":
+    main()
