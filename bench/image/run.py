@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Unpacking a layer of Debian's size: ours against GNU tar with the same compressor, side by side on this disk.
 
-The tree is what this machine's required and important Debian packages installed. The layer is read from the page cache,
+The tree is what this machine's Debian packages installed, the base system first. The layer is read from the page cache,
 every run unpacks into a new directory, and nobody syncs; the variants take turns within every round and the median of
 the rounds counts. tar keeps owners, modes and attributes, as an unpacked layer must; ours also computes the two SHA-256
 sums of the layer.
@@ -25,21 +25,24 @@ FORMATS = {"plain": [], "gzip": ["--gzip"], "zstd": ["--zstd"]}
 
 
 def package_files(limit):
-    """Files of Debian's base packages, up to `limit` bytes of content."""
+    """Files of installed Debian packages, those of the base system first, up to `limit` bytes of content."""
     shown = subprocess.run(["dpkg-query", "-W", "-f", "${Priority} ${binary:Package}\n"], capture_output=True, text=True,
                            check=True).stdout.split("\n")
-    packages = sorted(line.split(" ", 1)[1] for line in shown if line.split(" ", 1)[0] in ("required", "important"))
-    listed = subprocess.run(["dpkg", "-L", *packages], capture_output=True, text=True, check=True).stdout.split("\n")
-    total, chosen = 0, []
-    for name in dict.fromkeys(listed):
-        if not name.startswith("/usr/") or not os.path.lexists(name):
-            continue
-        if os.path.isfile(name) and not os.path.islink(name):
-            total += os.path.getsize(name)
+    priorities = ["required", "important", "standard", "optional"]
+    packages = [line.split(" ", 1)[1] for priority in priorities for line in sorted(shown)
+                if line.startswith(priority + " ")]
+    total, chosen = 0, {}
+    for package in packages:
+        listed = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True, check=True).stdout.split("\n")
+        for name in listed:
+            if not name.startswith("/usr/") or name in chosen or not os.path.lexists(name):
+                continue
+            chosen[name] = None
+            if os.path.isfile(name) and not os.path.islink(name):
+                total += os.path.getsize(name)
         if total > limit:
             break
-        chosen.append(name.lstrip("/"))
-    return chosen
+    return [name.lstrip("/") for name in chosen]
 
 
 def make_layers(directory, limit):
