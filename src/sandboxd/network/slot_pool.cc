@@ -67,10 +67,11 @@ class SlotPool::Impl {
     return slot;
   }
 
-  Result<void> start() {
+  Result<void> start(std::string no_bridge) {
     const auto existing = factory_.existing();
     if (!existing) return Failure(existing.error());
     const std::lock_guard lock(mutex_);
+    no_bridge_ = std::move(no_bridge);
     for (const unsigned index : *existing) {
       if (index < config_.capacity() && !taken_.contains(index)) draining_.insert(index);
     }
@@ -80,6 +81,9 @@ class SlotPool::Impl {
 
   Result<Slot> take(NetworkMode mode) {
     std::unique_lock lock(mutex_);
+    if (mode == NetworkMode::Bridge && !no_bridge_.empty()) {
+      return fail(Code::Unsupported, "network mode bridge: not on this host, " + no_bridge_);
+    }
     for (;;) {
       std::deque<Slot>& ready = mode == NetworkMode::Bridge ? ready_ : ready_none_;
       if (!ready.empty()) {
@@ -201,7 +205,7 @@ class SlotPool::Impl {
       log_error("slot not expelled from the firewall", {{"slot", slot.index}, {"error", done.error().message}});
   }
 
-  bool wants_slot() const { return ready_.size() < config_.ready_slots && !refill_failed_; }
+  bool wants_slot() const { return no_bridge_.empty() && ready_.size() < config_.ready_slots && !refill_failed_; }
   std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
   bool wants_forgetting() const { return dirty_count() > 0 && (forget_now_ || dirty_count() >= config_.recycle_batch); }
   bool has_work() const { return !returned_.empty() || wants_slot() || wants_forgetting(); }
@@ -318,6 +322,7 @@ class SlotPool::Impl {
   mutable std::mutex mutex_;         // everything below
   std::condition_variable work_;     // for the worker
   std::condition_variable changed_;  // the worker has done something
+  std::string no_bridge_;
   bool stop_ = false;
   bool busy_ = false;           // the worker is at it, without the lock
   bool refill_failed_ = false;  // not tried again before something changes
@@ -346,7 +351,7 @@ SlotPool::SlotPool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SlotPool::~SlotPool() = default;
 
 Result<Slot> SlotPool::adopt(unsigned index, NetworkMode mode, pid_t pid) { return impl_->adopt(index, mode, pid); }
-Result<void> SlotPool::start() { return impl_->start(); }
+Result<void> SlotPool::start(std::string no_bridge) { return impl_->start(std::move(no_bridge)); }
 Result<Slot> SlotPool::take(NetworkMode mode) { return impl_->take(mode); }
 void SlotPool::give_back(Slot slot, bool recyclable) { impl_->give_back(std::move(slot), recyclable); }
 SlotPool::Counts SlotPool::counts() const { return impl_->counts(); }

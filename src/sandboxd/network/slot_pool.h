@@ -49,8 +49,10 @@ class SlotPool {
   // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
   Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid);
 
-  // Begins refilling. Interfaces of ours that nobody adopted count as being torn down.
-  Result<void> start();
+  // Begins refilling. Interfaces of ours that nobody adopted count as being torn down. `no_bridge` says why this host
+  // cannot have slots with a network, if so: take(Bridge) answers Code::Unsupported with it. Such a pool needs no
+  // installed firewall.
+  Result<void> start(std::string no_bridge = "");
 
   // From the pool, or made at once when it is empty. Code::Unavailable "no address left: .." when all are in use.
   Result<Slot> take(NetworkMode mode);
