@@ -1,27 +1,21 @@
 #include "sandboxd/sandbox/sandbox_builder.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <poll.h>
-#include <set>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/id.h"
 #include "base/log.h"
-#include "kernel/remove_tree.h"
+#include "kernel/mount.h"
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/network/dns.h"
 #include "sandboxd/sandbox/image_user.h"
 #include "sandboxd/sandbox/launch_request.h"
-#include "sys/pidfd.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -29,10 +23,8 @@ namespace osb::sandboxd {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::seconds;
 
-// A killed process can be held up by a disk or a network file system that does not answer.
-constexpr std::chrono::milliseconds kDeathLimit = seconds(20);
+constexpr mode_t kUpperMode = 0755;
 
 Result<void> make_directory(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) < 0 && errno != EEXIST) return sys::from_errno("create directory " + path, errno);
@@ -46,6 +38,18 @@ Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
   if (error) return sys::from_errno("create directory " + path, error.value());
   if (::chown(path.c_str(), 0, group) < 0) return sys::from_errno("chown " + path, errno);
   if (::chmod(path.c_str(), mode) < 0) return sys::from_errno("chmod " + path, errno);
+  return {};
+}
+
+// The root directory is seen with the owner and mode of the topmost layer, which is the new one.
+Result<void> copy_root_mode(const std::string& lower, const std::string& upper) {
+  struct stat st{};
+  if (::stat(lower.c_str(), &st) < 0) return sys::from_errno("stat " + lower, errno);
+  if ((st.st_uid != 0 || st.st_gid != 0) && ::chown(upper.c_str(), st.st_uid, st.st_gid) < 0) {
+    return sys::from_errno("chown " + upper, errno);
+  }
+  const mode_t mode = st.st_mode & 07777;
+  if (mode != kUpperMode && ::chmod(upper.c_str(), mode) < 0) return sys::from_errno("chmod " + upper, errno);
   return {};
 }
 
@@ -111,7 +115,7 @@ Result<void> SandboxBuilder::make_directories(const std::string& id) const {
   const std::string base = directory(id);
   if (::mkdir(base.c_str(), 0700) < 0) return sys::from_errno("create directory " + base, errno);
   for (const auto& [name, mode] :
-       std::array<std::pair<const char*, mode_t>, 3>{{{"/upper", 0755}, {"/work", 0700}, {"/run", 0700}}}) {
+       std::array<std::pair<const char*, mode_t>, 3>{{{"/upper", kUpperMode}, {"/work", 0700}, {"/run", 0700}}}) {
     if (auto made = make_directory(base + name, mode); !made) return made;
   }
   return {};
@@ -209,7 +213,9 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
     root.lower.push_back(skeleton_);
   } else {
     for (const auto& layer : base.image.layers) root.lower.push_back(layer.root().string());
+    if (root.lower.empty()) return fail(Code::InvalidRequest, "image " + base.image.name + " has no layers");
   }
+  if (auto copied = copy_root_mode(root.lower.front(), root.upper); !copied) return copied;
   auto user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, root.lower);
   if (!user) return Failure(user.error());
   if (base.image.kind == ResolvedImage::Kind::Host) {
@@ -225,7 +231,8 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   if (!listener) return Failure(listener.error());
   const std::string run = directory(id) + "/run";
   if (::chown(run.c_str(), owner, owner) < 0) return sys::from_errno("chown " + run, errno);
-  auto exit_directory = sys::open_at(AT_FDCWD, run, O_RDONLY | O_DIRECTORY);
+  // A mount of its own: `..` of it leads nowhere.
+  auto exit_directory = kernel::clone_mount(AT_FDCWD, run);
   if (!exit_directory) return Failure(exit_directory.error());
   auto log = open_log(run_file(id, "entrypoint.log"), owner);
   if (!log) return Failure(log.error());
@@ -310,104 +317,6 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
     }
   }
   return live;
-}
-
-void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
-  const std::string& id = record.spec.id;
-  bool dead = true;
-  if (live.cgroup) {
-    if (auto killed = live.cgroup->kill(); !killed)
-      log_error("kill failed", {{"id", id}, {"error", killed.error().message}});
-  }
-  if (live.pidfd.get() >= 0) {
-    // PID 1 is the last of its namespace: when it has ended, all others have.
-    if (!live.cgroup) (void)sys::send_signal(live.pidfd.get(), SIGKILL);
-    dead = sys::wait_ended(live.pidfd.get(), kDeathLimit);
-    siginfo_t info{};
-    if (dead) ::waitid(P_PIDFD, static_cast<id_t>(live.pidfd.get()), &info, WEXITED | WNOHANG);
-  }
-  step("killed");
-  if (live.cgroup) {
-    const auto empty = live.cgroup->wait_empty(kDeathLimit);
-    if (!empty || !*empty) dead = false;
-    if (auto removed = live.cgroup->remove(); !removed) {
-      log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
-    }
-  }
-  step("cgroup removed");
-  if (live.slot) {
-    (void)parts_.firewall.unpublish_all(live.slot->index);
-    // Volumes may have carried a socket out to somebody else.
-    const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
-                            !record.spec.nested_user_namespaces;
-    parts_.slots.give_back(std::move(*live.slot), recyclable);
-  }
-  record.slot.reset();
-  record.status.address.clear();
-  record.status.ports.clear();
-  step("slot returned");
-}
-
-void SandboxBuilder::erase(const SandboxRecord& record) const {
-  const std::string& id = record.spec.id;
-  ::unlink(socket(id).c_str());
-  for (const std::string& volume : record.volumes_to_delete) {
-    if (auto removed = parts_.volumes.remove(volume, 0); !removed && removed.error().code != Code::NotFound) {
-      log_warn("volume kept", {{"id", id}, {"volume", volume}, {"error", removed.error().message}});
-    }
-  }
-  step("volumes removed");
-  const std::string trash = config_.state_directory + "/trash/" + id + "." + new_hex_id();
-  if (::rename(directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
-    log_error("directory left", {{"id", id}, {"error", std::strerror(errno)}});
-  }
-  step("erased");
-}
-
-void SandboxBuilder::empty_trash() const {
-  auto trash = sys::open_at(AT_FDCWD, config_.state_directory + "/trash", O_RDONLY | O_DIRECTORY);
-  if (!trash) return;
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/trash", error)) {
-    names.push_back(entry.path().filename().string());
-  }
-  for (const std::string& name : names) {
-    if (auto removed = kernel::remove_tree(trash->get(), name); !removed) {
-      log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
-    }
-  }
-}
-
-void SandboxBuilder::sweep_one(const std::string& id) const {
-  auto cgroup = parts_.cgroups.open_existing(id);
-  if (!cgroup) return;
-  (void)cgroup->kill();
-  (void)cgroup->wait_empty(kDeathLimit);
-  if (auto removed = cgroup->remove(); !removed) {
-    log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
-  }
-}
-
-void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
-  const std::set<std::string> keep(living.begin(), living.end());
-  for (const std::string& id : parts_.cgroups.list()) {
-    if (keep.contains(id)) continue;
-    log_info("ending what nobody owns", {{"id", id}});
-    sweep_one(id);
-  }
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {
-    if (!keep.contains(entry.path().stem().string())) ::unlink(entry.path().c_str());
-  }
-  const std::string current = fs::path(skeleton_).filename().string();
-  auto hosts = sys::open_at(AT_FDCWD, config_.state_directory + "/host", O_RDONLY | O_DIRECTORY);
-  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/host", error)) {
-    // Another boot's: nobody can be using it.
-    if (hosts && entry.path().filename() != current) {
-      (void)kernel::remove_tree(hosts->get(), entry.path().filename().string());
-    }
-  }
 }
 
 }  // namespace osb::sandboxd

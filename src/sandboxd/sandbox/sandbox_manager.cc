@@ -8,12 +8,12 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "async/descriptor.h"
 #include "base/id.h"
 #include "base/log.h"
-#include "sandboxd/network/connect.h"
 #include "sandboxd/sandbox/exit_reason.h"
+#include "sandboxd/sandbox/file_tail.h"
 #include "sandboxd/sandbox/image_config_text.h"
+#include "sandboxd/sandbox/sandbox_entry.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -28,7 +28,6 @@ namespace {
 
 // execd answers within milliseconds; a host that is this slow is broken.
 constexpr std::chrono::seconds kReadyLimit(60);
-constexpr std::chrono::seconds kConnectLimit(10);
 
 Timestamp now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
 
@@ -43,20 +42,6 @@ Error with_reason(Error error, const char* reason) {
   return error;
 }
 
-// The end of a file that somebody else may be writing to.
-Result<std::string> read_tail(const std::string& path, std::size_t limit) {
-  auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
-  if (!file) return Failure(file.error());
-  struct stat info{};
-  if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
-  const off_t begin = std::max<off_t>(0, info.st_size - static_cast<off_t>(limit));
-  std::string text(static_cast<std::size_t>(info.st_size - begin), '\0');
-  const ssize_t size = ::pread(file->get(), text.data(), text.size(), begin);
-  if (size < 0) return sys::from_errno("read " + path, errno);
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
 std::string percent(const std::map<image::Digest, image::PullProgress>& layers) {
   std::uint64_t done = 0, total = 0;
   for (const auto& [layer, progress] : layers) {
@@ -67,44 +52,6 @@ std::string percent(const std::map<image::Digest, image::PullProgress>& layers) 
 }
 
 }  // namespace
-
-struct SandboxManager::Entry {
-  explicit Entry(const net::any_io_executor& executor)
-      : abort(executor), settled(executor), ended(executor), free(executor) {}
-
-  SandboxRecord record;
-  std::optional<LiveSandbox> live;
-  std::optional<Descriptor> exit_watch;  // a second pidfd
-  std::vector<image::LayerStore::Lease> leases;
-  bool removing = false;
-  Event abort;    // a create should end
-  Event settled;  // the create has ended, well or with `error`
-  Event ended;    // PID 1 has
-  std::optional<Error> error;
-
-  // One operation at a time.
-  bool busy = false;
-  Notifier free;
-  class Guard {
-   public:
-    explicit Guard(EntryPtr entry) : entry_(std::move(entry)) {}
-    Guard(Guard&&) = default;
-    Guard& operator=(Guard&&) = delete;
-    ~Guard() {
-      if (!entry_) return;
-      entry_->busy = false;
-      entry_->free.notify_one();
-    }
-
-   private:
-    EntryPtr entry_;
-  };
-  static net::awaitable<Guard> lock(EntryPtr entry) {
-    while (entry->busy) co_await entry->free.wait();
-    entry->busy = true;
-    co_return Guard(entry);
-  }
-};
 
 SandboxManager::SandboxManager(net::any_io_executor executor, BlockingPool& pool, SandboxBuilder& builder,
                                ImageService& images, SnapshotStore& snapshots)
@@ -157,7 +104,8 @@ net::awaitable<Result<Sandbox>> SandboxManager::create(CreateSandbox spec) {
   status.snapshot = spec.snapshot;
   status.created_at = now();
   status.network = spec.network;
-  status.execd_token = new_hex_id() + new_hex_id();
+  status.execd_token = std::exchange(spec.execd_token, "");
+  if (status.execd_token.empty()) status.execd_token = new_hex_id() + new_hex_id();
   status.labels = spec.labels;
   status.message = "starting";
   entry->record.spec = std::move(spec);
@@ -363,273 +311,6 @@ void SandboxManager::empty_trash_later() {
     }
     self.emptying_trash_ = false;
   }(*this));
-}
-
-// ---- the rest of a life
-
-Result<Sandbox> SandboxManager::inspect(const std::string& id) const {
-  auto entry = find(id);
-  if (!entry) return Failure(entry.error());
-  return (*entry)->record.status;
-}
-
-std::vector<Sandbox> SandboxManager::list() const {
-  std::vector<Sandbox> out;
-  for (const auto& [id, entry] : entries_) out.push_back(entry->record.status);
-  return out;
-}
-
-net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const EntryPtr entry = *found;
-  const Entry::Guard guard = co_await Entry::lock(entry);
-  if (entry->record.status.state == State::Paused) co_return Result<void>();
-  if (entry->record.status.state != State::Running || !entry->live) {
-    co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
-                                       ", only a running one can be paused");
-  }
-  auto frozen = co_await pool_.run([&] { return entry->live->cgroup->freeze(true); });
-  if (!frozen) co_return with_context("pause sandbox " + id, frozen.error());
-  set_state(*entry, State::Paused);
-  co_return Result<void>();
-}
-
-net::awaitable<Result<void>> SandboxManager::resume(std::string id) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const EntryPtr entry = *found;
-  const Entry::Guard guard = co_await Entry::lock(entry);
-  if (entry->record.status.state == State::Running) co_return Result<void>();
-  if (entry->record.status.state != State::Paused || !entry->live) {
-    co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
-                                       ", only a paused one can be resumed");
-  }
-  auto thawed = co_await pool_.run([&] { return entry->live->cgroup->freeze(false); });
-  if (!thawed) co_return with_context("resume sandbox " + id, thawed.error());
-  set_state(*entry, State::Running);
-  co_return Result<void>();
-}
-
-net::awaitable<Result<api::native::Stats>> SandboxManager::stats(std::string id) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const EntryPtr entry = *found;
-  const Entry::Guard guard = co_await Entry::lock(entry);
-  if (!entry->live || !entry->live->cgroup) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
-  auto usage = co_await pool_.run([&] { return entry->live->cgroup->usage(); });
-  if (!usage) co_return Failure(usage.error());
-  api::native::Stats out;
-  out.cpu_usec = usage->cpu_usec;
-  out.memory_bytes = usage->memory_bytes.value_or(0);
-  out.memory_peak_bytes = usage->memory_peak_bytes.value_or(0);
-  out.memory_limit_bytes = usage->memory_limit_bytes;
-  out.pids = usage->pids.value_or(0);
-  out.io_read_bytes = usage->io_read_bytes.value_or(0);
-  out.io_write_bytes = usage->io_write_bytes.value_or(0);
-  out.oom_kills = usage->oom_kills;
-  co_return out;
-}
-
-net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::size_t limit) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const std::string path = builder_.run_file(id, "entrypoint.log");
-  co_return co_await pool_.run([&] { return read_tail(path, limit); });
-}
-
-net::awaitable<Result<UniqueFd>> SandboxManager::connect(std::string id, std::uint16_t port) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const EntryPtr entry = *found;
-  if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
-  if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
-  // A descriptor of our own: the sandbox may be removed meanwhile.
-  const UniqueFd netns(::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
-  co_return co_await pool_.run([&] { return connect_in_namespace(netns.get(), port, kConnectLimit); });
-}
-
-// ---- after a restart
-
-Result<void> SandboxManager::recover() {
-  for (const std::string& id : builder_.ids()) {
-    if (api::native::is_valid_id(id)) recover_one(id);
-  }
-  std::vector<std::string> living;
-  for (const auto& [id, entry] : entries_) {
-    if (entry->live) living.push_back(id);
-  }
-  builder_.sweep(living);
-  builder_.empty_trash();
-  for (const SnapshotInfo& snapshot : snapshots_.list()) {
-    auto leases = images_.lease(snapshot.base.diff_ids);
-    if (!leases) {
-      log_error("snapshot without its image", {{"id", snapshot.id}, {"error", leases.error().message}});
-      continue;
-    }
-    snapshot_leases_[snapshot.id] = std::move(*leases);
-  }
-  return {};
-}
-
-void SandboxManager::recover_one(const std::string& id) {
-  auto record = load_record(builder_.directory(id));
-  auto entry = std::make_shared<Entry>(executor_);
-  if (!record) {
-    if (record.error().code != Code::NotFound) {
-      // Somebody else has been here: it stays for him to look at. Its processes end with the sweep.
-      log_error("record cannot be read", {{"id", id}, {"error", record.error().message}});
-      return;
-    }
-    entry->record.spec.id = id;  // the crash came before the record
-    builder_.erase(entry->record);
-    return;
-  }
-  entry->record = std::move(*record);
-  const bool had_ended = entry->record.status.state == State::Exited;
-  auto live = had_ended ? Result<LiveSandbox>(fail(Code::NotFound, "")) : builder_.adopt(entry->record);
-  // A create is whole when its process is recorded; whoever asked for it finds it in the list.
-  const bool half_made = !entry->record.process;
-  if (entry->record.removing || half_made) {
-    log_info("finishing what was begun", {{"id", id}, {"what", half_made ? "create" : "remove"}});
-    builder_.tear_down(entry->record, live ? std::move(*live) : LiveSandbox());
-    builder_.sweep_one(id);
-    builder_.erase(entry->record);
-    return;
-  }
-  if (live) {
-    auto leases = images_.lease(entry->record.layers);
-    if (leases) entry->leases = std::move(*leases);
-    entry->live = std::move(*live);
-    entry->record.status.state = entry->live->cgroup->frozen().value_or(false) ? State::Paused : State::Running;
-    log_info("sandbox found again", {{"id", id}, {"state", to_string(entry->record.status.state)}});
-  } else if (!had_ended) {
-    if (live.error().code != Code::NotFound) {
-      log_error("sandbox lost", {{"id", id}, {"error", live.error().message}});
-    }
-    const auto boot = kernel::identify(::getpid());
-    const bool restarted = boot && boot->boot_id != entry->record.process->boot_id;
-    LiveSandbox rest;
-    if (auto cgroup = builder_.cgroup_of(id)) rest.cgroup = std::move(*cgroup);
-    entry->live = std::move(rest);
-    const api::native::Exit exit = how_it_ended(*entry);
-    builder_.tear_down(entry->record, std::move(*entry->live));
-    entry->live.reset();
-    record_exit(*entry, exit);
-    if (restarted) {
-      entry->record.status.reason = "HOST_RESTARTED";
-      entry->record.status.message = "the host was restarted";
-      (void)save_record(builder_.directory(id), entry->record);
-    }
-  }
-  entry->settled.set();
-  entries_.emplace(id, std::move(entry));
-}
-
-void SandboxManager::start() {
-  for (const auto& [id, entry] : entries_) {
-    if (!entry->live) continue;
-    auto watched = Descriptor::open(executor_, UniqueFd(::fcntl(entry->live->pidfd.get(), F_DUPFD_CLOEXEC, 3)));
-    if (!watched) {
-      log_error("sandbox not watched", {{"id", id}, {"error", watched.error().message}});
-      continue;
-    }
-    entry->exit_watch.emplace(std::move(*watched));
-    tasks_.spawn("watch sandbox", watch_exit(entry));
-  }
-}
-
-// ---- snapshots
-
-net::awaitable<Result<api::native::Snapshot>> SandboxManager::snapshot(std::string id, std::string snapshot_id) {
-  if (!api::native::is_valid_id(snapshot_id)) {
-    co_return fail(Code::InvalidRequest, "/id: '" + snapshot_id + "' cannot be the id of a snapshot");
-  }
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const EntryPtr entry = *found;
-  const Entry::Guard guard = co_await Entry::lock(entry);
-  const State state = entry->record.status.state;
-  if (state != State::Running && state != State::Paused && state != State::Exited) {
-    co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(state)));
-  }
-  SnapshotBase base{entry->record.status.image, entry->record.image_config, entry->record.layers,
-                    entry->record.snapshots};
-  auto leases = images_.lease(base.diff_ids);
-  if (!leases) co_return Failure(leases.error());
-  FreezeHooks hooks{[] { return Result<void>(); }, [] { return Result<void>(); }};
-  if (state == State::Running) {
-    hooks.freeze = [&] { return entry->live->cgroup->freeze(true); };
-    hooks.thaw = [&] { return entry->live->cgroup->freeze(false); };
-  }
-  CaptureTimes times;
-  auto captured = co_await pool_.run([&]() -> Result<SnapshotInfo> {
-    auto upper = sys::open_at(AT_FDCWD, builder_.directory(id) + "/upper", O_RDONLY | O_DIRECTORY);
-    if (!upper) return Failure(upper.error());
-    return snapshots_.capture(snapshot_id, base, upper->get(), hooks, &times);
-  });
-  if (!captured) co_return with_context("snapshot of sandbox " + id, captured.error());
-  snapshot_leases_[snapshot_id] = std::move(*leases);
-  log_info("snapshot made", {{"id", snapshot_id},
-                             {"sandbox", id},
-                             {"bytes", captured->bytes},
-                             {"ms", times.total_ms},
-                             {"frozen_ms", times.frozen_ms}});
-  co_return inspect_snapshot(snapshot_id);
-}
-
-namespace {
-
-api::native::Snapshot describe(const SnapshotInfo& info) {
-  return {.id = info.id,
-          .sandbox = "",
-          .image = info.base.image,
-          .bytes = info.bytes,
-          .created_at = Timestamp(std::chrono::seconds(info.created))};
-}
-
-}  // namespace
-
-std::vector<api::native::Snapshot> SandboxManager::list_snapshots() const {
-  std::vector<api::native::Snapshot> out;
-  for (const SnapshotInfo& info : snapshots_.list()) out.push_back(describe(info));
-  return out;
-}
-
-Result<api::native::Snapshot> SandboxManager::inspect_snapshot(const std::string& id) const {
-  auto info = snapshots_.get(id);
-  if (!info) return Failure(info.error());
-  return describe(*info);
-}
-
-net::awaitable<Result<void>> SandboxManager::remove_snapshot(std::string id) {
-  const auto users = static_cast<std::size_t>(std::ranges::count_if(entries_, [&](const auto& each) {
-    return each.second->live &&
-           std::ranges::find(each.second->record.snapshots, id) != each.second->record.snapshots.end();
-  }));
-  auto removed = co_await pool_.run([&] { return snapshots_.remove(id, users); });
-  // Hidden ones may still be needed by others, which hold the same leases.
-  if (removed) snapshot_leases_.erase(id);
-  co_return removed;
-}
-
-Result<SandboxBase> SandboxManager::snapshot_base(const std::string& id) const {
-  auto info = snapshots_.get(id);
-  if (!info) return Failure(info.error());
-  auto layers = snapshots_.layers(id);
-  if (!layers) return Failure(layers.error());
-  auto config = image::decode_image_config(info->base.config);
-  if (!config) return with_context("image configuration of snapshot " + id, config.error());
-  auto leases = images_.lease(info->base.diff_ids);
-  if (!leases) return Failure(leases.error());
-  std::ranges::reverse(*leases);
-  SandboxBase out;
-  out.image.kind = info->base.image == kHostImage ? ResolvedImage::Kind::Host : ResolvedImage::Kind::Layers;
-  out.image.name = info->base.image;
-  out.image.config = std::move(*config);
-  out.image.layers = std::move(*leases);
-  for (const auto& layer : *layers) out.snapshot_layers.push_back(layer.string());
-  return out;
 }
 
 }  // namespace osb::sandboxd

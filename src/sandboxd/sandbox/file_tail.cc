@@ -1,0 +1,24 @@
+#include "sandboxd/sandbox/file_tail.h"
+
+#include <algorithm>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+
+Result<std::string> read_tail(const std::string& path, std::size_t limit) {
+  auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
+  if (!file) return Failure(file.error());
+  struct stat info{};
+  if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
+  const off_t begin = std::max<off_t>(0, info.st_size - static_cast<off_t>(limit));
+  std::string text(static_cast<std::size_t>(info.st_size - begin), '\0');
+  const ssize_t size = ::pread(file->get(), text.data(), text.size(), begin);
+  if (size < 0) return sys::from_errno("read " + path, errno);
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sandboxd/network/connect.h"
+#include "sandboxd/sandbox/file_tail.h"
+#include "sandboxd/sandbox/sandbox_entry.h"
+
+namespace osb::sandboxd {
+
+using api::native::Sandbox;
+using api::native::State;
+
+namespace {
+
+constexpr std::chrono::seconds kConnectLimit(10);
+
+}  // namespace
+
+Result<Sandbox> SandboxManager::inspect(const std::string& id) const {
+  auto entry = find(id);
+  if (!entry) return Failure(entry.error());
+  return (*entry)->record.status;
+}
+
+std::vector<Sandbox> SandboxManager::list() const {
+  std::vector<Sandbox> out;
+  for (const auto& [id, entry] : entries_) out.push_back(entry->record.status);
+  return out;
+}
+
+net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
+  auto found = find(id);
+  if (!found) co_return Failure(found.error());
+  const EntryPtr entry = *found;
+  const Entry::Guard guard = co_await Entry::lock(entry);
+  if (entry->record.status.state == State::Paused) co_return Result<void>();
+  if (entry->record.status.state != State::Running || !entry->live) {
+    co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
+                                       ", only a running one can be paused");
+  }
+  auto frozen = co_await pool_.run([&] { return entry->live->cgroup->freeze(true); });
+  if (!frozen) co_return with_context("pause sandbox " + id, frozen.error());
+  set_state(*entry, State::Paused);
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> SandboxManager::resume(std::string id) {
+  auto found = find(id);
+  if (!found) co_return Failure(found.error());
+  const EntryPtr entry = *found;
+  const Entry::Guard guard = co_await Entry::lock(entry);
+  if (entry->record.status.state == State::Running) co_return Result<void>();
+  if (entry->record.status.state != State::Paused || !entry->live) {
+    co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
+                                       ", only a paused one can be resumed");
+  }
+  auto thawed = co_await pool_.run([&] { return entry->live->cgroup->freeze(false); });
+  if (!thawed) co_return with_context("resume sandbox " + id, thawed.error());
+  set_state(*entry, State::Running);
+  co_return Result<void>();
+}
+
+net::awaitable<Result<api::native::Stats>> SandboxManager::stats(std::string id) {
+  auto found = find(id);
+  if (!found) co_return Failure(found.error());
+  const EntryPtr entry = *found;
+  const Entry::Guard guard = co_await Entry::lock(entry);
+  if (!entry->live || !entry->live->cgroup) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
+  auto usage = co_await pool_.run([&] { return entry->live->cgroup->usage(); });
+  if (!usage) co_return Failure(usage.error());
+  api::native::Stats out;
+  out.cpu_usec = usage->cpu_usec;
+  out.memory_bytes = usage->memory_bytes.value_or(0);
+  out.memory_peak_bytes = usage->memory_peak_bytes.value_or(0);
+  out.memory_limit_bytes = usage->memory_limit_bytes;
+  out.pids = usage->pids.value_or(0);
+  out.io_read_bytes = usage->io_read_bytes.value_or(0);
+  out.io_write_bytes = usage->io_write_bytes.value_or(0);
+  out.oom_kills = usage->oom_kills;
+  co_return out;
+}
+
+net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::size_t limit) {
+  auto found = find(id);
+  if (!found) co_return Failure(found.error());
+  const std::string path = builder_.run_file(id, "entrypoint.log");
+  co_return co_await pool_.run([&] { return read_tail(path, limit); });
+}
+
+net::awaitable<Result<UniqueFd>> SandboxManager::connect(std::string id, std::uint16_t port) {
+  auto found = find(id);
+  if (!found) co_return Failure(found.error());
+  const EntryPtr entry = *found;
+  if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
+  if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
+  // A descriptor of our own: the sandbox may be removed meanwhile.
+  const UniqueFd netns(::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
+  co_return co_await pool_.run([&] { return connect_in_namespace(netns.get(), port, kConnectLimit); });
+}
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,124 @@
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "kernel/remove_tree.h"
+#include "sandboxd/sandbox/sandbox_builder.h"
+#include "sys/pidfd.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A killed process can be held up by a disk or a network file system that does not answer.
+constexpr std::chrono::milliseconds kDeathLimit = std::chrono::seconds(20);
+
+}  // namespace
+
+void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
+  const std::string& id = record.spec.id;
+  bool dead = true;
+  if (live.cgroup) {
+    if (auto killed = live.cgroup->kill(); !killed)
+      log_error("kill failed", {{"id", id}, {"error", killed.error().message}});
+  }
+  if (live.pidfd.get() >= 0) {
+    // PID 1 is the last of its namespace: when it has ended, all others have.
+    if (!live.cgroup) (void)sys::send_signal(live.pidfd.get(), SIGKILL);
+    dead = sys::wait_ended(live.pidfd.get(), kDeathLimit);
+    siginfo_t info{};
+    if (dead) ::waitid(P_PIDFD, static_cast<id_t>(live.pidfd.get()), &info, WEXITED | WNOHANG);
+  }
+  step("killed");
+  if (live.cgroup) {
+    const auto empty = live.cgroup->wait_empty(kDeathLimit);
+    if (!empty || !*empty) dead = false;
+    if (auto removed = live.cgroup->remove(); !removed) {
+      log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
+    }
+  }
+  step("cgroup removed");
+  if (live.slot) {
+    (void)parts_.firewall.unpublish_all(live.slot->index);
+    // Volumes may have carried a socket out to somebody else.
+    const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
+                            !record.spec.nested_user_namespaces;
+    parts_.slots.give_back(std::move(*live.slot), recyclable);
+  }
+  record.slot.reset();
+  record.status.address.clear();
+  record.status.ports.clear();
+  step("slot returned");
+}
+
+void SandboxBuilder::erase(const SandboxRecord& record) const {
+  const std::string& id = record.spec.id;
+  ::unlink(socket(id).c_str());
+  for (const std::string& volume : record.volumes_to_delete) {
+    if (auto removed = parts_.volumes.remove(volume, 0); !removed && removed.error().code != Code::NotFound) {
+      log_warn("volume kept", {{"id", id}, {"volume", volume}, {"error", removed.error().message}});
+    }
+  }
+  step("volumes removed");
+  const std::string trash = config_.state_directory + "/trash/" + id + "." + new_hex_id();
+  if (::rename(directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
+    log_error("directory left", {{"id", id}, {"error", std::strerror(errno)}});
+  }
+  step("erased");
+}
+
+void SandboxBuilder::empty_trash() const {
+  auto trash = sys::open_at(AT_FDCWD, config_.state_directory + "/trash", O_RDONLY | O_DIRECTORY);
+  if (!trash) return;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/trash", error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  for (const std::string& name : names) {
+    if (auto removed = kernel::remove_tree(trash->get(), name); !removed) {
+      log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
+    }
+  }
+}
+
+void SandboxBuilder::sweep_one(const std::string& id) const {
+  auto cgroup = parts_.cgroups.open_existing(id);
+  if (!cgroup) return;
+  (void)cgroup->kill();
+  (void)cgroup->wait_empty(kDeathLimit);
+  if (auto removed = cgroup->remove(); !removed) {
+    log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
+  }
+}
+
+void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
+  const std::set<std::string> keep(living.begin(), living.end());
+  for (const std::string& id : parts_.cgroups.list()) {
+    if (keep.contains(id)) continue;
+    log_info("ending what nobody owns", {{"id", id}});
+    sweep_one(id);
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {
+    if (!keep.contains(entry.path().stem().string())) ::unlink(entry.path().c_str());
+  }
+  const std::string current = fs::path(skeleton_).filename().string();
+  auto hosts = sys::open_at(AT_FDCWD, config_.state_directory + "/host", O_RDONLY | O_DIRECTORY);
+  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/host", error)) {
+    // Another boot's: nobody can be using it.
+    if (hosts && entry.path().filename() != current) {
+      (void)kernel::remove_tree(hosts->get(), entry.path().filename().string());
+    }
+  }
+}
+
+}  // namespace osb::sandboxd
