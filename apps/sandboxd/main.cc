@@ -25,6 +25,7 @@
 #include "kernel/namespace.h"
 #include "sandboxd/daemon/check.h"
 #include "sandboxd/daemon/config.h"
+#include "sandboxd/daemon/fault.h"
 #include "sandboxd/daemon/routes.h"
 #include "sandboxd/sandbox/sandbox_manager.h"
 #include "sys/text_file.h"
@@ -115,7 +116,17 @@ Result<void> check_peer(int fd, gid_t group) {
   return fail(Code::Forbidden, "not a member of the socket's group");
 }
 
-int serve(const DaemonConfig& config) {
+// What keeps sandboxes of this host from having a network, if anything does.
+std::string why_no_bridge(const std::vector<HostCheck>& checks) {
+  for (const HostCheck& check : checks) {
+    if ((check.what == "veth" || check.what == "nftables") && check.state != HostCheck::State::Ok) {
+      return check.what + ": " + check.detail + " (" + check.advice + ")";
+    }
+  }
+  return "";
+}
+
+int serve(const DaemonConfig& config, std::string no_bridge) {
   ignore_sigpipe();
   ::umask(022);
   allow_many_descriptors();
@@ -135,7 +146,9 @@ int serve(const DaemonConfig& config) {
   if (!slots) return refuse(slots.error());
   auto volumes = VolumeStore::open(config.volumes);
   if (!volumes) return refuse(volumes.error());
-  auto snapshots = SnapshotStore::open(config.sandbox.state_directory + "/snapshots");
+  SnapshotStoreOptions snapshot_options;
+  snapshot_options.after_step = config.sandbox.after_step;
+  auto snapshots = SnapshotStore::open(config.sandbox.state_directory + "/snapshots", std::move(snapshot_options));
   if (!snapshots) return refuse(snapshots.error());
   auto images = ImageService::open(executor, config.images);
   if (!images) return refuse(images.error());
@@ -143,8 +156,12 @@ int serve(const DaemonConfig& config) {
   if (!builder) return refuse(builder.error());
   SandboxManager sandboxes(executor, pool, **builder, **images, **snapshots);
   if (auto recovered = sandboxes.recover(); !recovered) return refuse(recovered.error());
-  if (auto installed = (*firewall)->install(); !installed) return refuse(installed.error());
-  if (auto started = (*slots)->start(); !started) return refuse(started.error());
+  if (no_bridge.empty()) {
+    if (auto installed = (*firewall)->install(); !installed) return refuse(installed.error());
+  } else {
+    log_warn("sandboxes get no network", {{"missing", no_bridge}});
+  }
+  if (auto started = (*slots)->start(std::move(no_bridge)); !started) return refuse(started.error());
   sandboxes.start();
 
   http::Router router({"NATIVE::NOT_FOUND", "NATIVE::METHOD_NOT_ALLOWED", "NATIVE::INVALID_REQUEST"});
@@ -198,7 +215,7 @@ int start(const std::vector<std::string>& args) {
   }
   if (line->action == CommandLine::Action::ShowHelp) return std::fputs(usage().data(), stdout), 0;
   if (line->action == CommandLine::Action::ShowVersion) return std::puts("sandboxd " OSB_VERSION), 0;
-  const auto config = configure(*line);
+  auto config = configure(*line);
   if (!config) return refuse(config.error());
   CheckOptions check;
   check.state_directory = config->sandbox.state_directory;
@@ -208,7 +225,9 @@ int start(const std::vector<std::string>& args) {
   log.level = config->log_level;
   log.format = config->log_format;
   if (auto configured = configure_log(log); !configured) return refuse(configured.error());
-  if (auto enough = require_host(check_host(check)); !enough) return refuse(enough.error());
+  config->sandbox.after_step = config->volumes.after_step = fault_from_environment();
+  const auto checks = check_host(check);
+  if (auto enough = require_host(checks); !enough) return refuse(enough.error());
   const std::vector<std::string> keep = {config->sandbox.state_directory,
                                          config->sandbox.run_directory,
                                          config->socket,
@@ -219,7 +238,7 @@ int start(const std::vector<std::string>& args) {
   for (const auto& path : config->volumes.allowed_host_paths) all.push_back(path.string());
   for (const auto& path : config->images.allowed_directories) all.push_back(path.string());
   if (auto entered = kernel::enter_private_mount_namespace(all); !entered) return refuse(entered.error());
-  return serve(*config);
+  return serve(*config, why_no_bridge(checks));
 }
 
 }  // namespace

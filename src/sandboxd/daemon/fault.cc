@@ -1,0 +1,31 @@
+#include "sandboxd/daemon/fault.h"
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+#include "base/log.h"
+
+namespace osb::sandboxd {
+
+std::function<void(std::string_view step)> fault_from_environment() {
+  const char* wanted = std::getenv("SANDBOXD_FAULT");
+  if (wanted == nullptr || *wanted == '\0') return {};
+  std::string step = wanted;
+  int times = 1;
+  if (const std::size_t colon = step.rfind(':'); colon != std::string::npos) {
+    std::from_chars(step.data() + colon + 1, step.data() + step.size(), times);
+    step.resize(colon);
+  }
+  log_warn("will end at a step, for a test", {{"step", step}, {"time", times}});
+  // Steps are done on several threads.
+  auto left = std::make_shared<std::atomic<int>>(times);
+  return [step = std::move(step), left = std::move(left)](std::string_view done) {
+    if (done == step && --*left == 0) ::_exit(137);
+  };
+}
+
+}  // namespace osb::sandboxd
