@@ -90,11 +90,12 @@ Result<void> write_layer_blob(ArchiveWriter& out, int root, const Blob& blob) {
   if (auto done = out.entry(blob.path(), '0', blob.size); !done) return done;
   const Failure changed = fail(Code::Conflict, "export: a layer changed while it was read");
   std::uint64_t seen = 0;
-  auto layer = write_layer(root, TreeKind::Overlay, [&](std::string_view bytes) -> Result<void> {
+  const auto write = [&](std::string_view bytes) -> Result<void> {
     seen += bytes.size();
     if (seen > blob.size) return changed;
     return out.write(bytes);
-  });
+  };
+  auto layer = write_layer(root, TreeKind::Overlay, write, Holes::Fill);
   if (!layer) return Failure(layer.error());
   if (layer->diff_id != blob.digest) return changed;
   return out.pad(blob.size);
@@ -105,7 +106,8 @@ Result<void> write_layer_blob(ArchiveWriter& out, int root, const Blob& blob) {
 Result<ExportedImage> export_image(const ExportImage& image, ByteSink sink) {
   std::vector<Blob> layers;
   for (const int root : image.layers) {
-    auto layer = write_layer(root, TreeKind::Overlay, [](std::string_view) { return Result<void>(); });
+    const auto only_sum = [](std::string_view) { return Result<void>(); };
+    auto layer = write_layer(root, TreeKind::Overlay, only_sum, Holes::Fill);
     if (!layer) return with_context("export", layer.error());
     layers.push_back({layer->diff_id, layer->bytes});
   }

@@ -31,6 +31,7 @@ constexpr std::string_view kOpaque = ".wh..wh..opq";
 constexpr std::size_t kMaxPath = 4095;
 constexpr std::size_t kBuffer = 512 << 10;
 constexpr std::size_t kMaxSegments = 10'000;
+constexpr std::uint64_t kMaxFilled = std::uint64_t{1} << 30;
 constexpr int kPipeBytes = 1 << 20;
 
 std::string shown(std::string_view path) { return "'/" + std::string(path.substr(0, 200)) + "'"; }
@@ -46,8 +47,8 @@ struct Segment {
 
 class TreeWriter {
  public:
-  TreeWriter(int root, TreeKind kind, ByteSink& sink, bool sum)
-      : root_(root), kind_(kind), sink_(sink), sum_(sum), buffer_(new char[kBuffer]) {}
+  TreeWriter(int root, TreeKind kind, ByteSink& sink, Holes holes, bool sum)
+      : root_(root), kind_(kind), sink_(sink), holes_(holes), sum_(sum), buffer_(new char[kBuffer]) {}
 
   Result<void> run();
   WrittenLayer written() { return {Digest(sha_.finish()), bytes_, entries_, sockets_}; }
@@ -76,6 +77,7 @@ class TreeWriter {
   const int root_;
   const TreeKind kind_;
   ByteSink& sink_;
+  const Holes holes_;
   const bool sum_;
   dev_t device_ = 0;
   std::vector<std::string> pending_;                           // directories to visit, the next one last
@@ -185,7 +187,8 @@ Result<TreeWriter::Extras> TreeWriter::attributes(int fd, std::string_view path)
 Result<std::optional<std::vector<Segment>>> TreeWriter::segments(int file, std::string_view path,
                                                                  const struct stat& st) const {
   const auto size = static_cast<std::uint64_t>(st.st_size);
-  if (static_cast<std::uint64_t>(st.st_blocks) * 512 >= size) return std::nullopt;
+  const std::uint64_t allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
+  if (allocated >= size || (holes_ == Holes::Fill && size - allocated <= kMaxFilled)) return std::nullopt;
   std::vector<Segment> out;
   for (std::uint64_t at = 0; at < size;) {
     const off_t data = ::lseek(file, static_cast<off_t>(at), SEEK_DATA);
@@ -430,7 +433,7 @@ class Producer {
     };
     Result<void> done = fail(Code::Internal, "layer: out of memory");
     try {
-      done = TreeWriter(root_.get(), kind, sink, false).run();
+      done = TreeWriter(root_.get(), kind, sink, Holes::Keep, false).run();
     } catch (const std::bad_alloc&) {
     }
     if (!done) {
@@ -448,8 +451,8 @@ class Producer {
 
 }  // namespace
 
-Result<WrittenLayer> write_layer(int root, TreeKind kind, ByteSink sink) {
-  TreeWriter writer(root, kind, sink, true);
+Result<WrittenLayer> write_layer(int root, TreeKind kind, ByteSink sink, Holes holes) {
+  TreeWriter writer(root, kind, sink, holes, true);
   if (auto done = writer.run(); !done) return Failure(done.error());
   return writer.written();
 }

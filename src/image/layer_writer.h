@@ -20,6 +20,12 @@ enum class TreeKind {
             // hides what lies below
 };
 
+// Docker unpacks sparse files but cannot give such a layer away again (its tar-split fails on them).
+enum class Holes {
+  Keep,
+  Fill,  // with zeros, up to 1 GiB for each file; those of larger ones are kept
+};
+
 struct WrittenLayer {
   Digest diff_id;           // of the bytes written
   std::uint64_t bytes = 0;  // of the tar
@@ -39,7 +45,7 @@ struct WrittenLayer {
 // redirect_dir=off,metacopy=off). Names that a layer cannot hold (".wh.") are Code::InvalidRequest.
 //
 // Blocks; needs root (CAP_DAC_READ_SEARCH, CAP_SYS_ADMIN for trusted.*).
-Result<WrittenLayer> write_layer(int root, TreeKind kind, ByteSink sink);
+Result<WrittenLayer> write_layer(int root, TreeKind kind, ByteSink sink, Holes holes = Holes::Keep);
 
 // The same as something to read from, for LayerStore::add(): a thread writes while the source is read. Dropping the
 // source ends it.

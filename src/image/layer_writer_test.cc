@@ -262,6 +262,25 @@ TEST_F(LayerWriter, HolesStayHoles) {
   }
 }
 
+TEST_F(LayerWriter, HolesCanBeFilledButNotWithoutLimit) {
+  for (const auto& [name, size] : {std::pair("small", 1 << 20), {"huge", (std::int64_t{1} << 30) + (64 << 20)}}) {
+    const fs::path path = file(name, "start");
+    fs::resize_file(path, static_cast<std::uintmax_t>(size));
+  }
+  const auto wrote = write_layer(
+      open_root(tree_).get(), TreeKind::Plain,
+      [this](std::string_view bytes) {
+        tar_ += bytes;
+        return Result<void>();
+      },
+      Holes::Fill);
+  ASSERT_TRUE(wrote);
+  EXPECT_GT(tar_.size(), 1u << 20);
+  EXPECT_LT(tar_.size(), 2u << 20);
+  ASSERT_TRUE(unpack());
+  expect_same(copy_, tree_);
+}
+
 TEST_F(LayerWriter, AFileWithVeryManyHolesKeepsItsContent) {
   const auto fd = sys::open_at(AT_FDCWD, (tree_ / "comb").string(), O_WRONLY | O_CREAT, 0644);
   ASSERT_TRUE(fd);
