@@ -104,6 +104,19 @@ class Sandboxd:
     def list(self):
         return self.client.get("/v1/sandboxes").json()["sandboxes"]
 
+    def wait_for(self, id, wanted):
+        """Follows the events until `wanted` says yes to the sandbox's status, which is returned."""
+        with self.client.stream("GET", "/v1/events") as stream:
+            for line in stream.iter_lines():
+                event = json.loads(line)
+                for status in event.get("sandboxes") or [event.get("sandbox") or {}]:
+                    if status.get("id") == id and wanted(status):
+                        return status
+        raise AssertionError("the stream of events ended")
+
+    def wait_for_end(self, id):
+        return self.wait_for(id, lambda status: status["state"] == "exited")
+
     def remove_all(self):
         for sandbox in self.list():
             assert self.client.delete(f"/v1/sandboxes/{sandbox['id']}").status_code in (204, 404)

@@ -1,0 +1,146 @@
+"""Files of the host and of other sandboxes, sought from inside."""
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from attack import attack
+
+
+@pytest.fixture
+def secret():
+    """A file of the host that everybody may read there: nothing but the sandbox keeps it from being seen."""
+    with tempfile.TemporaryDirectory(prefix="osb-secret-", dir="/var/tmp") as directory:
+        os.chmod(directory, 0o755)
+        path = pathlib.Path(directory) / "secret"
+        path.write_text("of the host")
+        path.chmod(0o644)
+        yield str(path)
+
+
+def test_the_hosts_files_are_not_there(daemon, secret):
+    sandbox = daemon.create("prisoner")
+    assert attack(sandbox, """
+roots = ['', '/proc/self/root', '/proc/thread-self/root', '/proc/self/cwd', '/proc/1/root', '/proc/1/cwd',
+         '/proc/self/root' + '/..' * 20, '/dev/fd/0', *[f'/proc/{p}/root' for p in os.listdir('/proc') if p.isdigit()]]
+os.symlink('/proc/1/root' + secret, '/tmp/link')
+report(sorted({opened(root + secret) for root in roots} | {opened('/tmp/link')}))
+""", secret=secret) == ["EACCES", "ENOENT", "ENOTDIR"]
+
+
+def test_no_descriptor_leads_out(daemon, secret):
+    """Commands and the entrypoint inherit nothing of execd's or sandboxd's."""
+    sandbox = daemon.create("prisoner", entrypoint=["sh", "-c", "ls -l /proc/self/fd; exec sleep 1000"])
+    expected = ("pipe:", "/dev/null", "/proc/")
+    for listing in (sandbox.output("ls -l /proc/self/fd"), daemon.client.get("/v1/sandboxes/prisoner/logs").text):
+        targets = [line.split(" -> ")[1] for line in listing.splitlines() if " -> " in line]
+        assert len(targets) >= 3
+        assert all(target.startswith(expected) or target.endswith("/entrypoint.log") for target in targets), listing
+    # The log that the entrypoint writes is a file, and nothing above it can be reached through it.
+    assert attack(sandbox, """
+entrypoint = next(p for p in os.listdir('/proc')
+                  if p.isdigit() and open(f'/proc/{p}/cmdline', 'rb').read().startswith(b'sleep'))
+report(sorted({opened(f'/proc/{entrypoint}/fd/{fd}/../{name}') for fd in range(3) for name in ('record.json', 'run')}))
+""") == ["ENOTDIR"]
+
+
+def test_leaving_a_chroot_ends_at_the_sandboxs_own_root(daemon, secret):
+    sandbox = daemon.create("prisoner")
+    sandbox.output("echo mine > /marker")
+    assert attack(sandbox, """
+def escape():
+    os.mkdir('/tmp/cell')
+    outside = os.open('/', os.O_RDONLY)
+    os.chroot('/tmp/cell')
+    os.fchdir(outside)
+    for _ in range(50):
+        os.chdir('..')
+    os.chroot('.')
+    return [opened('/marker'), opened(secret)]
+report(in_child(escape))
+""", secret=secret) == ["opened", "ENOENT"]
+
+
+def test_another_sandboxs_files_are_not_there(daemon):
+    owner = daemon.create("owner")
+    owner.output("echo theirs > /srv/other; echo theirs > /dev/shm/other; echo theirs > /usr/share/other")
+    thief = daemon.create("thief")
+    paths = ["/srv/other", "/dev/shm/other", "/usr/share/other",
+             str(daemon.state / "sandboxes" / "owner" / "upper" / "srv" / "other")]
+    assert attack(thief, "report([opened(path) for path in paths])", paths=paths) == ["ENOENT"] * 4
+    assert owner.output("cat /srv/other /dev/shm/other /usr/share/other").split() == ["theirs"] * 3
+
+
+def test_changes_to_usr_do_not_reach_the_host(daemon):
+    sandbox = daemon.create("prisoner")
+    before = os.stat("/usr/bin/env")
+    sandbox.output("echo broken > /usr/bin/env; rm /usr/bin/true; touch /usr/bin/osb-new; chmod 777 /usr")
+    after = os.stat("/usr/bin/env")
+    assert (before.st_size, before.st_mtime_ns, before.st_ino) == (after.st_size, after.st_mtime_ns, after.st_ino)
+    assert os.path.exists("/usr/bin/true") and not os.path.exists("/usr/bin/osb-new")
+    assert os.stat("/usr").st_mode & 0o022 == 0
+
+
+def test_the_hosts_private_directories_are_not_shown(daemon):
+    sandbox = daemon.create("prisoner")
+    for directory in ("/root", "/srv", "/opt", "/mnt", "/media"):
+        assert sandbox.output(f"find {directory} -mindepth 1") == "", directory
+    listing = sandbox.output("find /etc /home /var /run -type f").split()
+    for name in ("/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/fstab"):
+        assert name not in listing
+    assert not [name for name in listing if "/ssh" in name or name.startswith(("/var/lib/", "/var/log/", "/run/"))]
+    # Users are made up: those of the host are nobody's business.
+    users = sandbox.output("cut -d : -f 1 /etc/passwd").split()
+    assert "root" in users and "nobody" in users
+    assert sandbox.output("cut -d : -f 2 /etc/passwd | sort -u") in ("x", "*")
+
+
+def test_what_a_sandbox_writes_lies_where_only_root_gets(daemon):
+    """Ids on disk are those inside, setuid files among them: nobody else of the host may come near."""
+    sandbox = daemon.create("prisoner")
+    sandbox.output("cp /usr/bin/id /root/id; chmod 4755 /root/id")
+    kept = daemon.state / "sandboxes" / "prisoner" / "upper" / "root" / "id"
+    assert kept.stat().st_uid == 0 and kept.stat().st_mode & 0o4000
+    assert daemon.state.stat().st_mode & 0o777 == 0o700
+
+    def open_as_stranger():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        os.close(os.open(kept, os.O_RDONLY))
+
+    assert fails_in_child(open_as_stranger)
+
+
+def test_a_removed_sandboxs_files_are_not_seen_by_the_next(daemon):
+    first = daemon.create("first")
+    first.output("echo secret > /root/left; echo secret > /dev/shm/left")
+    first.remove()
+    for i in range(10):  # as many as there are ready slots, and one that is used again
+        again = daemon.create("first")
+        assert again.output("ls /root /dev/shm").split() == ["/dev/shm:", "/root:"], i
+        again.remove()
+
+
+def test_links_made_inside_do_not_mislead_the_daemon(daemon, secret):
+    """sandboxd opens files in the sandbox's directories as root: they must never be what the sandbox points at."""
+    sandbox = daemon.create("prisoner", entrypoint=["sh", "-c", "echo output; exec sleep 1000"])
+    sandbox.output(f"rm -rf /srv; ln -s {os.path.dirname(secret)} /srv; ln -s {secret} /root/link")
+    stats = daemon.client.get("/v1/sandboxes/prisoner/stats")
+    assert stats.status_code == 200
+    assert daemon.client.get("/v1/sandboxes/prisoner/logs").text == "output\n"
+    sandbox.remove()
+    assert pathlib.Path(secret).read_text() == "of the host"
+
+
+def fails_in_child(action):
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

@@ -1,0 +1,65 @@
+"""Programs that run inside a sandbox as its root and try what must not be possible. They are Python, because a shell
+cannot make system calls and a compiler would be needed for C."""
+
+import ctypes
+import json
+
+PRELUDE = """
+import ctypes, errno, glob, json, os, signal, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+
+def syscall(number, *args):
+    '''What it returned, or the name of its errno.'''
+    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in args]
+    result = libc.syscall(ctypes.c_long(number), *words)
+    return result if result >= 0 else errno.errorcode[ctypes.get_errno()]
+
+def attempt(action, *args):
+    '''What it returned, or the name of the error.'''
+    try:
+        return action(*args)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+def in_child(action):
+    '''The same in a process of its own, for what cannot be undone; "signal N" where it died of one.'''
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, json.dumps(attempt(action)).encode())
+        os._exit(0)
+    os.close(writing)
+    said = b''
+    while piece := os.read(reading, 65536):
+        said += piece
+    os.close(reading)
+    status = os.waitpid(child, 0)[1]
+    return f'signal {os.WTERMSIG(status)}' if os.WIFSIGNALED(status) else json.loads(said)
+
+def opened(path, flags=os.O_RDONLY):
+    '''"opened", or the name of the error.'''
+    def action():
+        os.close(os.open(path, flags | os.O_CLOEXEC))
+        return 'opened'
+    return attempt(action)
+
+def report(value):
+    print(json.dumps(value))
+"""
+
+_seccomp = ctypes.CDLL("libseccomp.so.2")
+
+
+def number_of(name):
+    """Of a system call on this machine."""
+    number = _seccomp.seccomp_syscall_resolve_name(name.encode())
+    assert number >= 0, f"libseccomp does not know {name}"
+    return number
+
+
+def attack(sandbox, program, **values):
+    """What the program has reported. `values` are variables of it."""
+    given = "".join(f"{name} = json.loads({json.dumps(json.dumps(value))})\n" for name, value in values.items())
+    code, text = sandbox.run(f"python3 - <<'ATTACK'\n{PRELUDE}\n{given}\n{program}\nATTACK")
+    assert code == 0, f"the attack ended with {code}: {text}"
+    return json.loads(text.splitlines()[-1])
