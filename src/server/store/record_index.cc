@@ -1,6 +1,8 @@
 #include "server/store/record_index.h"
 
 #include <algorithm>
+#include <ranges>
+#include <tuple>
 
 #include "api/lifecycle_error.h"
 
@@ -31,17 +33,27 @@ bool matches(const SnapshotRecord& record, const api::SnapshotQuery& query) {
   return query.states.empty() || std::ranges::find(query.states, record.status.state) != query.states.end();
 }
 
+std::uint64_t bit_of(std::string_view text) { return std::uint64_t{1} << (std::hash<std::string_view>()(text) & 63); }
+
+std::uint64_t state_bit(std::string_view state) {
+  std::string lower(state);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  return bit_of(lower);
+}
+
+std::uint64_t metadata_bits(const api::Metadata& metadata) {
+  std::uint64_t bits = 0;
+  for (const auto& [key, value] : metadata) bits |= bit_of(key + "=" + value);
+  return bits;
+}
+
 // One pass: counts what matches, keeps what is on the page.
-template <typename Pointer, typename Ordered, typename Query>
-Store::Page<Pointer> page_of(const Ordered& ordered, const Query& query) {
-  Store::Page<Pointer> page;
-  const std::int64_t first = (query.paging.page - 1) * query.paging.page_size;
-  for (const auto& [key, record] : ordered) {
-    if (!matches(*record, query)) continue;
-    if (page.total >= first && page.total < first + query.paging.page_size) page.items.push_back(record);
-    ++page.total;
-  }
-  return page;
+template <typename Pointer>
+void add_match(Store::Page<Pointer>& page, const Pointer& record, const api::Paging& paging) {
+  const std::int64_t first = (paging.page - 1) * paging.page_size;
+  if (page.total >= first && page.total < first + paging.page_size) page.items.push_back(record);
+  ++page.total;
 }
 
 template <typename Map>
@@ -54,9 +66,20 @@ auto values(const Map& map) {
 
 }  // namespace
 
+RecordIndex::Row RecordIndex::row_of(SandboxPtr record) {
+  const std::uint64_t metadata = record->metadata ? metadata_bits(*record->metadata) : 0;
+  return {record->created_at, record, state_bit(record->status.state), metadata};
+}
+
+std::vector<RecordIndex::Row>::iterator RecordIndex::place_of(const SandboxRecord& record) {
+  return std::ranges::lower_bound(rows_, std::tie(record.created_at, record.id), {},
+                                  [](const Row& row) { return std::tie(row.created_at, row.record->id); });
+}
+
 void RecordIndex::put(SandboxPtr record) {
   SandboxPtr& slot = sandboxes_[record->id];
-  if (slot) {
+  const bool known = slot != nullptr;
+  if (known) {
     if (slot->status != record->status) {
       auto merged = std::make_shared<SandboxRecord>(*record);
       merged->status = slot->status;
@@ -66,7 +89,12 @@ void RecordIndex::put(SandboxPtr record) {
   }
   slot = record;
   if (record->expires_at) deadlines_.emplace(*record->expires_at, record->id);
-  newest_first_[{record->created_at, record->id}] = std::move(record);
+  const auto place = place_of(*record);
+  if (known) {
+    *place = row_of(std::move(record));
+  } else {
+    rows_.insert(place, row_of(std::move(record)));
+  }
 }
 
 void RecordIndex::erase(const std::string& id) {
@@ -74,19 +102,23 @@ void RecordIndex::erase(const std::string& id) {
   if (found == sandboxes_.end()) return;
   const SandboxPtr record = found->second;
   if (record->expires_at) deadlines_.erase({*record->expires_at, id});
-  newest_first_.erase({record->created_at, id});
+  rows_.erase(place_of(*record));
   sandboxes_.erase(found);
 }
 
 void RecordIndex::apply(const Changes& changes) {
   const std::unique_lock lock(mutex_);
+  std::vector<SandboxPtr> puts;
   for (const auto& [id, record] : changes.sandboxes) {
     if (record) {
-      put(record);
+      puts.push_back(record);
     } else {
       erase(id);
     }
   }
+  // In the order of rows_: loading everything appends instead of inserting.
+  std::ranges::sort(puts, {}, [](const SandboxPtr& record) { return std::tie(record->created_at, record->id); });
+  for (SandboxPtr& record : puts) put(std::move(record));
   removals_.insert(changes.removals_begun.begin(), changes.removals_begun.end());
   for (const std::string& key : changes.keys_gone) {
     const auto found = keys_.find(key);
@@ -117,12 +149,23 @@ SandboxPtr RecordIndex::find(std::string_view id) const {
 
 Store::Page<SandboxPtr> RecordIndex::list(const api::SandboxQuery& query) const {
   const std::shared_lock lock(mutex_);
-  return page_of<SandboxPtr>(newest_first_, query);
+  std::uint64_t states = 0;
+  for (const std::string& state : query.states) states |= state_bit(state);
+  const std::uint64_t metadata = metadata_bits(query.metadata);
+  Store::Page<SandboxPtr> page;
+  for (const Row& row : rows_ | std::views::reverse) {
+    if (states != 0 && (row.state & states) == 0) continue;
+    if ((row.metadata & metadata) != metadata || !matches(*row.record, query)) continue;
+    add_match(page, row.record, query.paging);
+  }
+  return page;
 }
 
 std::vector<SandboxPtr> RecordIndex::all() const {
   const std::shared_lock lock(mutex_);
-  return values(newest_first_);
+  std::vector<SandboxPtr> out;
+  for (const Row& row : rows_ | std::views::reverse) out.push_back(row.record);
+  return out;
 }
 
 std::size_t RecordIndex::size() const {
@@ -176,7 +219,7 @@ Result<SandboxPtr> RecordIndex::change_status(std::string_view id, std::initiali
   auto changed = std::make_shared<SandboxRecord>(*slot);
   changed->status = std::move(to);
   slot = changed;
-  newest_first_[{changed->created_at, changed->id}] = changed;
+  *place_of(*changed) = row_of(changed);
   return slot;
 }
 
@@ -205,7 +248,11 @@ SnapshotPtr RecordIndex::find_snapshot(std::string_view id) const {
 
 Store::Page<SnapshotPtr> RecordIndex::list_snapshots(const api::SnapshotQuery& query) const {
   const std::shared_lock lock(mutex_);
-  return page_of<SnapshotPtr>(snapshots_newest_first_, query);
+  Store::Page<SnapshotPtr> page;
+  for (const auto& [key, record] : snapshots_newest_first_) {
+    if (matches(*record, query)) add_match(page, record, query.paging);
+  }
+  return page;
 }
 
 std::vector<SnapshotPtr> RecordIndex::all_snapshots() const {

@@ -73,12 +73,23 @@ class RecordIndex {
   using ById = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
   using TimeAndId = std::pair<Timestamp, std::string>;
 
+  // A record's place in a list, with enough of it to pass over most that do not match without touching them: one bit
+  // of 64 for the state and for each pair of metadata.
+  struct Row {
+    Timestamp created_at{};
+    SandboxPtr record;
+    std::uint64_t state = 0;
+    std::uint64_t metadata = 0;
+  };
+  static Row row_of(SandboxPtr record);
+
   void put(SandboxPtr record);
   void erase(const std::string& id);
+  std::vector<Row>::iterator place_of(const SandboxRecord& record);
 
   mutable std::shared_mutex mutex_;
   ById<SandboxPtr> sandboxes_;
-  std::map<TimeAndId, SandboxPtr, std::greater<>> newest_first_;
+  std::vector<Row> rows_;  // oldest first, equal times by id: new ones come at the end
   std::set<TimeAndId> deadlines_;
   std::set<std::string, std::less<>> removals_;
   std::map<std::string, KeyRecord, std::less<>> keys_;

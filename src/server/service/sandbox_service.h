@@ -1,0 +1,164 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "api/lifecycle_create.h"
+#include "api/lifecycle_endpoint.h"
+#include "api/lifecycle_snapshot.h"
+#include "async/net.h"
+#include "async/task_group.h"
+#include "async/timer.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/backend.h"
+#include "server/service/admission.h"
+#include "server/service/state_waiters.h"
+#include "server/store/store.h"
+
+namespace osb::server {
+
+struct ServiceOptions {
+  std::optional<std::chrono::seconds> max_timeout;
+  std::vector<std::string> allowed_host_paths;
+  int max_sandboxes = 0;  // 0 is no limit
+  int max_concurrent_creates = 100;
+  int max_queued_creates = 1000;
+  std::chrono::seconds keep_ended{3600};  // how long one that has ended by itself stays visible
+  bool renew_on_access = false;
+  std::chrono::seconds min_renew_interval{60};
+};
+
+// The rules of the lifecycle API, on a store and a backend. The store knows what was promised and when it ends, the
+// backend knows what is alive; this keeps the two in step. Lives on one loop; what it is given outlives it.
+//
+// An accepted create is durable before it is answered and goes on when the client leaves. A sandbox is Running only
+// when the backend has said so. Of a renewal and an expiry that race one wins. Whoever takes a record out of the store
+// sees to it that the backend keeps nothing, also after a crash.
+class SandboxService final : public runtime::Observer {
+ public:
+  SandboxService(net::any_io_executor executor, Store& store, runtime::Backend& backend, const Clock& clock,
+                 ServiceOptions options);
+  ~SandboxService() override;
+
+  // Begins to watch the backend and the deadlines, and carries on with what an earlier process left.
+  void start();
+  // Stops all of it; sandboxes go on. Awaited before the service goes.
+  net::awaitable<void> close();
+
+  // --- sandboxes
+
+  struct CreateOptions {
+    std::string idempotency_key;       // "" is none
+    std::string fingerprint;           // of the body, with a key
+    std::chrono::seconds wait{0};      // for Running or Failed
+  };
+  struct CreateResult {
+    SandboxPtr record;   // nullptr: a repeated create whose sandbox is gone
+    std::string answer;  // what the first create was told
+  };
+  net::awaitable<Result<CreateResult>> create(api::CreateSandbox wanted, CreateOptions options);
+
+  Result<SandboxPtr> get(std::string_view id) const;  // NotFound with the backend's code
+  const Store& store() const { return store_; }
+
+  net::awaitable<Result<void>> remove(std::string id);
+  net::awaitable<Result<void>> pause(std::string id);
+  net::awaitable<Result<void>> resume(std::string id);
+  net::awaitable<Result<Timestamp>> renew(std::string id, Timestamp until);
+  net::awaitable<Result<SandboxPtr>> patch_metadata(std::string id, api::MetadataPatch patch);
+
+  // Until the record differs from `seen` in its status, is gone (nullptr), or the time is up (the same record).
+  net::awaitable<SandboxPtr> wait_change(SandboxPtr seen, std::chrono::nanoseconds limit);
+  // Until it is no longer Pending.
+  net::awaitable<SandboxPtr> wait_settled(SandboxPtr record, std::chrono::nanoseconds limit);
+
+  // --- how to reach one
+
+  // What the backend last said, with at least id and token; nullptr for an unknown one.
+  const runtime::Instance* instance(std::string_view id) const;
+  // An access through the proxy: may move the deadline, in the background.
+  void touch(const SandboxRecord& record);
+
+  // --- snapshots
+
+  net::awaitable<Result<SnapshotPtr>> create_snapshot(std::string sandbox_id, std::string name);
+  Result<SnapshotPtr> get_snapshot(std::string_view id) const;
+  net::awaitable<Result<void>> remove_snapshot(std::string id);
+
+  runtime::Backend& backend() { return backend_; }
+  const runtime::Capabilities& capabilities() const { return capabilities_; }
+  bool backend_reachable() const { return connected_.is_set(); }
+  Timestamp now() const;
+  std::string reason(std::string_view suffix) const;  // "NATIVE::" + suffix
+
+  // Takes out what is past its deadline or its time on display. The alarm calls it; tests with a fake clock do.
+  void check_deadlines();
+
+  // runtime::Observer
+  void on_all(std::vector<runtime::Instance> instances) override;
+  void on_change(runtime::Instance instance) override;
+  void on_removed(std::string id) override;
+  void on_lost(const Error& why) override;
+
+ private:
+  struct Removal;
+
+  Result<void> check(const api::CreateSandbox& wanted) const;
+  net::awaitable<void> run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket);
+  net::awaitable<Result<runtime::Instance>> create_in_backend(SandboxPtr record);
+  void begin_create(const SandboxPtr& record, std::shared_ptr<AdmissionTicket> ticket);
+
+  net::awaitable<Result<void>> set_frozen(std::string id, bool frozen);
+  std::shared_ptr<Removal> begin_removal(std::string id);
+  net::awaitable<void> run_removal(std::string id, std::shared_ptr<Removal> removal);
+  net::awaitable<void> expire(std::string id);
+  net::awaitable<void> retire(std::string id);
+
+  void apply(const runtime::Instance& instance);
+  void set_status(const SandboxPtr& record, std::string_view state, std::string reason, std::string message);
+  void note_ended(const SandboxRecord& record);
+
+  net::awaitable<void> run_deadlines();
+  net::awaitable<void> run_access_renewal(std::string id);
+  net::awaitable<void> run_snapshot(std::string id, std::string sandbox_id);
+  net::awaitable<Result<void>> finish_snapshot_removal(std::string id);
+  net::awaitable<void> recover_snapshot(SnapshotPtr snapshot);
+  void recover();
+
+  net::any_io_executor executor_;
+  Store& store_;
+  runtime::Backend& backend_;
+  const Clock& clock_;
+  const ServiceOptions options_;
+  const runtime::Capabilities capabilities_;
+  Admission admission_;
+  StateWaiters waiters_;
+  Event connected_;          // the backend can be heard
+  Notifier deadlines_moved_;
+  std::unordered_map<std::string, runtime::Instance> instances_;
+  std::unordered_map<std::string, std::shared_ptr<Event>> creating_;  // set when the create is over
+  std::unordered_map<std::string, std::shared_ptr<Removal>> removals_;
+  std::set<std::pair<Timestamp, std::string>> ended_;  // when to take them out, id
+  std::unordered_map<std::string, std::chrono::steady_clock::time_point> renewed_;  // last access renewal
+  std::unordered_set<std::string> leaving_;  // expiry or retirement under way
+  int snapshots_running_ = 0;
+  Notifier snapshot_done_;
+  bool recovered_ = false;
+  TaskGroup tasks_;
+};
+
+// The token that execd asks for travels with the spec, where it is as durable as the create itself.
+inline constexpr std::string_view kExecdTokenKey = "opensandbox.io/execd-token";
+
+}  // namespace osb::server
