@@ -78,6 +78,8 @@ class ResponseReader {
     if (const auto at = line_.find(kLength); at != std::string::npos) {
       left_ = std::strtoull(line_.c_str() + at + kLength.size(), nullptr, 10);
       state_ = left_ > 0 ? State::Body : State::Done;
+    } else if (status_ == 204) {
+      state_ = State::Done;
     } else if (line_.find("\r\ntransfer-encoding: chunked\r\n") != std::string::npos) {
       state_ = State::ChunkSize;
     } else {

@@ -115,7 +115,7 @@ def measure(options, work, foreign):
     root = work / "root"
     make_root(root)
     out = {}
-    daemon = Sandboxd(directory=work / "sandboxd", settings={"images": {"allowed_directories": [str(root)]},
+    daemon = Sandboxd(directory=work / "d", settings={"images": {"allowed_directories": [str(root)]},
                                                             "network": {"ready_slots": 128}})
     try:
         response = daemon.client.post("/v1/images/add-directory", params={"path": str(root), "name": IMAGE})
@@ -196,14 +196,16 @@ def main():
         parser.error("needs root")
     if not options.inside:
         in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
-        os.execv(in_namespace, [in_namespace, sys.executable, *sys.argv, "--inside"])
+        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
+        python = report.ROOT / "build" / "venv" / "bin" / "python"
+        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
     for tool in ("dockerd", "runc", "busybox"):
         if not shutil.which(tool):
             parser.error(f"{tool} is missing: scripts/setup bench")
     where = report.machine()
     foreign = []
-    with tempfile.TemporaryDirectory(prefix="bench-native-") as work:
-        (pathlib.Path(work) / "sandboxd").mkdir()
+    with tempfile.TemporaryDirectory(prefix="osb-") as work:
+        (pathlib.Path(work) / "d").mkdir()
         out = measure(options, pathlib.Path(work), foreign)
     text = markdown(out, foreign)
     print("\n" + text)

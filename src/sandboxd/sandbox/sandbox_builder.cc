@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "kernel/mount.h"
+#include "kernel/spread_directories.h"
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/launch/seccomp_profile.h"
@@ -83,6 +84,9 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
   for (const char* name : {"", "/sandboxes", "/trash", "/host"}) {
     if (auto made = own_directory(c.state_directory + name, 0700, 0); !made) return Failure(made.error());
   }
+  // Neighbours on disk slow each other down (kernel/spread_directories.h).
+  if (auto spread = kernel::spread_subdirectories(c.state_directory + "/sandboxes"); !spread)
+    return Failure(spread.error());
   for (const char* name : {"", "/execd"}) {
     if (auto made = own_directory(c.run_directory + name, 0750, c.group); !made) return Failure(made.error());
   }
@@ -139,7 +143,27 @@ Result<UniqueFd> SandboxBuilder::listen(const std::string& id) const {
   return fd;
 }
 
+// So that a crash between here and the first record with a process does not leave them for ever.
+Result<void> SandboxBuilder::note_volumes_to_come(SandboxRecord& record, std::span<const VolumeSpec> volumes) const {
+  const auto goes = [](const VolumeSpec& each) {
+    return each.kind == VolumeSpec::Kind::Named && each.create_if_missing && each.delete_with_sandbox;
+  };
+  if (std::ranges::none_of(volumes, goes)) return {};
+  auto there = parts_.volumes.list();
+  if (!there) return Failure(there.error());
+  for (const VolumeSpec& each : volumes) {
+    if (goes(each) && std::ranges::find(*there, each.source) == there->end()) {
+      record.volumes_to_delete.push_back(each.source);
+    }
+  }
+  return record.volumes_to_delete.empty() ? Result<void>() : save_record(directory(record.spec.id), record);
+}
+
 Result<LiveSandbox> SandboxBuilder::build(SandboxRecord& record, const SandboxBase& base) const {
+  if (::access(directory(record.spec.id).c_str(), F_OK) == 0) {
+    return fail(Code::Conflict, directory(record.spec.id) +
+                                    " is left of a sandbox whose record could not be read: look at it and remove it");
+  }
   LiveSandbox live;
   auto built = build_into(live, record, base);
   if (built) return live;
@@ -188,12 +212,20 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   record.status.address = live.slot->address;
   step("slot");
 
+  if (auto noted = note_volumes_to_come(record, volume_specs); !noted) return noted;
+  const bool noted = !record.volumes_to_delete.empty();
   auto volumes = parts_.volumes.prepare(volume_specs, live.slot->userns.get(), live.slot->id_base);
-  if (!volumes) return Failure(volumes.error());
+  if (!volumes) {
+    record.volumes_to_delete.clear();  // what it made is gone
+    return Failure(volumes.error());
+  }
   live.volumes = volumes->in_use;
   record.volumes_to_delete = volumes->to_delete;
   for (const VolumeSpec& each : volume_specs) {
     if (each.kind == VolumeSpec::Kind::Named) record.volumes.push_back(each.source);
+  }
+  if (noted) {
+    if (auto saved = save_record(directory(id), record); !saved) return saved;
   }
   step("volumes");
 
@@ -306,6 +338,7 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
     auto slot = parts_.slots.adopt(*record.slot, mode, record.process->pid);
     if (!slot) return with_context("network slot of a living sandbox", slot.error());
     live.slot = std::move(*slot);
+    live.volumes = parts_.volumes.hold(record.volumes);
     for (const api::native::PublishedPort& port : record.status.ports) {
       auto published = parts_.firewall.publish({.protocol = port.protocol == "udp" ? Protocol::Udp : Protocol::Tcp,
                                                 .host_port = port.host_port,
