@@ -6,6 +6,9 @@
 #include <map>
 #include <sys/stat.h>
 
+#include "sandboxd/network/dns.h"
+#include "sandboxd/network/network_config.h"
+
 namespace osb::sandboxd {
 namespace {
 
@@ -75,6 +78,16 @@ std::string hostname_of(const api::native::CreateSandbox& spec) {
 std::string hosts_file(const std::string& hostname, const std::string& address) {
   return "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
          (address.empty() ? "127.0.0.1" : address) + "\t" + hostname + "\n";
+}
+
+Result<std::string> resolv_conf_of(const api::native::CreateSandbox& spec, const std::vector<std::string>& configured) {
+  if (spec.dns.empty()) return sandbox_resolv_conf(configured);
+  std::string text;
+  for (const std::string& server : spec.dns) {
+    if (!parse_ipv4(server)) return fail(Code::InvalidRequest, "/dns: '" + server + "' is not an IPv4 address");
+    text += "nameserver " + server + "\n";
+  }
+  return text;
 }
 
 Result<std::vector<Ulimit>> ulimits_of(const api::native::CreateSandbox& spec) {

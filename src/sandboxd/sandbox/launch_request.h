@@ -28,6 +28,9 @@ std::vector<std::string> execd_environment(const api::native::CreateSandbox& spe
 
 std::string hostname_of(const api::native::CreateSandbox& spec);
 std::string hosts_file(const std::string& hostname, const std::string& address);
+// The servers asked for and no others; without any the host's (network/dns.h). Code::InvalidRequest for what is no IPv4
+// address: sandboxes have no IPv6, and the text goes into a file.
+Result<std::string> resolv_conf_of(const api::native::CreateSandbox& spec, const std::vector<std::string>& configured);
 
 // Code::InvalidRequest for a name the kernel does not have.
 Result<std::vector<Ulimit>> ulimits_of(const api::native::CreateSandbox& spec);

@@ -14,7 +14,6 @@
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/launch/seccomp_profile.h"
-#include "sandboxd/network/dns.h"
 #include "sandboxd/sandbox/image_user.h"
 #include "sandboxd/sandbox/launch_request.h"
 #include "sys/syscall.h"
@@ -188,6 +187,8 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   }
   auto ulimits = ulimits_of(spec);
   if (!ulimits) return Failure(ulimits.error());
+  auto resolv_conf = resolv_conf_of(spec, config_.dns);
+  if (!resolv_conf) return Failure(resolv_conf.error());
   auto gpus = gpu_devices(spec.gpus);
   if (!gpus) return Failure(gpus.error());
   const auto volume_specs = volumes_of(spec);
@@ -284,7 +285,7 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   plan.hostname = hostname_of(spec);
   plan.etc_hostname = plan.hostname + "\n";
   plan.etc_hosts = hosts_file(plan.hostname, live.slot->address);
-  plan.etc_resolv_conf = sandbox_resolv_conf(spec.dns.empty() ? config_.dns : spec.dns);
+  plan.etc_resolv_conf = std::move(*resolv_conf);
   plan.uid = user->uid;
   plan.gid = user->gid;
   plan.groups = user->groups;

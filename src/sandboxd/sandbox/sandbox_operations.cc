@@ -96,7 +96,9 @@ net::awaitable<Result<UniqueFd>> SandboxManager::connect(std::string id, std::ui
   if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
   if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
   // A descriptor of our own: the sandbox may be removed meanwhile.
-  const UniqueFd netns(::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
+  const bool in_hosts = entry->record.spec.network == api::native::NetworkMode::Host;
+  const UniqueFd netns(in_hosts ? ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)
+                                : ::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
   co_return co_await pool_.run([&] { return connect_in_namespace(netns.get(), port, kConnectLimit); });
 }
 
