@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,15 +91,16 @@ class SandboxBuilder {
   std::string socket(const std::string& id) const { return config_.run_directory + "/execd/" + id + ".sock"; }
   std::vector<std::string> ids() const;  // that have a directory
   const SandboxConfig& config() const { return config_; }
+  void step(std::string_view name) const {
+    if (config_.after_step) config_.after_step(name);
+  }
 
  private:
   SandboxBuilder(SandboxConfig config, Parts parts) : config_(std::move(config)), parts_(parts) {}
   Result<void> build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const;
   Result<void> make_directories(const std::string& id) const;
+  Result<void> note_volumes_to_come(SandboxRecord& record, std::span<const VolumeSpec> volumes) const;
   Result<UniqueFd> listen(const std::string& id) const;
-  void step(std::string_view name) const {
-    if (config_.after_step) config_.after_step(name);
-  }
 
   SandboxConfig config_;
   Parts parts_;

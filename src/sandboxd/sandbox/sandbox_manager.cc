@@ -134,8 +134,8 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     if (entry->live) {
       co_await tear_down(entry);
       co_await pool_.run([&] { builder_.erase(entry->record); });
-      empty_trash_later();
     }
+    empty_trash_later();
     entries_.erase(id);
     feed_.publish(id);
   }
@@ -286,6 +286,7 @@ net::awaitable<Result<void>> SandboxManager::remove(std::string id) {
     // So that a crash in the middle does not bring it back. When it cannot be written, the record that is there says
     // that it lives, and recovery finds it dead.
     (void)save_record(builder_.directory(id), entry->record);
+    builder_.step("removal recorded");
     if (entry->live) {
       builder_.tear_down(entry->record, std::move(*entry->live));
       entry->live.reset();

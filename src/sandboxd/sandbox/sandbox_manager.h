@@ -73,7 +73,8 @@ class SandboxManager {
   void record_exit(Entry& entry, const api::native::Exit& exit);
   void set_state(Entry& entry, api::native::State state, std::string message = "");
   Result<EntryPtr> find(const std::string& id) const;
-  void recover_one(const std::string& id);
+  void recover_one(const std::string& id, std::vector<SandboxRecord>& unfinished);
+  void finish(SandboxRecord record);
   void empty_trash_later();
 
   net::any_io_executor executor_;

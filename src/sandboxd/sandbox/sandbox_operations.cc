@@ -16,6 +16,12 @@ namespace {
 
 constexpr std::chrono::seconds kConnectLimit(10);
 
+// The record tells a daemon that finds a frozen sandbox whether somebody paused it, or a snapshot was interrupted.
+Result<void> save_state(const std::string& directory, SandboxRecord record, State state) {
+  record.status.state = state;
+  return save_record(directory, record);
+}
+
 }  // namespace
 
 Result<Sandbox> SandboxManager::inspect(const std::string& id) const {
@@ -40,7 +46,12 @@ net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
     co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
                                        ", only a running one can be paused");
   }
-  auto frozen = co_await pool_.run([&] { return entry->live->cgroup->freeze(true); });
+  auto frozen = co_await pool_.run([&]() -> Result<void> {
+    if (auto done = entry->live->cgroup->freeze(true); !done) return done;
+    auto saved = save_state(builder_.directory(id), entry->record, State::Paused);
+    if (!saved) (void)entry->live->cgroup->freeze(false);
+    return saved;
+  });
   if (!frozen) co_return with_context("pause sandbox " + id, frozen.error());
   set_state(*entry, State::Paused);
   co_return Result<void>();
@@ -56,7 +67,10 @@ net::awaitable<Result<void>> SandboxManager::resume(std::string id) {
     co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
                                        ", only a paused one can be resumed");
   }
-  auto thawed = co_await pool_.run([&] { return entry->live->cgroup->freeze(false); });
+  auto thawed = co_await pool_.run([&]() -> Result<void> {
+    if (auto done = save_state(builder_.directory(id), entry->record, State::Running); !done) return done;
+    return entry->live->cgroup->freeze(false);
+  });
   if (!thawed) co_return with_context("resume sandbox " + id, thawed.error());
   set_state(*entry, State::Running);
   co_return Result<void>();

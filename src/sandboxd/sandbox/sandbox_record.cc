@@ -96,6 +96,8 @@ Result<SandboxRecord> load_record(const std::string& directory) {
   const std::string path = directory + kName;
   auto text = sys::read_text(path);
   if (!text) return Failure(text.error());
+  // A power cut can leave the first version without its contents: as good as none.
+  if (text->empty()) return fail(Code::NotFound, path + ": empty");
   auto record = decode(*text);
   if (!record) return with_context(path, record.error());
   return record;

@@ -9,9 +9,12 @@ namespace osb::sandboxd {
 using api::native::State;
 
 Result<void> SandboxManager::recover() {
+  std::vector<SandboxRecord> unfinished;
   for (const std::string& id : builder_.ids()) {
-    if (api::native::is_valid_id(id)) recover_one(id);
+    if (api::native::is_valid_id(id)) recover_one(id, unfinished);
   }
+  // When it is known what the living use.
+  for (SandboxRecord& record : unfinished) finish(std::move(record));
   std::vector<std::string> living;
   for (const auto& [id, entry] : entries_) {
     if (entry->live) living.push_back(id);
@@ -29,7 +32,17 @@ Result<void> SandboxManager::recover() {
   return {};
 }
 
-void SandboxManager::recover_one(const std::string& id) {
+// A create or a remove that was interrupted.
+void SandboxManager::finish(SandboxRecord record) {
+  const std::string id = record.spec.id;
+  log_info("finishing what was begun", {{"id", id}, {"what", record.removing ? "remove" : "create"}});
+  auto live = builder_.adopt(record);
+  builder_.tear_down(record, live ? std::move(*live) : LiveSandbox());
+  builder_.sweep_one(id);
+  builder_.erase(record);
+}
+
+void SandboxManager::recover_one(const std::string& id, std::vector<SandboxRecord>& unfinished) {
   auto record = load_record(builder_.directory(id));
   auto entry = std::make_shared<Entry>(executor_);
   if (!record) {
@@ -39,26 +52,29 @@ void SandboxManager::recover_one(const std::string& id) {
       return;
     }
     entry->record.spec.id = id;  // the crash came before the record
-    builder_.erase(entry->record);
+    unfinished.push_back(std::move(entry->record));
     return;
   }
   entry->record = std::move(*record);
-  const bool had_ended = entry->record.status.state == State::Exited;
-  auto live = had_ended ? Result<LiveSandbox>(fail(Code::NotFound, "")) : builder_.adopt(entry->record);
   // A create is whole when its process is recorded; whoever asked for it finds it in the list.
-  const bool half_made = !entry->record.process;
-  if (entry->record.removing || half_made) {
-    log_info("finishing what was begun", {{"id", id}, {"what", half_made ? "create" : "remove"}});
-    builder_.tear_down(entry->record, live ? std::move(*live) : LiveSandbox());
-    builder_.sweep_one(id);
-    builder_.erase(entry->record);
+  if (entry->record.removing || !entry->record.process) {
+    unfinished.push_back(std::move(entry->record));
     return;
   }
+  const bool had_ended = entry->record.status.state == State::Exited;
+  auto live = had_ended ? Result<LiveSandbox>(fail(Code::NotFound, "")) : builder_.adopt(entry->record);
   if (live) {
     auto leases = images_.lease(entry->record.layers);
     if (leases) entry->leases = std::move(*leases);
     entry->live = std::move(*live);
-    entry->record.status.state = entry->live->cgroup->frozen().value_or(false) ? State::Paused : State::Running;
+    bool frozen = entry->live->cgroup->frozen().value_or(false);
+    if (frozen && entry->record.status.state != State::Paused) {
+      // By a snapshot that was interrupted.
+      const auto thawed = entry->live->cgroup->freeze(false);
+      frozen = !thawed;
+      if (!thawed) log_error("sandbox left frozen", {{"id", id}, {"error", thawed.error().message}});
+    }
+    entry->record.status.state = frozen ? State::Paused : State::Running;
     log_info("sandbox found again", {{"id", id}, {"state", to_string(entry->record.status.state)}});
   } else if (!had_ended) {
     if (live.error().code != Code::NotFound) {

@@ -112,6 +112,14 @@ class VolumeStore::State::Uses {
     return found;
   }
 
+  void hold(std::span<const std::string> names) {
+    const std::lock_guard lock(state_->mutex);
+    for (const std::string& name : names) {
+      names_.push_back(name);
+      ++state_->uses[name];
+    }
+  }
+
   const std::vector<std::string>& created() const { return created_; }
   void keep() { kept_ = true; }
 
@@ -183,6 +191,12 @@ Result<PreparedVolumes> VolumeStore::prepare(std::span<const VolumeSpec> specs, 
   uses->keep();
   out.in_use = std::move(uses);
   return out;
+}
+
+std::shared_ptr<void> VolumeStore::hold(std::span<const std::string> names) {
+  auto uses = std::make_shared<State::Uses>(state_);
+  uses->hold(names);
+  return uses;
 }
 
 Result<std::vector<std::string>> VolumeStore::list() const { return state_->directory.names(); }

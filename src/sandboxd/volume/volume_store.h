@@ -77,6 +77,9 @@ class VolumeStore {
   //   VOLUME::UNSUPPORTED_BACKEND        the file system cannot be idmapped (overlay, proc, most network ones)
   Result<PreparedVolumes> prepare(std::span<const VolumeSpec> specs, int userns, std::uint32_t id_base);
 
+  // For a sandbox that outlived an earlier daemon: these volumes are in use as long as the returned object exists.
+  std::shared_ptr<void> hold(std::span<const std::string> names);
+
   Result<std::vector<std::string>> list() const;  // by name
   // Durable. Code::Conflict: it exists. VOLUME::INVALID_PVC_NAME.
   Result<void> create(const std::string& name);
