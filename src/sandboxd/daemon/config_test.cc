@@ -1,0 +1,96 @@
+#include "sandboxd/daemon/config.h"
+
+#include <gtest/gtest.h>
+
+namespace osb::sandboxd {
+namespace {
+
+TEST(DaemonConfig, DefaultsAreClosed) {
+  const auto config = parse_config("", "x.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->sandbox.allow_host_network);
+  EXPECT_TRUE(config->volumes.allowed_host_paths.empty());
+  EXPECT_TRUE(config->images.insecure_registries.empty());
+  EXPECT_TRUE(config->images.allowed_directories.empty());
+  EXPECT_EQ(config->volumes.directory, "/var/lib/opensandbox/volumes");
+}
+
+TEST(DaemonConfig, EverySectionIsRead) {
+  const auto config = parse_config(R"(
+[daemon]
+state_directory = "/srv/sandboxes"
+log_format = "json"
+[sandbox]
+allow_host_network = true
+allowed_host_paths = ["/data"]
+host_ids = "foreign"
+default_pids = 100
+[network]
+subnet = "10.1.0.0/16"
+dns = ["10.0.0.53"]
+blocked = ["10.2.0.0/16"]
+[images]
+keep_bytes = 1000
+insecure_registries = ["registry:5000"]
+)",
+                                   "x.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->images.directory, "/srv/sandboxes/images");
+  EXPECT_EQ(config->log_format, LogFormat::Json);
+  EXPECT_TRUE(config->sandbox.allow_host_network);
+  EXPECT_EQ(config->volumes.host_ids, VolumeConfig::HostIds::Foreign);
+  EXPECT_EQ(config->sandbox.default_pids, 100u);
+  EXPECT_EQ(format_subnet(config->network.subnet), "10.1.0.0/16");
+  ASSERT_EQ(config->network.blocked.size(), 1u);
+  EXPECT_EQ(config->sandbox.dns, std::vector<std::string>{"10.0.0.53"});
+  EXPECT_TRUE(config->images.insecure_registries.contains("registry:5000"));
+}
+
+TEST(DaemonConfig, WhatIsWrongIsNamedWithItsSection) {
+  const struct {
+    const char* text;
+    const char* names;
+  } rows[] = {
+      {"[sandbox]\nallow_host_netwrok = true", "[sandbox] allow_host_netwrok"},
+      {"[sandbox]\nallow_host_network = 1", "[sandbox] allow_host_network"},
+      {"[sandbox]\nallowed_host_paths = [\"data\"]", "[sandbox] allowed_host_paths"},
+      {"[sandbox]\ndefault_pids = -5", "[sandbox] default_pids"},
+      {"[network]\nsubnet = \"10.1.0.0\"", "[network] subnet"},
+      {"[network]\ndns = [\"::1\"]", "[network] dns"},
+      {"[daemon]\nlog_level = \"loud\"", "[daemon] log_level"},
+      {"[nonsense]\na = 1", "[nonsense]"},
+      {"daemon = 5", "[daemon]"},
+      {"[daemon", "line 1"},
+  };
+  for (const auto& row : rows) {
+    const auto config = parse_config(row.text, "x.toml");
+    ASSERT_FALSE(config) << row.text;
+    EXPECT_EQ(config.error().code, Code::InvalidRequest);
+    EXPECT_NE(config.error().message.find(row.names), std::string::npos) << row.text << ": " << config.error().message;
+    EXPECT_NE(config.error().message.find("x.toml"), std::string::npos);
+  }
+}
+
+TEST(DaemonConfig, AMissingFileMattersOnlyIfItWasAskedFor) {
+  EXPECT_TRUE(load_config("/does/not/exist.toml", false));
+  EXPECT_FALSE(load_config("/does/not/exist.toml", true));
+}
+
+TEST(CommandLine, IsReadWithEqualsSignsAndWithout) {
+  const auto line = parse_command_line({"--state-dir", "/a", "--run-dir=/b"});
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->state_directory, "/a");
+  EXPECT_EQ(line->run_directory, "/b");
+  EXPECT_EQ(line->action, CommandLine::Action::Serve);
+}
+
+TEST(CommandLine, ThatMakesNoSenseIsRefused) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"--nonsense"}, {"--json"}, {"--state-dir"}, {"--state-dir="}, {"run"}}) {
+    EXPECT_FALSE(parse_command_line(args)) << args.front();
+  }
+  EXPECT_TRUE(parse_command_line({"check", "--json"})->json);
+}
+
+}  // namespace
+}  // namespace osb::sandboxd
