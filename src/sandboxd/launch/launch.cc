@@ -18,16 +18,14 @@
 
 #include "kernel/child.h"
 #include "kernel/mount.h"
-#include "kernel/mount_overlay.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch_child.h"
+#include "sandboxd/launch/root_overlays.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
-
-constexpr const char* kHostUsr = "/usr";
 
 // What is the same for every launch, found out once.
 struct Host {
@@ -130,13 +128,11 @@ class Launch {
  public:
   Launch(LaunchPlan& plan, const Host& host) : plan_(plan), host_(host) {}
 
-  Result<void> make_usr_directories();
   Result<void> prepare();  // as the FileOwner of the sandbox's root
   Result<Launched> run();  // likewise
 
  private:
   Result<void> prepare_root();
-  Result<void> prepare_usr(const LayersRoot& layers);
   Result<void> prepare_mounts();
   Result<void> prepare_cgroups();
   void prepare_devices();
@@ -149,7 +145,7 @@ class Launch {
   LaunchPlan& plan_;
   const Host& host_;
   ChildPlan child_{};
-  std::optional<kernel::Overlay> root_, usr_;
+  std::optional<RootOverlays> overlays_;
   std::vector<UniqueFd> owned_;
   std::deque<std::string> strings_;  // stay where they are
   std::vector<ChildMount> mounts_;
@@ -161,41 +157,11 @@ class Launch {
   std::vector<char*> argv_, envp_;
 };
 
-// Before there is an overlay, so that the one of the root finds upper/usr, and as ourselves: on disk they belong to 0.
-Result<void> Launch::make_usr_directories() {
-  const auto* host_root = std::get_if<HostRoot>(&plan_.root);
-  if (host_root == nullptr) return {};
-  for (const std::string& parent : {host_root->layers.upper, host_root->layers.work}) {
-    const std::string directory = parent + "/usr";
-    if (::mkdir(directory.c_str(), 0755) < 0 && errno != EEXIST) return sys::from_errno("make " + directory, errno);
-  }
-  return {};
-}
-
 Result<void> Launch::prepare_root() {
-  const auto* host_root = std::get_if<HostRoot>(&plan_.root);
-  const LayersRoot& layers = host_root ? host_root->layers : std::get<LayersRoot>(plan_.root);
-  auto root = kernel::Overlay::prepare(
-      {.lower = layers.lower, .upper = layers.upper, .work = layers.work, .userns = plan_.userns});
-  if (!root) return Failure(root.error());
-  root_ = std::move(*root);
-  child_.upper = layers.upper.c_str();
-  return host_root ? prepare_usr(layers) : Result<void>();
-}
-
-Result<void> Launch::prepare_usr(const LayersRoot& layers) {
-  std::vector<std::string> lower;
-  for (const std::string& layer : layers.lower) {
-    if (&layer == &layers.lower.back()) break;  // the skeleton: its /usr is a mount point
-    std::string usr = layer + "/usr";
-    struct stat st{};
-    if (::lstat(usr.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) lower.push_back(std::move(usr));
-  }
-  lower.push_back(kHostUsr);
-  auto usr = kernel::Overlay::prepare(
-      {.lower = lower, .upper = layers.upper + "/usr", .work = layers.work + "/usr", .userns = plan_.userns}, 1);
-  if (!usr) return Failure(usr.error());
-  usr_ = std::move(*usr);
+  auto overlays = prepare_root_overlays(plan_.root, plan_.userns);
+  if (!overlays) return Failure(overlays.error());
+  overlays_ = std::move(*overlays);
+  child_.upper = layers_of(plan_.root).upper.c_str();
   return {};
 }
 
@@ -282,8 +248,8 @@ void Launch::fill_child() {
   child_.hostname = plan_.hostname.c_str();
   child_.hostname_size = plan_.hostname.size();
 
-  child_.root = &*root_;
-  child_.usr = usr_ ? &*usr_ : nullptr;
+  child_.root = &overlays_->root;
+  child_.usr = overlays_->usr ? &*overlays_->usr : nullptr;
   child_.etc_files = list_of<const ChildFile>(etc_files_);
   child_.devices = list_of<const ChildDevice>(devices_);
   // Group 5 is `tty` inside, as everywhere.
@@ -351,7 +317,7 @@ Result<Launched> launch(LaunchPlan plan) {
   if (!host) return with_context("launch", host.error());
   if (auto ok = check_plan(plan); !ok) return Failure(ok.error());
   Launch launch(plan, *host);
-  if (auto ok = launch.make_usr_directories(); !ok) return with_context("launch", ok.error());
+  if (auto ok = make_usr_directories(plan.root); !ok) return with_context("launch", ok.error());
   const kernel::FileOwner owner(plan.id_base);
   if (auto ok = launch.prepare(); !ok) return with_context("launch", ok.error());
   auto launched = launch.run();
