@@ -1,6 +1,7 @@
 #include "sandboxd/sandbox/file_tail.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,20 @@ Result<std::string> read_tail(const std::string& path, std::size_t limit) {
   if (size < 0) return sys::from_errno("read " + path, errno);
   text.resize(static_cast<std::size_t>(size));
   return text;
+}
+
+Result<void> free_all_but_tail(const std::string& path, std::uint64_t keep) {
+  auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_NOFOLLOW);
+  if (!file) return Failure(file.error());
+  struct stat info{};
+  if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (static_cast<std::uint64_t>(info.st_blocks) * 512 <= 2 * keep || size <= keep) return {};
+  const auto end = static_cast<off_t>(size - keep);
+  if (::fallocate(file->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, end) < 0) {
+    return sys::from_errno("free the begin of " + path, errno);
+  }
+  return {};
 }
 
 }  // namespace osb::sandboxd

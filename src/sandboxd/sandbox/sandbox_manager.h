@@ -76,6 +76,7 @@ class SandboxManager {
   void recover_one(const std::string& id, std::vector<SandboxRecord>& unfinished);
   void finish(SandboxRecord record);
   void empty_trash_later();
+  net::awaitable<void> bound_logs();
 
   net::any_io_executor executor_;
   BlockingPool& pool_;

@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::chrono::seconds kConnectLimit(10);
 
+// What is kept of a sandbox's logs, and how often they are looked at: a sandbox that writes faster fills the disk no
+// more than by any other file of its own.
+constexpr std::uint64_t kLogBytes = 16 << 20;
+constexpr std::chrono::seconds kLogInterval(30);
+
 // The record tells a daemon that finds a frozen sandbox whether somebody paused it, or a snapshot was interrupted.
 Result<void> save_state(const std::string& directory, SandboxRecord record, State state) {
   record.status.state = state;
@@ -101,6 +106,23 @@ net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::si
   if (!found) co_return Failure(found.error());
   const std::string path = builder_.run_file(id, "entrypoint.log");
   co_return co_await pool_.run([&] { return read_tail(path, limit); });
+}
+
+net::awaitable<void> SandboxManager::bound_logs() {
+  while (co_await sleep_for(kLogInterval)) {
+    std::vector<std::string> ids;
+    for (const auto& [id, entry] : entries_) {
+      if (entry->live) ids.push_back(id);
+    }
+    co_await pool_.run([&] {
+      for (const std::string& id : ids) {
+        // A sandbox may be removed at any moment: what cannot be opened is gone.
+        for (const char* name : {"entrypoint.log", "execd.log"}) {
+          (void)free_all_but_tail(builder_.run_file(id, name), kLogBytes);
+        }
+      }
+    });
+  }
 }
 
 net::awaitable<Result<UniqueFd>> SandboxManager::connect(std::string id, std::uint16_t port) {
