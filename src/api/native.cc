@@ -159,6 +159,12 @@ Result<T> finish(const ObjectReader& r, T value) {
   return value;
 }
 
+bool is_token(std::string_view text) {
+  return text.size() >= 16 && text.size() <= 128 && std::ranges::all_of(text, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+         });
+}
+
 constexpr ReadOptions kReading{};
 
 }  // namespace
@@ -210,6 +216,10 @@ Result<CreateSandbox> decode_create_sandbox(const json::value& value) {
   out.read_only_root = r.optional_bool("read_only_root").value_or(false);
   out.runtime = plain(r, "runtime");
   out.gpus = plain(r, "gpus");
+  out.execd_token = plain(r, "execd_token");
+  if (!out.execd_token.empty() && !is_token(out.execd_token)) {
+    r.reject("execd_token", "expected 16 to 128 letters and digits");
+  }
   out.labels = read_map(r, "labels");
   return finish(r, std::move(out));
 }
@@ -248,6 +258,7 @@ json::value encode(const CreateSandbox& create, Secrets secrets) {
   if (secrets == Secrets::Include && create.login) {
     out["login"] = json::object{{"username", create.login->username}, {"password", create.login->password}};
   }
+  if (secrets == Secrets::Include && !create.execd_token.empty()) out["execd_token"] = create.execd_token;
   return out;
 }
 

@@ -88,6 +88,9 @@ struct CreateSandbox {
   std::string runtime;  // "" is ours; else the name of an OCI runtime of sandboxd's configuration
   std::string gpus;     // "", "all" or a number
 
+  // What execd shall ask for, 16 to 128 letters and digits; empty: sandboxd makes one. A secret, as `login` is.
+  std::string execd_token;
+
   std::map<std::string, std::string> labels;  // the server's; kept and given back
 };
 
@@ -162,7 +165,8 @@ Result<Stats> decode_stats(const boost::json::value& value);
 Result<Snapshot> decode_snapshot(const boost::json::value& value);
 Result<Image> decode_image(const boost::json::value& value);
 
-// `login` is left out of encode(CreateSandbox) unless asked for: records and logs must not hold it.
+// `login` and `execd_token` are left out of encode(CreateSandbox) unless asked for: records
+// and logs must not hold them.
 enum class Secrets { Leave, Include };
 boost::json::value encode(const CreateSandbox& create, Secrets secrets = Secrets::Leave);
 boost::json::value encode(const Sandbox& sandbox);

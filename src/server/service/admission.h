@@ -18,7 +18,7 @@ class AdmissionTicket {
   AdmissionTicket(const AdmissionTicket&) = delete;
   AdmissionTicket& operator=(const AdmissionTicket&) = delete;
 
-  // Until it may begin; they begin in the order they came. False: cancelled.
+  // Until it may begin. False: cancelled.
   net::awaitable<bool> wait_turn();
 
  private:

@@ -59,9 +59,9 @@ class SandboxService final : public runtime::Observer {
   // --- sandboxes
 
   struct CreateOptions {
-    std::string idempotency_key;       // "" is none
-    std::string fingerprint;           // of the body, with a key
-    std::chrono::seconds wait{0};      // for Running or Failed
+    std::string idempotency_key;   // "" is none
+    std::string fingerprint;       // of the body, with a key
+    std::chrono::seconds wait{0};  // for Running or Failed
   };
   struct CreateResult {
     SandboxPtr record;   // nullptr: a repeated create whose sandbox is gone
@@ -112,11 +112,22 @@ class SandboxService final : public runtime::Observer {
   void on_lost(const Error& why) override;
 
  private:
-  struct Removal;
+  struct Creation {
+    explicit Creation(net::any_io_executor executor) : over(std::move(executor)) {}
+    Event over;
+    bool handed = false;  // the backend may have heard of it
+  };
+  struct Removal {
+    explicit Removal(net::any_io_executor executor) : settled(std::move(executor)) {}
+    Event settled;               // gone, or a first try failed
+    std::optional<Error> error;  // of the first try
+  };
 
+  Failure not_found(std::string_view id) const;
   Result<void> check(const api::CreateSandbox& wanted) const;
   net::awaitable<void> run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket);
   net::awaitable<Result<runtime::Instance>> create_in_backend(SandboxPtr record);
+  net::awaitable<void> pause_before_retry(std::chrono::milliseconds limit);
   void begin_create(const SandboxPtr& record, std::shared_ptr<AdmissionTicket> ticket);
 
   net::awaitable<Result<void>> set_frozen(std::string id, bool frozen);
@@ -128,6 +139,7 @@ class SandboxService final : public runtime::Observer {
   void apply(const runtime::Instance& instance);
   void set_status(const SandboxPtr& record, std::string_view state, std::string reason, std::string message);
   void note_ended(const SandboxRecord& record);
+  void forget_ended(const std::string& id);
 
   net::awaitable<void> run_deadlines();
   net::awaitable<void> run_access_renewal(std::string id);
@@ -144,16 +156,20 @@ class SandboxService final : public runtime::Observer {
   const runtime::Capabilities capabilities_;
   Admission admission_;
   StateWaiters waiters_;
-  Event connected_;          // the backend can be heard
+  Event connected_;  // the backend can be heard
+  Notifier reconnected_;
   Notifier deadlines_moved_;
   std::unordered_map<std::string, runtime::Instance> instances_;
-  std::unordered_map<std::string, std::shared_ptr<Event>> creating_;  // set when the create is over
+  std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, std::shared_ptr<Removal>> removals_;
-  std::set<std::pair<Timestamp, std::string>> ended_;  // when to take them out, id
+  // Those that ended by themselves: when to take them out, in order and by id.
+  std::set<std::pair<Timestamp, std::string>> ended_;
+  std::unordered_map<std::string, Timestamp> ended_until_;
   std::unordered_map<std::string, std::chrono::steady_clock::time_point> renewed_;  // last access renewal
-  std::unordered_set<std::string> leaving_;  // expiry or retirement under way
-  int snapshots_running_ = 0;
-  Notifier snapshot_done_;
+  std::unordered_set<std::string> leaving_;                                         // expiry or retirement under way
+  std::unordered_set<std::string> freezing_;                                        // a pause or resume is under way
+  Admission removal_slots_, snapshot_slots_;
+  std::size_t accepting_ = 0;  // creates on their way into the store
   bool recovered_ = false;
   TaskGroup tasks_;
 };

@@ -1,0 +1,220 @@
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/signals.h"
+#include "base/log.h"
+#include "config/init_config.h"
+#include "config/key_guard.h"
+#include "config/server_config.h"
+#include "http/middleware.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "runtime/native/native_backend.h"
+#include "server/http/auth.h"
+#include "server/http/routes.h"
+#include "server/service/sandbox_service.h"
+#include "server/store/sqlite_store.h"
+
+namespace osb::server {
+namespace {
+
+constexpr std::string_view kUsage =
+    "usage: opensandbox-server [--config PATH] [--reload]\n"
+    "       opensandbox-server init-config [PATH] [--example NAME] [--force]\n"
+    "\n"
+    "  --config PATH   configuration (default: $SANDBOX_CONFIG_PATH, then ~/.sandbox.toml)\n"
+    "  --reload        accepted and ignored\n"
+    "  --version       print the version\n"
+    "\n"
+    "init-config writes a configuration to PATH (default ~/.sandbox.toml); --example takes\n"
+    "native, docker, docker-zh, k8s or k8s-zh.\n";
+
+constexpr std::chrono::seconds kDrain(10);
+
+int refuse(const Error& error, int status = 1) {
+  std::fprintf(stderr, "opensandbox-server: %s\n", error.message.c_str());
+  return status;
+}
+
+int wrong_usage(const std::string& what) {
+  std::fprintf(stderr, "opensandbox-server: %s\n%s", what.c_str(), kUsage.data());
+  return 2;
+}
+
+struct CommandLine {
+  std::string config;
+  bool help = false, version = false, init = false, force = false;
+  std::string path, example;
+};
+
+Result<CommandLine> parse(const std::vector<std::string>& args) {
+  CommandLine out;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    const auto value = [&](std::string_view name, std::string& into) {
+      if (arg.starts_with(std::string(name) + "=")) return into = arg.substr(name.size() + 1), true;
+      if (arg == name && i + 1 < args.size()) return into = args[++i], true;
+      return false;
+    };
+    if (arg == "-h" || arg == "--help") {
+      out.help = true;
+    } else if (arg == "--version") {
+      out.version = true;
+    } else if (!out.init && arg == "--reload") {
+      continue;
+    } else if (!out.init && value("--config", out.config)) {
+      continue;
+    } else if (!out.init && arg == "init-config") {
+      out.init = true;
+    } else if (out.init && arg == "--force") {
+      out.force = true;
+    } else if (out.init && value("--example", out.example)) {
+      continue;
+    } else if (out.init && !arg.starts_with('-') && out.path.empty()) {
+      out.path = arg;
+    } else {
+      return fail(Code::InvalidRequest, "cannot make sense of '" + arg + "'");
+    }
+  }
+  return out;
+}
+
+int init_config(const CommandLine& line, const config::Environment& environment) {
+  const auto path = config::expand_home(line.path.empty() ? "~/.sandbox.toml" : line.path, environment);
+  if (auto written = config::write_example_config(path, line.example, line.force); !written) {
+    if (written.error().code == Code::NotFound) return wrong_usage(written.error().message);
+    std::printf("%s\n", written.error().message.c_str());
+    return 1;
+  }
+  std::printf("wrote %s\n", path.c_str());
+  return 0;
+}
+
+Result<void> start_log(const config::LogSection& section) {
+  LogOptions options;
+  auto level = parse_log_level(section.level);
+  if (!level) return Failure(level.error());
+  options.level = *level;
+  options.format = section.format == "json" ? LogFormat::Json : LogFormat::Text;
+  options.outputs = {section.file_enabled ? section.file_path.string() : "stdout"};
+  if (section.file_enabled) {
+    std::error_code ignored;  // opening the file says it better
+    std::filesystem::create_directories(section.file_path.parent_path(), ignored);
+    options.rotate_bytes = static_cast<std::uint64_t>(section.file_max_bytes);
+    options.keep_files = section.file_backup_count + 1;
+  }
+  return configure_log(options);
+}
+
+bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+ServiceOptions service_options(const config::ServerConfig& config) {
+  ServiceOptions out;
+  out.max_timeout = config.server.max_sandbox_timeout;
+  out.allowed_host_paths = config.storage.allowed_host_paths;
+  out.max_sandboxes = config.admission.max_sandboxes;
+  out.max_concurrent_creates = config.admission.max_concurrent_creates;
+  out.max_queued_creates = config.admission.max_queued_creates;
+  out.keep_ended = config.pending_failure_ttl;
+  out.renew_on_access = config.renew_intent.enabled;
+  out.min_renew_interval = config.renew_intent.min_interval;
+  return out;
+}
+
+http::ServerOptions server_options(const config::ServerConfig& config) {
+  http::ServerOptions out;
+  out.limits.idle = config.server.timeout_keep_alive;
+  if (config.server.limit_concurrency > 0) {
+    out.limits.connections = static_cast<std::size_t>(config.server.limit_concurrency);
+  }
+  out.on_complete = http::access_log(LogLevel::Debug);
+  out.on_exception = [](const http::Request& request, const std::exception& bug) {
+    log_error("handler failed", {{"route", request.route}, {"error", bug.what()}});
+  };
+  return out;
+}
+
+int serve(const config::ServerConfig& config) {
+  ignore_sigpipe();
+  net::io_context io(1);
+  const net::any_io_executor executor = io.get_executor();
+  SignalSet signals(executor, {SIGTERM, SIGINT});
+
+  auto store = open_sqlite_store({.path = config.store.path});
+  if (!store) return refuse(store.error());
+  runtime::NativeBackend backend(config.native.socket, config.native.request_timeout);
+  SandboxService service(executor, **store, backend, system_clock(), service_options(config));
+  http::Client proxy(backend.connector());
+  const bool loopback = is_loopback(config.server.host);
+  RouteContext context{service, proxy, {config.server.eip, loopback && config.server.eip.empty()}};
+  http::Router router;
+  add_sandbox_routes(router, context);
+  add_snapshot_routes(router, context);
+  add_endpoint_routes(router, context);
+  add_proxy_routes(router, context);
+  add_image_routes(router, context);
+  add_other_routes(router, context);
+  http::Handler handler =
+      with_api_key([&](http::Request& request) { return router.dispatch(request); }, config.server.api_key);
+  http::Server server(executor, http::with_request_id(http::with_cors(http::with_fence(std::move(handler)))),
+                      server_options(config));
+  const std::string host = config.server.host == "localhost" ? "127.0.0.1" : config.server.host;
+  const auto address = server.listen(http::Address::tcp(host, config.server.port));
+  if (!address) return refuse(address.error());
+  service.start();
+  log_info("opensandbox-server is ready", {{"address", address->to_string()}, {"config", config::describe(config)}});
+
+  const auto life = [&]() -> net::awaitable<void> {
+    (void)co_await signals.next();
+    log_info("ending; sandboxes go on");
+    co_await server.stop(kDrain);
+    co_await service.close();
+  };
+  int status = 0;
+  net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
+    if (failed) status = 1;
+    io.stop();
+  });
+  io.run();
+  return status;
+}
+
+int start(const std::vector<std::string>& args) {
+  const auto line = parse(args);
+  if (!line) return wrong_usage(line.error().message);
+  if (line->help) return std::fputs(kUsage.data(), stdout), 0;
+  if (line->version) return std::puts("opensandbox-server " OSB_VERSION), 0;
+  const auto environment = config::Environment::of_this_process();
+  if (line->init) return init_config(*line, environment);
+  const auto config = config::load_server_config(line->config, environment);
+  if (!config) return refuse(config.error());
+  if (auto log = start_log(config->log); !log) return refuse(log.error());
+  const auto guard = config::check_api_key(*config, environment);
+  if (!guard) return refuse(guard.error());
+  if (*guard == config::KeyGuard::Acknowledged) {
+    log_warn("no API key: everybody who reaches this address can run code on this machine");
+  }
+  if (config->runtime.type != config::RuntimeType::Native) {
+    return refuse(Error(Code::Unsupported, "[runtime] type: this build has the native backend only"));
+  }
+  return serve(*config);
+}
+
+}  // namespace
+}  // namespace osb::server
+
+int main(int argc, char** argv) {
+  try {
+    return osb::server::start(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "opensandbox-server: %s\n", bug.what());
+    return 1;
+  }
+}

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/lifecycle_create.h"
+#include "api/lifecycle_image.h"
+#include "async/net.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "http/body.h"
+#include "http/client.h"
+
+namespace osb::runtime {
+
+// What a backend can do. A text says why not; "" means it can.
+struct Capabilities {
+  std::string name = "NATIVE";  // prefix of its codes
+  bool kubernetes_quantities = false;
+  bool pools = false;
+  bool pause = false;
+  bool snapshots = false;
+  bool images = false;
+  bool signed_routes = false;
+  std::string no_network_policy;
+  std::string no_credential_proxy;
+  std::string no_secure_access;
+  std::string no_windows;
+};
+
+// A sandbox to make. The id is the server's and so is the token that execd will ask for: both are known before the
+// backend has heard of them.
+struct SandboxSpec {
+  std::string id;
+  std::shared_ptr<const api::CreateSandbox> create;  // checked by api::check_create()
+  std::string execd_token;
+};
+
+enum class InstanceState {
+  Creating,
+  Running,  // execd has answered
+  Paused,
+  Ended,  // by itself: `reason`, `message` and `exit_code` say how
+  Removing,
+};
+
+// What a backend knows about one sandbox.
+struct Instance {
+  std::string id;
+  InstanceState state = InstanceState::Creating;
+  std::string reason;   // of Ended, a code: "OUT_OF_MEMORY", "HOST_RESTARTED"
+  std::string message;  // while Creating the stage: "pulling 45%"
+  std::optional<int> exit_code;
+  std::optional<Timestamp> ended_at;
+  std::string address;       // an IP address that this host reaches; "" when there is none
+  std::string execd_token;   // a secret
+  std::string execd_socket;  // a Unix socket of this host where execd answers; "" when there is none
+};
+
+struct ResourceUse {
+  std::uint64_t cpu_usec = 0;
+  std::uint64_t memory_bytes = 0, memory_peak_bytes = 0;
+  std::optional<std::uint64_t> memory_limit_bytes;
+  std::uint64_t pids = 0, disk_bytes = 0, oom_kills = 0;
+};
+
+// Who hears what happens in a backend. Called on the loop, in order; must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Everything there is: at the beginning, and again whenever changes may have been missed.
+  virtual void on_all(std::vector<Instance> instances) = 0;
+  virtual void on_change(Instance instance) = 0;
+  virtual void on_removed(std::string id) = 0;
+  // The backend cannot be heard; on_all() follows when it can.
+  virtual void on_lost(const Error& why) = 0;
+};
+
+// Where sandboxes are made: one host, an engine, a cluster. Lives on one loop. Coroutines take their arguments by
+// value; the backend outlives them. A backend that cannot be reached is Code::Unavailable; what it refuses carries its
+// own code in Error::reason.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual Capabilities capabilities() const = 0;  // asked first
+
+  // What only this backend can check, before anything is recorded.
+  virtual Result<void> check(const api::CreateSandbox& create) const = 0;
+
+  // Returns when execd has answered; whatever fails leaves nothing behind. Code::Conflict: the id exists.
+  virtual net::awaitable<Result<Instance>> create(SandboxSpec spec) = 0;
+  virtual net::awaitable<Result<Instance>> inspect(std::string id) = 0;  // Code::NotFound
+  virtual net::awaitable<Result<std::vector<Instance>>> list() = 0;
+  // Tells the observer, which outlives it, until it is cancelled.
+  virtual net::awaitable<void> watch(Observer& observer) = 0;
+
+  virtual net::awaitable<Result<void>> pause(std::string id) = 0;   // one that is paused: success
+  virtual net::awaitable<Result<void>> resume(std::string id) = 0;  // one that runs: success
+  // An unknown id is success: expiry, retries and restarts race. Ends a create that is under way.
+  virtual net::awaitable<Result<void>> remove(std::string id) = 0;
+
+  // Where a port of a sandbox answers, for a client that uses connector(). No question is asked: this is on the path
+  // of every proxied request.
+  virtual std::string origin(const Instance& instance, std::uint16_t port) const = 0;
+  virtual std::unique_ptr<http::Connector> connector() = 0;
+
+  virtual net::awaitable<Result<ResourceUse>> stats(std::string id) = 0;
+  // The last `bytes` of what the entrypoint has written.
+  virtual net::awaitable<Result<std::string>> logs(std::string id, std::size_t bytes) = 0;
+
+  virtual net::awaitable<Result<void>> create_snapshot(std::string sandbox, std::string snapshot) = 0;
+  virtual net::awaitable<Result<bool>> has_snapshot(std::string snapshot) = 0;
+  // One that is missing: success. Code::Conflict: a sandbox stands on it.
+  virtual net::awaitable<Result<void>> remove_snapshot(std::string snapshot) = 0;
+
+  // Images of a backend that keeps its own (Capabilities::images).
+  virtual net::awaitable<Result<std::vector<api::StoredImage>>> list_images() = 0;
+  // `progress` is called on the loop until the image is there.
+  virtual net::awaitable<Result<api::StoredImage>> pull_image(
+      api::PullImage image, std::function<void(const api::PullProgress&)> progress) = 0;
+  // A `docker save` or OCI archive; `name` replaces the names in it unless "".
+  virtual net::awaitable<Result<std::vector<api::StoredImage>>> load_image(std::shared_ptr<http::BodySource> archive,
+                                                                           std::string name) = 0;
+  virtual net::awaitable<Result<void>> remove_image(std::string name, bool force) = 0;
+};
+
+}  // namespace osb::runtime

@@ -1,0 +1,77 @@
+#include "server/http/auth.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "api/lifecycle_error.h"
+#include "http/url.h"
+#include "server/http/answer.h"
+#include "tls/sha256.h"
+
+namespace osb::server {
+namespace {
+
+constexpr std::string_view kHeader = "OPEN-SANDBOX-API-KEY";
+
+Error unauthorized(std::string_view reason, std::string message) {
+  Error error(Code::Unauthorized, std::move(message));
+  error.reason = reason;
+  return error;
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
+
+// ["v1",] "sandboxes", id, "proxy", digits [, ...]
+bool is_proxy_path(std::string_view path) {
+  std::vector<std::string> segments;
+  for (std::size_t begin = 1; segments.size() < 5 && begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    auto segment = http::percent_decode(path.substr(begin, end - begin));
+    if (!segment) return false;
+    segments.push_back(std::move(*segment));
+    begin = end + 1;
+  }
+  const std::size_t skip = !segments.empty() && segments[0] == "v1" ? 1 : 0;
+  if (segments.size() < skip + 4) return false;
+  const std::string& port = segments[skip + 3];
+  return segments[skip] == "sandboxes" && !segments[skip + 1].empty() && segments[skip + 2] == "proxy" &&
+         !port.empty() && std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+bool same_secret(std::string_view given, std::string_view wanted) {
+  // Digests are of equal length, and an attacker cannot choose where they differ.
+  const auto a = tls::sha256(given), b = tls::sha256(wanted);
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+bool is_open_path(std::string_view path) {
+  const auto decoded = http::percent_decode(path);
+  if (!decoded || decoded->find("..") != std::string::npos) return false;
+  for (const std::string_view open : {"/health", "/docs", "/redoc", "/openapi.json"}) {
+    if (path.starts_with(open)) return true;
+  }
+  return path.starts_with('/') && is_proxy_path(path);
+}
+
+http::Handler with_api_key(http::Handler inner, std::string key) {
+  if (is_blank(key)) return inner;
+  const auto held = std::make_shared<const http::Handler>(std::move(inner));
+  return [held, key = std::move(key)](http::Request& request) -> net::awaitable<http::Response> {
+    if (is_open_path(request.path())) return (*held)(request);
+    const std::string* given = request.headers.find(kHeader);
+    if (given != nullptr && !given->empty() && same_secret(*given, key)) return (*held)(request);
+    const Error error = given == nullptr || given->empty()
+                            ? unauthorized(api::reason::kMissingApiKey,
+                                           "the header OPEN-SANDBOX-API-KEY is missing; it carries the server's key")
+                            : unauthorized(api::reason::kInvalidApiKey, "the key in OPEN-SANDBOX-API-KEY is wrong");
+    return [](http::Response response) -> net::awaitable<http::Response> { co_return response; }(refusal(error));
+  };
+}
+
+}  // namespace osb::server

@@ -1,0 +1,58 @@
+#include "api/lifecycle_endpoint.h"
+#include "api/lifecycle_error.h"
+#include "server/http/answer.h"
+#include "server/http/routes.h"
+
+namespace osb::server {
+namespace {
+
+using http::Request;
+using http::Response;
+using Answer = net::awaitable<Response>;
+
+constexpr std::uint16_t kExecdPort = 44772;
+// A create usually takes milliseconds, and afterwards the address is known; a pull takes longer, and then the answer is
+// the proxy, which can wait.
+constexpr std::chrono::milliseconds kAddressWait(500);
+
+// "host:port" of the sandbox itself, or "" when only the proxy reaches it.
+std::string direct_endpoint(const runtime::Instance& instance, std::uint16_t port) {
+  if (instance.address.empty()) return "";
+  return instance.address + ":" + std::to_string(port);
+}
+
+Answer resolve(RouteContext& context, Request& request) {
+  SandboxService& service = context.service;
+  const auto pairs = query_pairs(request);
+  const auto query = api::decode_endpoint_query(request.params["port"], pairs, service.capabilities().name,
+                                                service.capabilities().signed_routes);
+  if (!query) co_return refusal(query.error());
+  const std::string id = request.params["id"];
+  auto record = service.get(id);
+  if (!record) co_return refusal(record.error());
+  const bool direct = context.endpoints.direct && !query->use_server_proxy;
+  if (direct) {
+    (void)co_await service.wait_settled(*record, kAddressWait);
+    record = service.get(id);
+    if (!record) co_return refusal(record.error());
+  }
+  api::Endpoint out;
+  const runtime::Instance* instance = service.instance(id);
+  if (instance != nullptr) {
+    if (direct) out.endpoint = direct_endpoint(*instance, query->port);
+    if (query->port == kExecdPort) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
+  }
+  if (out.endpoint.empty()) {
+    out.endpoint = api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), id, query->port);
+  }
+  co_return http::json_response(200, api::encode_endpoint(out));
+}
+
+}  // namespace
+
+void add_endpoint_routes(http::Router& router, RouteContext& context) {
+  add_both(router, "GET", "/sandboxes/{id}/endpoints/{port}",
+           [&context](Request& request) { return resolve(context, request); });
+}
+
+}  // namespace osb::server

@@ -1,0 +1,102 @@
+#include <deque>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "api/lifecycle_image.h"
+#include "async/timer.h"
+#include "http/url.h"
+#include "server/http/answer.h"
+#include "server/http/routes.h"
+
+namespace osb::server {
+namespace {
+
+using namespace net::experimental::awaitable_operators;
+using http::Request;
+using http::Response;
+using Answer = net::awaitable<Response>;
+
+// What the pull has said and the client has not heard yet. Of progress only the latest matters.
+struct PullFeed {
+  explicit PullFeed(net::any_io_executor executor) : changed(std::move(executor)) {}
+  std::deque<std::string> lines;
+  bool over = false;
+  Notifier changed;
+};
+
+constexpr std::size_t kMaxLines = 256;
+
+net::awaitable<void> run_pull(runtime::Backend& backend, api::PullImage image, PullFeed& feed) {
+  const auto pulled = co_await backend.pull_image(std::move(image), [&](const api::PullProgress& progress) {
+    if (feed.lines.size() >= kMaxLines) feed.lines.pop_front();
+    feed.lines.push_back(api::encode_pull_progress(unix_millis(), progress));
+    feed.changed.notify_all();
+  });
+  feed.lines.push_back(pulled ? api::encode_pull_complete(unix_millis(), *pulled)
+                              : api::encode_pull_error(unix_millis(), pulled.error()));
+  feed.over = true;
+  feed.changed.notify_all();
+}
+
+net::awaitable<Result<void>> send_feed(PullFeed& feed, http::BodyWriter& out) {
+  for (;;) {
+    while (!feed.lines.empty()) {
+      const std::string line = feed.lines.front() + "\n\n";
+      feed.lines.pop_front();
+      if (auto sent = co_await out.write(line); !sent) co_return sent;
+    }
+    if (feed.over) co_return Result<void>();
+    if (!co_await feed.changed.wait()) co_return fail(Code::Cancelled, "the server is ending");
+  }
+}
+
+net::awaitable<Result<void>> send_pull(runtime::Backend& backend, api::PullImage image, http::BodyWriter& out) {
+  PullFeed feed(co_await net::this_coro::executor);
+  co_return co_await (run_pull(backend, std::move(image), feed) && send_feed(feed, out));
+}
+
+Answer list(runtime::Backend& backend, Request&) {
+  const auto images = co_await backend.list_images();
+  if (!images) co_return refusal(images.error());
+  co_return http::json_response(200, api::encode_image_list(*images));
+}
+
+Answer pull(runtime::Backend& backend, Request& request) {
+  auto body = co_await read_body(request);
+  if (!body) co_return refusal(body.error());
+  auto image = api::decode_pull_image(*body);
+  if (!image) co_return refusal(image.error());
+  co_return http::event_stream([&backend, wanted = std::move(*image)](http::BodyWriter& out) mutable {
+    return send_pull(backend, std::move(wanted), out);
+  });
+}
+
+Answer load(runtime::Backend& backend, Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  const auto images = co_await backend.load_image(request.body, std::string(query.get("name")));
+  if (!images) co_return refusal(images.error());
+  co_return http::json_response(201, api::encode_image_list(*images));
+}
+
+Answer remove(runtime::Backend& backend, Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  const auto removed = co_await backend.remove_image(std::string(query.get("uri")), query.get("force") == "true");
+  co_return removed ? http::empty_response(204) : refusal(removed.error());
+}
+
+}  // namespace
+
+void add_image_routes(http::Router& router, RouteContext& context) {
+  if (!context.service.capabilities().images) return;
+  runtime::Backend& backend = context.service.backend();
+  const auto add = [&](std::string_view method, std::string_view pattern,
+                       Answer (*handler)(runtime::Backend&, Request&)) {
+    add_both(router, method, pattern, [&backend, handler](Request& request) { return handler(backend, request); });
+  };
+  add("GET", "/images", list);
+  add("POST", "/images/pull", pull);
+  add("POST", "/images/load", load);
+  add("DELETE", "/images", remove);
+}
+
+}  // namespace osb::server

@@ -1,0 +1,60 @@
+#include "api/lifecycle_pool.h"
+#include "api/lifecycle_sandbox.h"
+#include "base/log.h"
+#include "server/http/answer.h"
+#include "server/http/routes.h"
+
+namespace osb::server {
+namespace {
+
+using http::Request;
+using http::Response;
+using Answer = net::awaitable<Response>;
+
+Answer create_pool(Request& request) {
+  auto body = co_await read_body(request);
+  if (!body) co_return refusal(body.error());
+  if (auto pool = api::decode_create_pool(*body); !pool) co_return refusal(pool.error());
+  co_return refusal(api::pools_not_supported().error());
+}
+
+Answer update_pool(Request& request) {
+  auto body = co_await read_body(request);
+  if (!body) co_return refusal(body.error());
+  if (auto pool = api::decode_update_pool(*body); !pool) co_return refusal(pool.error());
+  co_return refusal(api::pools_not_supported().error());
+}
+
+Answer no_pools(Request&) { co_return refusal(api::pools_not_supported().error()); }
+
+Answer metrics_event(Request& request) {
+  auto body = co_await read_body(request);
+  if (!body) co_return refusal(body.error());
+  const auto event = api::decode_metrics_event(*body);
+  if (!event) co_return refusal(event.error());
+  log_info("client event", {{"type", event->event_type},
+                            {"sandbox", event->sandbox_id},
+                            {"ms", event->create_duration_ms},
+                            {"success", event->success}});
+  co_return http::empty_response(204);
+}
+
+}  // namespace
+
+void add_other_routes(http::Router& router, RouteContext& context) {
+  SandboxService& service = context.service;
+  router.get("/health", [](Request&) -> Answer { co_return http::json_response(200, R"({"status":"healthy"})"); });
+  // Ready means that creates can be served: the backend is heard.
+  router.get("/health/ready", [&service](Request&) -> Answer {
+    if (service.backend_reachable()) co_return http::json_response(200, R"({"status":"ready"})");
+    co_return refusal(Error(Code::Unavailable, "the backend cannot be reached"));
+  });
+  add_both(router, "POST", "/pools", create_pool);
+  add_both(router, "GET", "/pools", no_pools);
+  add_both(router, "GET", "/pools/{name}", no_pools);
+  add_both(router, "PUT", "/pools/{name}", update_pool);
+  add_both(router, "DELETE", "/pools/{name}", no_pools);
+  add_both(router, "POST", "/metrics/events", metrics_event);
+}
+
+}  // namespace osb::server

@@ -1,0 +1,101 @@
+#include <charconv>
+
+#include "api/lifecycle_error.h"
+#include "base/log.h"
+#include "http/reverse_proxy.h"
+#include "server/http/answer.h"
+#include "server/http/routes.h"
+
+namespace osb::server {
+namespace {
+
+using http::Request;
+using http::Response;
+using Answer = net::awaitable<Response>;
+
+constexpr std::string_view kErrorCode = "GENERAL::UNKNOWN_ERROR";
+// A request to a sandbox that is being created waits for it: clients then need not ask again and again.
+constexpr std::chrono::seconds kPendingWait(30);
+
+// Everything behind "/proxy/{port}", exactly as it came.
+std::string target_behind_port(const Request& request) {
+  std::string_view target = request.target;
+  const std::string_view query = request.query();
+  std::string_view path = request.path();
+  // Skips "[/v1]/sandboxes/{id}/proxy/{port}": the router has matched it, so the slashes are there.
+  const int skip = path.starts_with("/v1/") ? 5 : 4;
+  std::size_t at = 0;
+  for (int i = 0; i < skip && at != std::string_view::npos; ++i) at = path.find('/', at + 1);
+  const std::string_view rest = at == std::string_view::npos ? std::string_view() : path.substr(at);
+  std::string out(rest.empty() ? "/" : rest);
+  if (target.size() > path.size()) out.append("?").append(query);
+  return out;
+}
+
+void add_forwarded(const Request& request, http::Headers& add) {
+  const auto fill = [&](std::string_view name, std::string_view value) {
+    if (!request.headers.contains(name) && !value.empty()) add.add(std::string(name), std::string(value));
+  };
+  fill("X-Forwarded-Proto", "http");
+  fill("X-Forwarded-Host", request.headers.get("Host"));
+  fill("X-Forwarded-For", request.peer);
+}
+
+Error conflict(const SandboxService& service, const SandboxRecord& record) {
+  Error error(Code::Conflict, "sandbox " + record.id + " is " + record.status.state);
+  error.reason = service.reason("SANDBOX_NOT_RUNNING");
+  return error;
+}
+
+Answer proxy(RouteContext& context, Request& request) {
+  SandboxService& service = context.service;
+  const std::string& text = request.params["port"];
+  std::uint32_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535) {
+    Error wrong(Code::InvalidRequest, "path/port: expected 1 to 65535");
+    wrong.reason = service.reason("INVALID_PORT");
+    co_return refusal(wrong);
+  }
+  auto found = service.get(request.params["id"]);
+  if (!found) co_return refusal(found.error());
+  SandboxPtr record = *found;
+  service.touch(*record);
+  if (record->status.state == api::state::kPending) {
+    record = co_await service.wait_settled(record, kPendingWait);
+    if (!record) co_return refusal(service.get(request.params["id"]).error());
+    if (record->status.state == api::state::kPending) {
+      co_return refusal(Error(Code::Unavailable, "sandbox " + record->id + " is still being created"));
+    }
+  }
+  const runtime::Instance* instance = service.instance(record->id);
+  if (record->status.state != api::state::kRunning || instance == nullptr) {
+    co_return refusal(conflict(service, *record));
+  }
+  http::ProxyTarget target;
+  target.origin = service.backend().origin(*instance, static_cast<std::uint16_t>(port));
+  target.target = target_behind_port(request);
+  target.host = "sandbox:" + std::to_string(port);
+  target.drop = {"Authorization", "Cookie", "OPEN-SANDBOX-API-KEY"};
+  add_forwarded(request, target.add);
+  // Command streams and uploads take as long as they take; a dead sandbox ends its connections.
+  target.timeouts.head = std::chrono::milliseconds(0);
+  target.on_error = [id = record->id, port](const Error& why) {
+    log_warn("proxy failed", {{"id", id}, {"port", port}, {"error", why.message}});
+    return http::problem(502, kErrorCode, "port " + std::to_string(port) + " of sandbox " + id + " does not answer");
+  };
+  co_return co_await http::forward(context.proxy, request, std::move(target), kErrorCode);
+}
+
+}  // namespace
+
+void add_proxy_routes(http::Router& router, RouteContext& context) {
+  for (const std::string_view method : {"GET", "POST", "PUT", "PATCH", "DELETE"}) {
+    add_both(router, method, "/sandboxes/{id}/proxy/{port}/{rest*}",
+             [&context](Request& request) { return proxy(context, request); });
+    add_both(router, method, "/sandboxes/{id}/proxy/{port}",
+             [&context](Request& request) { return proxy(context, request); });
+  }
+}
+
+}  // namespace osb::server

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "http/client.h"
+#include "http/router.h"
+#include "server/service/sandbox_service.h"
+
+namespace osb::server {
+
+// How clients reach sandboxes.
+struct EndpointOptions {
+  std::string eip;      // public address of the server; "" is the request's Host
+  bool direct = false;  // the server listens on loopback only: its clients reach sandboxes' addresses as well
+};
+
+// What the routes work with; outlives the router.
+struct RouteContext {
+  SandboxService& service;
+  http::Client& proxy;  // made with the backend's connector
+  EndpointOptions endpoints;
+};
+
+// The lifecycle API, each route with and without /v1. Decode, call, encode: the rules live in the service.
+void add_sandbox_routes(http::Router& router, RouteContext& context);
+void add_snapshot_routes(http::Router& router, RouteContext& context);
+// /sandboxes/{id}/endpoints/{port} and /sandboxes/{id}/proxy/{port}/...
+void add_endpoint_routes(http::Router& router, RouteContext& context);
+void add_proxy_routes(http::Router& router, RouteContext& context);
+void add_image_routes(http::Router& router, RouteContext& context);
+// /health, /pools, /metrics/events.
+void add_other_routes(http::Router& router, RouteContext& context);
+
+inline void add_both(http::Router& router, std::string_view method, std::string_view pattern, http::Handler handler) {
+  router.add(method, "/v1" + std::string(pattern), handler);
+  router.add(method, pattern, std::move(handler));
+}
+
+}  // namespace osb::server

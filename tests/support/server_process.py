@@ -1,0 +1,155 @@
+"""Runs the real opensandbox-server on a real sandboxd for tests. Needs what sandboxd_process needs."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+
+import httpx
+
+from sandboxd_process import ROOT, Sandboxd
+
+KEY = "a-key-for-tests"
+KEY_HEADER = "OPEN-SANDBOX-API-KEY"
+
+
+def server_binary():
+    return os.environ.get("SERVER_BINARY") or str(ROOT / "build" / "release" / "bin" / "opensandbox-server")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """One server on `daemon`, with records of its own in the daemon's directory.
+
+    `settings` are sections of its TOML file. stop() and kill() leave its sandboxes alone, start() starts it again on
+    the same records and port.
+    """
+
+    def __init__(self, daemon: Sandboxd, settings=None, key=KEY):
+        self.daemon = daemon
+        self.directory = pathlib.Path(daemon.directory)
+        self.port = free_port()
+        self.key = key
+        sections = {
+            "server": {"host": "127.0.0.1", "port": self.port, "api_key": key},
+            "runtime": {"type": "native"},
+            "native": {"socket": str(daemon.run / "sandboxd.sock")},
+            "store": {"path": str(self.directory / "server.db")},
+        }
+        for section, keys in (settings or {}).items():
+            sections[section] = {**sections.get(section, {}), **keys}
+        lines = []
+        for section, keys in sections.items():
+            lines.append(f"[{section}]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in keys.items()]
+        self.config = self.directory / "server.toml"
+        self.config.write_text("\n".join(lines) + "\n")
+        self.log_file = open(self.directory / "server.log", "ab")
+        self.process = None
+        self.client = None
+        self.start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        """Returns when it says that it is ready."""
+        self.process = subprocess.Popen([server_binary(), "--config", str(self.config)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=self.log_file)
+        for line in self.process.stdout:
+            self.log_file.write(line)
+            self.log_file.flush()
+            if b"is ready" in line:
+                break
+        else:
+            raise RuntimeError(f"the server ended with {self.process.wait()}:\n{self.log()}")
+        # What it says from now on goes to the file without us.
+        self._drain = subprocess.Popen(["cat"], stdin=self.process.stdout, stdout=self.log_file)
+        self.process.stdout.close()
+        self.client = httpx.Client(base_url=self.url, headers={KEY_HEADER: self.key} if self.key else {}, timeout=60,
+                                   trust_env=False)
+
+    def log(self):
+        return (self.directory / "server.log").read_text(errors="replace")
+
+    def kill(self):
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+        self._drain.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.client.close()
+            self.process.send_signal(signal.SIGTERM)
+            assert self.process.wait(30) == 0, self.log()
+            self._drain.wait()
+
+    def close(self):
+        self.stop()
+        self.log_file.close()
+
+    # --- the API
+
+    def post_sandbox(self, wait=20, headers=None, **fields):
+        body = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {}, **fields}
+        body = {name: value for name, value in body.items() if value is not ...}
+        params = {"wait": wait} if wait else {}
+        return self.client.post("/v1/sandboxes", json=body, params=params, headers=headers)
+
+    def create(self, **fields):
+        """A sandbox that runs, as its JSON."""
+        response = self.post_sandbox(**fields)
+        assert response.status_code == 202, response.text
+        made = response.json()
+        assert made["status"]["state"] == "Running", f"{made}\n{self.log()[-3000:]}\n{self.daemon.log()[-3000:]}"
+        return made
+
+    def get(self, id):
+        return self.client.get(f"/v1/sandboxes/{id}")
+
+    def state(self, id):
+        response = self.get(id)
+        return response.json()["status"]["state"] if response.status_code == 200 else response.status_code
+
+    def wait_state(self, id, *wanted):
+        """Follows the sandbox's events until it is in one of these states; "deleted" is one."""
+        with self.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "true"}) as stream:
+            for line in stream.iter_lines():
+                if not line:
+                    continue
+                event = json.loads(line)
+                state = event["sandbox"]["status"]["state"] if event["type"] == "state" else event["type"]
+                if state in wanted:
+                    return event.get("sandbox")
+        raise AssertionError(f"the events of {id} ended without {wanted}")
+
+    def delete(self, id):
+        response = self.client.delete(f"/v1/sandboxes/{id}")
+        assert response.status_code == 204, response.text
+
+    def remove_all(self):
+        for item in self.client.get("/v1/sandboxes", params={"pageSize": 200}).json()["items"]:
+            assert self.client.delete(f"/v1/sandboxes/{item['id']}").status_code in (204, 404)
+
+    def token(self, id):
+        """The headers that execd of the sandbox asks for."""
+        response = self.client.get(f"/v1/sandboxes/{id}/endpoints/44772")
+        assert response.status_code == 200, response.text
+        return response.json()["headers"]
+
+    def run(self, id, command, **fields):
+        """What a command has written, through the server's proxy and without the API key."""
+        response = httpx.post(f"{self.url}/sandboxes/{id}/proxy/44772/command", headers=self.token(id), timeout=60,
+                              json={"command": command, **fields}, trust_env=False)
+        assert response.status_code == 200, response.text
+        events = [json.loads(line) for line in response.text.split("\n\n") if line.strip()]
+        return "\n".join(e["text"] for e in events if e["type"] in ("stdout", "stderr"))
