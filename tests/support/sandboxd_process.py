@@ -117,6 +117,14 @@ class Sandboxd:
     def wait_for_end(self, id):
         return self.wait_for(id, lambda status: status["state"] == "exited")
 
+    def traces(self, id):
+        """What there is of a sandbox: directory, socket, cgroups, the daemon's own knowledge."""
+        found = [self.state / "sandboxes" / id, self.run / "execd" / f"{id}.sock"]
+        found = [str(path) for path in found if path.exists()]
+        for pattern in ("", "*/"):
+            found += map(str, pathlib.Path("/sys/fs/cgroup").glob(f"{pattern}{self.cgroup_parent}/{id}"))
+        return found + [id for each in self.list() if each["id"] == id]
+
     def remove_all(self):
         for sandbox in self.list():
             assert self.client.delete(f"/v1/sandboxes/{sandbox['id']}").status_code in (204, 404)
