@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -13,5 +14,8 @@ namespace osb::sandboxd {
 // Code::Unavailable at once, a full backlog Code::Timeout. The caller's own namespace does not change: the socket is
 // made by a thread that ends with this call.
 Result<UniqueFd> connect_in_namespace(int netns_fd, std::uint16_t port, std::chrono::milliseconds timeout);
+
+// The same to an address that the host's own network reaches ("10.90.0.2").
+Result<UniqueFd> connect_to_address(const std::string& address, std::uint16_t port, std::chrono::milliseconds timeout);
 
 }  // namespace osb::sandboxd

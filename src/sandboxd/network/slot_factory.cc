@@ -172,24 +172,29 @@ Result<void> SlotFactory::connect(const Slot& slot, std::uint32_t address, kerne
       std::chrono::seconds(5));
 }
 
-Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid) {
+Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder) {
   const std::string what = fmt::format("adopt network slot {} of process {}", index, pid);
   if (index >= config_.capacity()) return fail(Code::InvalidRequest, what + ": no such slot");
+  if (holder == SlotHolder::Runtime && mode != NetworkMode::Bridge) {
+    return fail(Code::InvalidRequest, what + ": nothing tells a runtime's process without a network");
+  }
   Slot slot{.index = index, .mode = mode, .id_base = config_.id_base(index)};
   const std::string proc = fmt::format("/proc/{}/", pid);
-  auto userns = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
-  if (!userns) return with_context(what, userns.error());
   auto netns = sys::open_at(AT_FDCWD, proc + "ns/net", O_RDONLY);
   if (!netns) return with_context(what, netns.error());
-  const auto map = sys::read_text(proc + "uid_map");
-  if (!map) return with_context(what, map.error());
-  if (!is_map(*map, slot.id_base)) return fail(Code::Conflict, what + ": it has another id range");
-  const UniqueFd owner(::ioctl(netns->get(), NS_GET_USERNS));
+  UniqueFd owner(::ioctl(netns->get(), NS_GET_USERNS));
   if (!owner) return sys::from_errno(what + ": owner of the network namespace", errno);
-  const auto owned = same_namespace(owner.get(), userns->get());
-  if (!owned) return with_context(what, owned.error());
-  if (!*owned) return fail(Code::Conflict, what + ": its network namespace is not its own");
-  slot.userns = std::move(*userns);
+  if (holder == SlotHolder::Sandbox) {
+    auto userns = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
+    if (!userns) return with_context(what, userns.error());
+    const auto map = sys::read_text(proc + "uid_map");
+    if (!map) return with_context(what, map.error());
+    if (!is_map(*map, slot.id_base)) return fail(Code::Conflict, what + ": it has another id range");
+    const auto owned = same_namespace(owner.get(), userns->get());
+    if (!owned) return with_context(what, owned.error());
+    if (!*owned) return fail(Code::Conflict, what + ": its network namespace is not its own");
+  }
+  slot.userns = std::move(owner);
   slot.netns = std::move(*netns);
   if (mode == NetworkMode::None) return slot;
 

@@ -21,7 +21,7 @@ class SlotFactory {
   Result<Slot> make(unsigned index, NetworkMode mode);
 
   // The slot of a process that runs; see SlotPool::adopt.
-  Result<Slot> find(unsigned index, NetworkMode mode, pid_t pid);
+  Result<Slot> find(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder);
 
   // False: a socket is left that cannot be ended.
   Result<bool> end_sockets(const Slot& slot);

@@ -51,13 +51,13 @@ class SlotPool::Impl {
     for (Returned& returned : returned_) drop(std::move(returned.slot));
   }
 
-  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid) {
+  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder) {
     {
       const std::lock_guard lock(mutex_);
       if (taken_.contains(index))
         return fail(Code::Conflict, fmt::format("adopt network slot {}: another sandbox has it", index));
     }
-    auto slot = factory_.find(index, mode, pid);
+    auto slot = factory_.find(index, mode, pid, holder);
     if (!slot) return slot;
     if (mode == NetworkMode::Bridge) {
       if (const auto done = firewall_.admit(index); !done) return Failure(done.error());
@@ -350,7 +350,9 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(const NetworkConfig& config, 
 SlotPool::SlotPool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SlotPool::~SlotPool() = default;
 
-Result<Slot> SlotPool::adopt(unsigned index, NetworkMode mode, pid_t pid) { return impl_->adopt(index, mode, pid); }
+Result<Slot> SlotPool::adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder) {
+  return impl_->adopt(index, mode, pid, holder);
+}
 Result<void> SlotPool::start(std::string no_bridge) { return impl_->start(std::move(no_bridge)); }
 Result<Slot> SlotPool::take(NetworkMode mode) { return impl_->take(mode); }
 void SlotPool::give_back(Slot slot, bool recyclable) { impl_->give_back(std::move(slot), recyclable); }

@@ -18,6 +18,12 @@ enum class NetworkMode : std::uint8_t {
   None,    // loopback only; user namespace and id range as usual
 };
 
+// Who is found in a slot that an earlier daemon gave away.
+enum class SlotHolder : std::uint8_t {
+  Sandbox,  // PID 1: user and network namespace are the slot's
+  Runtime,  // a process of an OCI runtime: only the network namespace is
+};
+
 // What a sandbox is born into. Closing both descriptors after its last process has ended lets the kernel free the
 // namespaces and the veth; nothing else holds them.
 struct Slot {
@@ -46,8 +52,9 @@ class SlotPool {
 
   // A sandbox that outlived an earlier daemon: its namespaces come from /proc/<pid>/ns. Refused unless its user
   // namespace has the id range of `index` and, with Bridge, the interface of `index` leads into its network namespace.
+  // A Runtime is told by the interface alone.
   // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
-  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid);
+  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox);
 
   // Begins refilling. Interfaces of ours that nobody adopted count as being torn down. `no_bridge` says why this host
   // cannot have slots with a network, if so: take(Bridge) answers Code::Unsupported with it. Such a pool needs no
