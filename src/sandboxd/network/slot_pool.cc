@@ -30,7 +30,7 @@ struct Returned {
 
 }  // namespace
 
-// Where an index is: never used (>= next_ and in none of the lists), ready, taken, returned, draining (dropped; its
+// Where an index is: never used (>= next_ and not found at start), ready, taken, returned, draining (dropped; its
 // interface may still exist), or free (known to be gone). Returned ones with traffic are dirty in between.
 class SlotPool::Impl {
  public:
@@ -64,6 +64,7 @@ class SlotPool::Impl {
     }
     const std::lock_guard lock(mutex_);
     taken_.insert(index);
+    found_.insert(index);
     return slot;
   }
 
@@ -73,8 +74,9 @@ class SlotPool::Impl {
     const std::lock_guard lock(mutex_);
     no_bridge_ = std::move(no_bridge);
     for (const unsigned index : *existing) {
-      if (index < config_.capacity() && !taken_.contains(index)) draining_.insert(index);
+      if (index < config_.capacity() && !found_.contains(index)) draining_.insert(index);
     }
+    found_.insert(draining_.begin(), draining_.end());
     worker_ = std::thread([this] { run(); });
     return {};
   }
@@ -115,7 +117,7 @@ class SlotPool::Impl {
         if (!existing) return Failure(existing.error());
         lock.lock();
         collect(*existing);
-      } else {
+      } else if (!drop_spare(lock, mode == NetworkMode::Bridge ? ready_none_ : ready_)) {
         return no_address_left();
       }
     }
@@ -160,7 +162,7 @@ class SlotPool::Impl {
   std::optional<unsigned> unused_index() {
     while (next_ < config_.capacity()) {
       const unsigned index = next_++;
-      if (!taken_.contains(index) && !draining_.contains(index)) return index;
+      if (!found_.contains(index)) return index;
     }
     if (free_.empty()) return std::nullopt;
     const unsigned index = free_.front();
@@ -195,6 +197,23 @@ class SlotPool::Impl {
       draining_.insert(index);
     }
     return slot;
+  }
+
+  // The last indices may be in slots that are ready, but of the wrong kind. Called and returns with the lock held.
+  bool drop_spare(std::unique_lock<std::mutex>& lock, std::deque<Slot>& spare) {
+    if (spare.empty()) return false;
+    Slot slot = std::move(spare.front());
+    spare.pop_front();
+    const unsigned index = slot.index;
+    const bool bridge = slot.mode == NetworkMode::Bridge;
+    lock.unlock();
+    drop(std::move(slot));
+    lock.lock();
+    if (bridge)
+      draining_.insert(index);
+    else
+      free_.push_back(index);
+    return true;
   }
 
   // Closes the descriptors, after which the kernel frees everything in its own time: deleting the interface ourselves
@@ -336,6 +355,7 @@ class SlotPool::Impl {
   bool forget_now_ = false;              // somebody waits for one
   std::set<unsigned> taken_;
   std::set<unsigned> draining_;
+  std::set<unsigned> found_;  // adopted, or draining at start(): never new, wherever they are now
   std::deque<unsigned> free_;
   std::thread worker_;
 };

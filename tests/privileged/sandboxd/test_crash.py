@@ -171,6 +171,27 @@ def test_a_volume_in_use_stays_in_use(crashing):
     assert crashing.client.get("/v1/volumes").json()["volumes"] == []
 
 
+@pytest.mark.parametrize("network", ["bridge", "none"])
+def test_ids_and_addresses_of_sandboxes_that_outlived_a_daemon_are_used_once(crashing, network):
+    first = [f"first-{n}" for n in range(6)]
+    for id in first:
+        crashing.create(id, network=network)
+    crashing.kill()
+    crashing.start()
+    for id in first:
+        assert crashing.client.delete(f"/v1/sandboxes/{id}").status_code == 204
+    pids = [crashing.create(f"second-{n}", network=network).status["pid"] for n in range(CAPACITY)]
+    assert len({pathlib.Path(f"/proc/{pid}/uid_map").read_text() for pid in pids}) == CAPACITY
+    assert crashing.refused(id="one-too-many", network=network)[0] == 503
+
+
+def test_idle_slots_of_one_kind_make_room_for_the_other(crashing):
+    for network in ("none", "bridge", "none"):
+        for n in range(CAPACITY):
+            crashing.create(f"kind-{n}", network=network)
+        crashing.remove_all()
+
+
 def test_killed_among_many_creates_and_removes(crashing):
     """Ten rounds; each is killed after a number of answers that differs from round to round."""
     seed = random.randrange(1 << 30)
