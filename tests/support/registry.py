@@ -101,8 +101,8 @@ class Registry:
         self.directory = pathlib.Path(directory)
         self.ca = self.directory / "ca.pem"
         key = self.directory / "key.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
                         "-keyout", str(key), "-out", str(self.ca)], check=True, capture_output=True)
         users = self.directory / "users"  # bcrypt, the only form it takes
         users.write_text(f"{USER}:$2y$05$mqdrg3FUyyYISluLHkpfJuM1J7g9CLwBx6ecYp7DMeN9pwPSM6eeu\n")
@@ -128,8 +128,8 @@ http:
         # Its standard error is a pipe that somebody has to empty.
         self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=self._log)
         self._process.stderr.close()
-        self.client = httpx.Client(base_url=f"https://{self.host}", verify=ssl.create_default_context(cafile=str(self.ca)), auth=(USER, PASSWORD),
-                                   trust_env=False, timeout=60)
+        self.client = httpx.Client(base_url=f"https://{self.host}", auth=(USER, PASSWORD), trust_env=False, timeout=60,
+                                   verify=ssl.create_default_context(cafile=str(self.ca)))
 
     def close(self):
         self.client.close()

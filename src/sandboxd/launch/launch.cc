@@ -307,7 +307,10 @@ Result<Launched> Launch::run() {
   kernel::reap(*cloned);
   const std::string doing = fmt::format("{}{}{}", child_.doing, *child_.thing == '\0' ? "" : " ", child_.thing);
   if (child_.error == 0) return fail(Code::Internal, doing + ": the child was killed (out of memory?)");
-  return sys::from_errno(doing, child_.error);
+  // Whatever is missing or there already is not what the caller asked about: no NotFound, no Conflict.
+  Error error = sys::from_errno(doing, child_.error).error();
+  error.code = Code::Internal;
+  return Failure(std::move(error));
 }
 
 }  // namespace
