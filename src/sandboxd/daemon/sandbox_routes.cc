@@ -177,6 +177,16 @@ void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
     const auto found = sandboxes.inspect_snapshot(request.params["id"]);
     co_return found ? answer(200, api::native::encode(*found)) : refuse(found.error());
   });
+  router.get("/v1/snapshots/{id}/export", [&](Request& request) -> Answer {
+    std::string id = request.params["id"];
+    if (auto possible = sandboxes.can_export_snapshot(id); !possible) co_return refuse(possible.error());
+    Response response;
+    response.headers.set("Content-Type", "application/x-tar");
+    response.body = http::StreamBody{
+        [&sandboxes, id = std::move(id)](http::BodyWriter& out) { return sandboxes.export_snapshot(id, out); },
+        std::nullopt};
+    co_return response;
+  });
   router.del("/v1/snapshots/{id}", [&](Request& request) -> Answer {
     co_return done(co_await sandboxes.remove_snapshot(request.params["id"]));
   });

@@ -16,6 +16,7 @@
 #include "async/timer.h"
 #include "http/body.h"
 #include "http/client.h"
+#include "image/image_exporter.h"
 #include "image/image_importer.h"
 #include "image/layer_store.h"
 #include "image/puller.h"
@@ -114,6 +115,10 @@ class ImageService {
   // Writes the image as an archive into `body`.
   net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body);
 
+  // What `write` produces, on a thread of the pool, goes to `body` as fast as that takes it. `what` is for messages.
+  using ArchiveWriter = std::move_only_function<Result<void>(image::ByteSink)>;
+  net::awaitable<Result<void>> send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body);
+
   // Layers again for a sandbox that outlived the daemon, in the order given. Code::NotFound names the first one
   // missing. Call it for all of them before anything that collects (pull, remove).
   Result<std::vector<image::LayerStore::Lease>> lease(const std::vector<image::Digest>& diff_ids);
@@ -147,7 +152,7 @@ class ImageService {
   Result<image::ImportOptions> import_options(const std::optional<std::string>& name) const;
   net::awaitable<Result<std::vector<ImageInfo>>> import(image::ByteSource source, image::ImportOptions options);
   net::awaitable<void> run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options);
-  net::awaitable<void> run_export(std::shared_ptr<Transfer> transfer, image::ImageRecord record, ResolvedImage image);
+  net::awaitable<void> run_export(std::shared_ptr<Transfer> transfer, ArchiveWriter write);
   net::awaitable<Result<std::shared_ptr<Transfer>>> begin_transfer(std::string name, bool incoming);
   void end_transfers();
 

@@ -192,8 +192,7 @@ net::awaitable<Result<ImageInfo>> ImageService::add_directory(fs::path path, std
 
 // --- save --------------------------------------------------------------------------------------------------------
 
-net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer, ImageRecord record,
-                                              ResolvedImage image) {
+net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer, ArchiveWriter write) {
   struct Over {
     ImageService& service;
     Transfer& transfer;
@@ -209,18 +208,7 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
       UniqueFd& end;
       ~Close() { end.reset(); }
     } const close{transfer->thread_end};
-    image::ExportImage what;
-    const auto name = Reference::parse(record.name);
-    if (name && !name->digest) what.names = {*name};
-    what.config = record.config;
-    std::vector<UniqueFd> roots;
-    for (const auto& layer : std::views::reverse(image.layers)) {
-      auto root = sys::open_at(AT_FDCWD, layer.root().string(), O_RDONLY | O_DIRECTORY);
-      if (!root) return Failure(root.error());
-      what.layers.push_back(root->get());
-      roots.push_back(std::move(*root));
-    }
-    auto done = image::export_image(what, [&](std::string_view bytes) -> Result<void> {
+    return write([&](std::string_view bytes) -> Result<void> {
       while (!bytes.empty()) {
         const ssize_t wrote = ::write(transfer->thread_end.get(), bytes.data(), bytes.size());
         if (wrote < 0 && errno == EINTR) continue;
@@ -229,26 +217,18 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
       }
       return {};
     });
-    if (!done) return Failure(done.error());
-    return {};
   });
 }
 
-net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body) {
-  const auto reference = parse_name(name);
-  if (!reference) co_return Failure(reference.error());
-  auto record = store_->image(*reference);
-  if (!record) co_return Failure(record.error());
-  auto image = resolve(*record);
-  if (!image) co_return Failure(image.error());
-  auto begun = co_await begin_transfer(reference->familiar(), false);
+net::awaitable<Result<void>> ImageService::send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body) {
+  auto begun = co_await begin_transfer(what, false);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
   struct Close {
     Descriptor& end;
     ~Close() { end.close(); }
   } const close{*transfer->loop_end};
-  tasks_.spawn("save image", run_export(transfer, std::move(*record), std::move(*image)));
+  tasks_.spawn("send archive", run_export(transfer, std::move(write)));
   std::string buffer(kPiece, '\0');
   Result<void> sent;
   for (;;) {
@@ -259,10 +239,37 @@ net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWrit
     if (!sent) break;
   }
   transfer->loop_end->close();
-  if (!co_await transfer->done.wait()) co_return fail(Code::Cancelled, "save image: cancelled");
-  if (!sent) co_return with_context("save image " + reference->familiar(), sent.error());
+  if (!co_await transfer->done.wait()) co_return fail(Code::Cancelled, "save " + what + ": cancelled");
+  if (!sent) co_return with_context("save " + what, sent.error());
   if (!transfer->exported) co_return Failure(explain(transfer->exported.error()));
   co_return Result<void>();
+}
+
+net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body) {
+  const auto reference = parse_name(name);
+  if (!reference) co_return Failure(reference.error());
+  auto record = store_->image(*reference);
+  if (!record) co_return Failure(record.error());
+  auto image = resolve(*record);
+  if (!image) co_return Failure(image.error());
+  ArchiveWriter write = [record = std::move(*record),
+                         image = std::move(*image)](image::ByteSink sink) mutable -> Result<void> {
+    image::ExportImage what;
+    const auto own_name = Reference::parse(record.name);
+    if (own_name && !own_name->digest) what.names = {*own_name};
+    what.config = record.config;
+    std::vector<UniqueFd> roots;
+    for (const auto& layer : std::views::reverse(image.layers)) {
+      auto root = sys::open_at(AT_FDCWD, layer.root().string(), O_RDONLY | O_DIRECTORY);
+      if (!root) return Failure(root.error());
+      what.layers.push_back(root->get());
+      roots.push_back(std::move(*root));
+    }
+    auto done = image::export_image(what, std::move(sink));
+    if (!done) return Failure(done.error());
+    return {};
+  };
+  co_return co_await send_archive("image " + reference->familiar(), std::move(write), body);
 }
 
 }  // namespace osb::sandboxd

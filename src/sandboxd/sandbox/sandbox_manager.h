@@ -53,6 +53,10 @@ class SandboxManager {
   std::vector<api::native::Snapshot> list_snapshots() const;
   Result<api::native::Snapshot> inspect_snapshot(const std::string& id) const;
   net::awaitable<Result<void>> remove_snapshot(std::string id);  // Code::Conflict while a sandbox stands on it
+  // An OCI archive of it into `body`. Code::Unsupported for the host's image: its /usr is not part of the snapshot.
+  net::awaitable<Result<void>> export_snapshot(std::string id, http::BodyWriter& body);
+  // Says beforehand what is wrong, while there can still be an answer.
+  Result<void> can_export_snapshot(const std::string& id) const;
   // The snapshot as an image: its own layers on top of its image's.
   Result<SandboxBase> snapshot_base(const std::string& id) const;
 
@@ -67,6 +71,7 @@ class SandboxManager {
   net::awaitable<Result<SandboxBase>> find_base(EntryPtr entry, std::optional<api::native::RegistryLogin> login);
   net::awaitable<Result<void>> wait_ready(EntryPtr entry);
   net::awaitable<Result<void>> ping(EntryPtr entry);
+  net::awaitable<Result<void>> wait_listening(EntryPtr entry);
   net::awaitable<void> watch_exit(EntryPtr entry);
   net::awaitable<void> tear_down(EntryPtr entry);
   api::native::Exit how_it_ended(const Entry& entry) const;

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <ranges>
 
 #include "base/log.h"
 #include "sandboxd/sandbox/sandbox_entry.h"
+#include "sandboxd/snapshot/snapshot_export.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -67,6 +69,33 @@ Result<api::native::Snapshot> SandboxManager::inspect_snapshot(const std::string
   auto info = snapshots_.get(id);
   if (!info) return Failure(info.error());
   return describe(*info);
+}
+
+Result<void> SandboxManager::can_export_snapshot(const std::string& id) const {
+  auto info = snapshots_.get(id);
+  if (!info) return Failure(info.error());
+  if (info->base.image == kHostImage) {
+    return fail(Code::Unsupported,
+                "snapshot " + id + " stands on the host's own /usr, which an archive would not contain");
+  }
+  return {};
+}
+
+net::awaitable<Result<void>> SandboxManager::export_snapshot(std::string id, http::BodyWriter& body) {
+  if (auto possible = can_export_snapshot(id); !possible) co_return possible;
+  auto base = snapshot_base(id);
+  if (!base) co_return Failure(base.error());
+  // The leases of `base` keep the image's layers; a removal of the snapshot meanwhile ends the archive with an error.
+  co_return co_await images_.send_archive(
+      "snapshot " + id,
+      [this, id, base = std::move(*base)](image::ByteSink sink) -> Result<void> {
+        std::vector<std::filesystem::path> layers;
+        for (const auto& layer : std::views::reverse(base.image.layers)) layers.push_back(layer.root());
+        auto done = sandboxd::export_snapshot(snapshots_, id, layers, {}, std::move(sink));
+        if (!done) return Failure(done.error());
+        return {};
+      },
+      body);
 }
 
 net::awaitable<Result<void>> SandboxManager::remove_snapshot(std::string id) {
