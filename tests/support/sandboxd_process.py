@@ -134,6 +134,9 @@ class Sandboxd:
             self.remove_all()
             self.stop()
         self.log_file.close()
+        for mount in ("", *os.listdir("/sys/fs/cgroup")):
+            with contextlib.suppress(OSError):
+                os.rmdir(f"/sys/fs/cgroup/{mount}/{self.cgroup_parent}")
         if self._own:
             shutil.rmtree(self._own, ignore_errors=True)
 
