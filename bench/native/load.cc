@@ -20,8 +20,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "../execd/response_reader.h"
-#include "../execd/samples.h"
+#include "response_reader.h"
+#include "samples.h"
 
 namespace {
 
