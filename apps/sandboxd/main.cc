@@ -237,6 +237,7 @@ int start(const std::vector<std::string>& args) {
   std::vector<std::string> all = keep;
   for (const auto& path : config->volumes.allowed_host_paths) all.push_back(path.string());
   for (const auto& path : config->images.allowed_directories) all.push_back(path.string());
+  for (const auto& [name, program] : config->sandbox.runtimes) all.push_back(program.path);
   if (auto entered = kernel::enter_private_mount_namespace(all); !entered) return refuse(entered.error());
   return serve(*config, why_no_bridge(checks));
 }

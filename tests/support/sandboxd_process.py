@@ -142,13 +142,16 @@ class Sandboxd:
 
 
 class Sandbox:
-    """A created sandbox. `run` executes a shell command in it through execd's Unix socket."""
+    """A created sandbox. `run` executes a shell command in it through execd."""
 
     def __init__(self, daemon, status):
         self.daemon = daemon
         self.id = status["id"]
         self.status = status
-        self.execd = httpx.Client(transport=httpx.HTTPTransport(uds=status["execd_socket"]), base_url="http://execd",
+        # Those of an OCI runtime have an address only.
+        uds = status["execd_socket"] or None
+        self.execd = httpx.Client(transport=httpx.HTTPTransport(uds=uds),
+                                  base_url="http://execd" if uds else f"http://{status['address']}:44772",
                                   headers={TOKEN_HEADER: status["execd_token"]}, timeout=120, trust_env=False)
 
     def events(self, command, **fields):

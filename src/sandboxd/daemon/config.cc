@@ -1,11 +1,13 @@
 #include "sandboxd/daemon/config.h"
 
 #define TOML_EXCEPTIONS 0
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
 #include <toml++/toml.h>
 
+#include "sys/spawn.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
@@ -68,6 +70,25 @@ class Section {
     if (value.empty()) return;
     if (auto done = parse(value); !done) say(key, done.error().message);
   }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> out;
+    if (table_ == nullptr) return out;
+    for (const auto& [key, node] : *table_) out.emplace_back(key.str());
+    return out;
+  }
+  // A string, or a list of them.
+  void words(const char* key, const std::function<void(const std::string&)>& add) {
+    if (table_ != nullptr && table_->get(key) != nullptr && table_->get(key)->is_string()) {
+      std::string word;
+      text(key, word);
+      add(word);
+      return;
+    }
+    list(key, [&](const std::string& word) -> Result<void> { return add(word), Result<void>(); });
+  }
+  void say(const std::string& key, const std::string& why) {
+    if (error_.empty()) error_ = "[" + name_ + "]" + (key.empty() ? "" : " " + key) + ": " + why;
+  }
   // After all reads.
   void refuse_others() {
     if (table_ == nullptr) return;
@@ -82,10 +103,6 @@ class Section {
     const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
     if (node != nullptr && !take(*node)) say(key, "expected " + expected);
   }
-  void say(const std::string& key, const std::string& why) {
-    if (error_.empty()) error_ = "[" + name_ + "]" + (key.empty() ? "" : " " + key) + ": " + why;
-  }
-
   const std::string name_;
   const toml::table* table_;
   std::string& error_;
@@ -117,6 +134,7 @@ void read_sandbox(Section s, DaemonConfig& out) {
   s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20);
   s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40);
   s.flag("allow_host_network", out.sandbox.allow_host_network);
+  s.text("default_runtime", out.sandbox.default_runtime);
   s.list("allowed_host_paths", [&](const std::string& path) -> Result<void> {
     if (!path.starts_with("/")) return fail(Code::InvalidRequest, "'" + path + "' is not an absolute path");
     out.volumes.allowed_host_paths.emplace_back(path);
@@ -128,6 +146,30 @@ void read_sandbox(Section s, DaemonConfig& out) {
     return {};
   });
   s.refuse_others();
+}
+
+// `name = "/path"` or `name = ["/path", "--option"]`.
+void read_runtimes(Section s, DaemonConfig& out) {
+  for (const std::string& name : s.keys()) {
+    OciProgram program;
+    s.words(name.c_str(), [&](const std::string& word) { program.arguments.push_back(word); });
+    if (program.arguments.empty() || !program.arguments.front().starts_with("/") || name == "native") {
+      s.say(name, name == "native" ? "that is the name of sandboxd's own" : "expected an absolute path");
+      continue;
+    }
+    program.path = program.arguments.front();
+    program.arguments.erase(program.arguments.begin());
+    out.sandbox.runtimes.insert_or_assign(name, std::move(program));
+  }
+}
+
+// gVisor needs no configuration where it is installed.
+void find_runtimes(DaemonConfig& out) {
+  if (out.sandbox.runtimes.contains("runsc")) return;
+  const char* path = std::getenv("PATH");
+  if (auto found = sys::find_program("runsc", path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : path)) {
+    out.sandbox.runtimes.emplace("runsc", OciProgram{*found});
+  }
 }
 
 void read_network(Section s, DaemonConfig& out) {
@@ -188,13 +230,20 @@ Result<DaemonConfig> parse_config(std::string_view text, const std::string& name
   std::string error;
   read_daemon(Section(root, "daemon", error), out);
   read_sandbox(Section(root, "sandbox", error), out);
+  read_runtimes(Section(root, "runtimes", error), out);
   read_network(Section(root, "network", error), out);
   read_images(Section(root, "images", error), out);
-  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "network", "images"};
+  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "runtimes", "network", "images"};
   for (const auto& [key, node] : root) {
     if (!sections.contains(key.str()) && error.empty()) error = "[" + std::string(key.str()) + "]: no such section";
   }
   if (!error.empty()) return fail(Code::InvalidRequest, name + ": " + error);
+  find_runtimes(out);
+  if (const std::string& runtime = out.sandbox.default_runtime;
+      runtime != "native" && !out.sandbox.runtimes.contains(runtime)) {
+    return fail(Code::InvalidRequest,
+                name + ": [sandbox] default_runtime: '" + runtime + "' is not in [runtimes], and not in PATH");
+  }
   if (auto valid = validate(out.network); !valid) return with_context(name + ": [network]", valid.error());
   complete_config(out);
   return out;

@@ -136,9 +136,9 @@ Result<void> OciRuntime::run(const Run& what) {
   if (what.in >= 0) plan.fds.emplace_back(0, what.in);
   if (what.out >= 0) plan.fds.insert(plan.fds.end(), {{1, what.out}, {2, what.out}});
   if (what.cgroup != nullptr) {
-    plan.cgroup_fd = what.cgroup->v2_directory.get();
-    for (const UniqueFd& tasks : what.cgroup->v1_tasks) {
-      plan.cgroup_procs.push_back("/proc/self/fd/" + std::to_string(tasks.get()));
+    plan.cgroup_fd = what.cgroup->v2_directory;
+    for (const int tasks : what.cgroup->v1_tasks) {
+      plan.cgroup_procs.push_back("/proc/self/fd/" + std::to_string(tasks));
     }
   }
   auto child = sys::spawn(plan);
@@ -183,12 +183,12 @@ Result<OciProcess> OciRuntime::create_and_start(LaunchPlan& plan, const Sandbox&
                       .log = log,
                       .in = sandbox.entrypoint_log,
                       .out = sandbox.execd_log,
-                      .cgroup = sandbox.cgroup});
+                      .cgroup = &plan.cgroup});
   if (!created) return Failure(created.error());
   // Before the start: an entrypoint may end at once.
   auto process = read_process(pid_file);
   if (!process) return process;
-  auto started = run({.command = {"start", sandbox.id}, .id = sandbox.id, .log = log, .cgroup = sandbox.cgroup});
+  auto started = run({.command = {"start", sandbox.id}, .id = sandbox.id, .log = log, .cgroup = &plan.cgroup});
   if (!started) return Failure(started.error());
   return process;
 }

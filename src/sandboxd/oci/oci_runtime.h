@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "kernel/limited_cgroup.h"
 #include "kernel/process_exit.h"
 #include "sandboxd/launch/launch_plan.h"
 
@@ -52,8 +51,7 @@ class OciRuntime {
     int execd = -1;              // the program, O_PATH
     int entrypoint_log = -1;
     int execd_log = -1;
-    const kernel::CgroupJoin* cgroup = nullptr;
-    std::string cgroup_path;  // "/opensandbox/<id>"
+    std::string cgroup_path;  // of the plan's cgroup, for runtimes that insist: "/opensandbox/<id>"
   };
   // Creates and starts; returns when PID 1 has been started, which is before it listens. After an error the caller
   // kills the cgroup and calls remove(). What the runtime said is in the error and in runtime.log. The plan's
@@ -72,7 +70,7 @@ class OciRuntime {
     std::string log;
     int in = -1;   // -1: /dev/null
     int out = -1;  // likewise
-    const kernel::CgroupJoin* cgroup = nullptr;
+    const CgroupPlan* cgroup = nullptr;
   };
   Result<void> run(const Run& what);
   Result<OciProcess> create_and_start(LaunchPlan& plan, const Sandbox& sandbox, int root);

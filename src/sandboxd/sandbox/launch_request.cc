@@ -8,6 +8,7 @@
 
 #include "sandboxd/network/dns.h"
 #include "sandboxd/network/network_config.h"
+#include "sandboxd/oci/oci_runtime.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -34,6 +35,18 @@ bool has_variable(const std::vector<std::string>& env, std::string_view name) {
   });
 }
 
+void add_entrypoint(std::vector<std::string>& arguments, const api::native::CreateSandbox& spec,
+                    const image::ImageConfig& image) {
+  std::vector<std::string> entrypoint = spec.entrypoint;
+  if (entrypoint.empty()) {
+    entrypoint = image.entrypoint;
+    entrypoint.insert(entrypoint.end(), image.cmd.begin(), image.cmd.end());
+  }
+  if (entrypoint.empty()) return;
+  arguments.emplace_back("--");
+  arguments.insert(arguments.end(), entrypoint.begin(), entrypoint.end());
+}
+
 }  // namespace
 
 std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image) {
@@ -48,16 +61,16 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
                                   "--after-entrypoint",
                                   "end"};
   // In the host's network the port would be everybody's; the socket is enough.
-  if (spec.network != api::native::NetworkMode::Host) out.insert(out.end(), {"--port", "44772"});
-  std::vector<std::string> entrypoint = spec.entrypoint;
-  if (entrypoint.empty()) {
-    entrypoint = image.entrypoint;
-    entrypoint.insert(entrypoint.end(), image.cmd.begin(), image.cmd.end());
-  }
-  if (!entrypoint.empty()) {
-    out.emplace_back("--");
-    out.insert(out.end(), entrypoint.begin(), entrypoint.end());
-  }
+  if (spec.network != api::native::NetworkMode::Host) out.insert(out.end(), {"--port", std::to_string(kExecdPort)});
+  add_entrypoint(out, spec, image);
+  return out;
+}
+
+std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image) {
+  std::vector<std::string> out = {
+      kOciExecd, "--exit-dir", kOciExitDirectory,         "--entrypoint-log", kOciEntrypointLog, "--after-entrypoint",
+      "end",     "--port",     std::to_string(kExecdPort)};
+  add_entrypoint(out, spec, image);
   return out;
 }
 

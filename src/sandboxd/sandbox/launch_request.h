@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace osb::sandboxd {
 
 // From what was asked for to what the kernel is told: pure functions, no system state but the devices of the host.
 
+inline constexpr std::uint16_t kExecdPort = 44772;
+
 // Numbers of execd's inherited descriptors.
 inline constexpr int kListenFd = 3;
 inline constexpr int kExitDirectoryFd = 4;
@@ -22,6 +25,9 @@ inline constexpr int kLogFd = 5;
 
 // The command line of PID 1: execd, and behind it the user's entrypoint (the image's if the request names none).
 std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image);
+// The same where descriptors are not inherited (oci/): everything has a path inside, and execd listens on its port
+// only.
+std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image);
 // The image's variables, then the request's; PATH, HOME and the token are always there.
 std::vector<std::string> execd_environment(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
                                            const ImageUser& user, const std::string& token);

@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "kernel/mount.h"
 #include "kernel/spread_directories.h"
 #include "sandboxd/launch/host_skeleton.h"
-#include "sandboxd/launch/launch.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/sandbox/image_user.h"
 #include "sandboxd/sandbox/launch_request.h"
@@ -53,13 +51,6 @@ Result<void> copy_root_mode(const std::string& lower, const std::string& upper) 
   return {};
 }
 
-Result<UniqueFd> open_log(const std::string& path, uid_t owner) {
-  auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
-  if (!file) return file;
-  if (::fchown(file->get(), owner, owner) < 0) return sys::from_errno("chown " + path, errno);
-  return file;
-}
-
 kernel::Limits limits_of(const api::native::Limits& wanted, const SandboxConfig& config) {
   kernel::Limits out;
   out.memory_bytes = wanted.memory_bytes;
@@ -88,6 +79,10 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
     return Failure(spread.error());
   for (const char* name : {"", "/execd"}) {
     if (auto made = own_directory(c.run_directory + name, 0750, c.group); !made) return Failure(made.error());
+  }
+  if (auto made = own_directory(c.run_directory + "/oci", 0700, 0); !made) return Failure(made.error());
+  for (const auto& [name, program] : c.runtimes) {
+    out->runtimes_.emplace(name, std::make_unique<OciRuntime>(name, program, c.run_directory + "/oci"));
   }
   if (out->socket(std::string(64, 'x')).size() >= sizeof(sockaddr_un::sun_path)) {
     return fail(Code::InvalidRequest, "run directory " + c.run_directory + ": too long for the names of sockets");
@@ -185,6 +180,10 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
     return fail(Code::Unsupported, "limit disk_bytes: the file system of " + config_.state_directory +
                                        " has no project quotas; see `sandboxd check`");
   }
+  if (!spec.runtime.empty() && spec.network != api::native::NetworkMode::Bridge) {
+    return fail(Code::Unsupported, "runtime " + spec.runtime +
+                                       ": execd is reached by the sandbox's address there; use network mode bridge");
+  }
   auto ulimits = ulimits_of(spec);
   if (!ulimits) return Failure(ulimits.error());
   auto resolv_conf = resolv_conf_of(spec, config_.dns);
@@ -259,19 +258,6 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   auto seccomp = seccomp_program({.nested_user_namespaces = spec.nested_user_namespaces});
   if (!seccomp) return Failure(seccomp.error());
 
-  const uid_t owner = live.slot->id_base + user->uid;
-  auto listener = listen(id);
-  if (!listener) return Failure(listener.error());
-  const std::string run = directory(id) + "/run";
-  if (::chown(run.c_str(), owner, owner) < 0) return sys::from_errno("chown " + run, errno);
-  // A mount of its own: `..` of it leads nowhere.
-  auto exit_directory = kernel::clone_mount(AT_FDCWD, run);
-  if (!exit_directory) return Failure(exit_directory.error());
-  auto log = open_log(run_file(id, "entrypoint.log"), owner);
-  if (!log) return Failure(log.error());
-  auto execd_log = open_log(run_file(id, "execd.log"), owner);
-  if (!execd_log) return Failure(execd_log.error());
-
   plan.read_only_root = spec.read_only_root;
   plan.userns = live.slot->userns.get();
   plan.id_base = live.slot->id_base;
@@ -293,22 +279,12 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   plan.nested_user_namespaces = spec.nested_user_namespaces;
   plan.seccomp = *seccomp;
   plan.ulimits = std::move(*ulimits);
-  plan.program = execd_.get();
-  plan.argv = execd_arguments(spec, base.image.config);
   plan.env = execd_environment(spec, base.image.config, *user, record.status.execd_token);
   plan.cwd = !spec.cwd.empty() ? spec.cwd : base.image.config.working_dir.empty() ? "/" : base.image.config.working_dir;
-  plan.fds = {{kListenFd, listener->get()}, {kExitDirectoryFd, exit_directory->get()}, {kLogFd, log->get()}};
-  plan.log = execd_log->get();
-  auto launched = launch(std::move(plan));
-  if (!launched) return Failure(launched.error());
-  live.pidfd = std::move(launched->pidfd);
-  step("launched");
-
-  auto identity = kernel::identify(launched->pid);
-  if (!identity) return with_context("PID 1 ended at once", identity.error());
-  record.process = std::move(*identity);
-  record.status.pid = launched->pid;
-  record.status.execd_socket = socket(id);
+  const uid_t owner = live.slot->id_base + user->uid;
+  auto started = spec.runtime.empty() ? start_native(live, record, std::move(plan), base.image.config, owner)
+                                      : start_with_runtime(live, record, std::move(plan), base.image.config, owner);
+  if (!started) return started;
   for (const api::native::PublishedPort& port : spec.ports) {
     const Protocol protocol = port.protocol == "udp" ? Protocol::Udp : Protocol::Tcp;
     if (live.slot->address.empty()) return fail(Code::InvalidRequest, "/ports: nothing to publish without a network");
@@ -336,7 +312,8 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
   live.cgroup = std::move(*cgroup);
   if (record.slot) {
     const auto mode = record.spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None;
-    auto slot = parts_.slots.adopt(*record.slot, mode, record.process->pid);
+    const auto holder = record.spec.runtime.empty() ? SlotHolder::Sandbox : SlotHolder::Runtime;
+    auto slot = parts_.slots.adopt(*record.slot, mode, record.process->pid, holder);
     if (!slot) return with_context("network slot of a living sandbox", slot.error());
     live.slot = std::move(*slot);
     live.volumes = parts_.volumes.hold(record.volumes);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/network/firewall.h"
 #include "sandboxd/network/slot_pool.h"
+#include "sandboxd/oci/oci_runtime.h"
 #include "sandboxd/sandbox/sandbox_record.h"
 #include "sandboxd/snapshot/snapshot_store.h"
 #include "sandboxd/volume/volume_store.h"
@@ -26,6 +28,8 @@ struct SandboxConfig {
   std::string execd;                                     // the program
   bool allow_host_network = false;
   std::vector<std::string> dns;
+  std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
+  std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
   std::uint64_t default_shm_bytes = 64 << 20;
   // Tests end the process here: called with the name of each step that has just been done.
@@ -37,6 +41,7 @@ struct LiveSandbox {
   std::optional<Slot> slot;
   std::optional<kernel::LimitedCgroup> cgroup;
   UniqueFd pidfd;
+  UniqueFd log_watch;             // inotify of execd.log, where execd cannot be handed a listening socket
   std::shared_ptr<void> volumes;  // keeps named volumes from being removed
 };
 
@@ -53,6 +58,9 @@ struct SandboxBase {
 //   <state>/trash/          what is being deleted; emptied by open()
 //   <state>/host/<boot id>/ skeleton of `host` sandboxes
 //   <run>/execd/<id>.sock   where execd answers
+//
+// Those of an OCI runtime have no socket, oci/ for the bundle, run/exit/ for the exit record, and <run>/oci/<id>/ for
+// what the runtime keeps.
 class SandboxBuilder {
  public:
   struct Parts {
@@ -63,6 +71,9 @@ class SandboxBuilder {
   };
   // Makes the directories.
   static Result<std::unique_ptr<SandboxBuilder>> open(SandboxConfig config, Parts parts);
+
+  // What a request's name of a runtime means: "" is our own launch. Code::InvalidRequest names the ones there are.
+  Result<std::string> resolve_runtime(const std::string& name) const;
 
   // Starts execd. Fills in the record's slot, process, address, ports and volumes, and keeps it on disk. Whatever
   // fails, nothing is left.
@@ -89,6 +100,9 @@ class SandboxBuilder {
   std::string directory(const std::string& id) const { return config_.state_directory + "/sandboxes/" + id; }
   std::string run_file(const std::string& id, const char* name) const { return directory(id) + "/run/" + name; }
   std::string socket(const std::string& id) const { return config_.run_directory + "/execd/" + id + ".sock"; }
+  std::string exit_file(const SandboxRecord& record) const {
+    return run_file(record.spec.id, record.spec.runtime.empty() ? "exit.json" : "exit/exit.json");
+  }
   std::vector<std::string> ids() const;  // that have a directory
   const SandboxConfig& config() const { return config_; }
   void step(std::string_view name) const {
@@ -101,11 +115,18 @@ class SandboxBuilder {
   Result<void> make_directories(const std::string& id) const;
   Result<void> note_volumes_to_come(SandboxRecord& record, std::span<const VolumeSpec> volumes) const;
   Result<UniqueFd> listen(const std::string& id) const;
+  // The last part of build_into. `owner` is the host's id of the sandbox's user.
+  Result<void> start_native(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan, const image::ImageConfig& image,
+                            uid_t owner) const;
+  Result<void> start_with_runtime(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan,
+                                  const image::ImageConfig& image, uid_t owner) const;
+  void remove_from_runtime(const SandboxRecord& record) const;
 
   SandboxConfig config_;
   Parts parts_;
   UniqueFd execd_;
   std::string skeleton_;
+  std::map<std::string, std::unique_ptr<OciRuntime>> runtimes_;
 };
 
 }  // namespace osb::sandboxd

@@ -10,9 +10,11 @@
 
 #include "base/id.h"
 #include "base/log.h"
+#include "sandboxd/sandbox/check_request.h"
 #include "sandboxd/sandbox/exit_reason.h"
 #include "sandboxd/sandbox/file_tail.h"
 #include "sandboxd/sandbox/image_config_text.h"
+#include "sandboxd/sandbox/launch_request.h"
 #include "sandboxd/sandbox/sandbox_entry.h"
 #include "sys/syscall.h"
 
@@ -93,9 +95,10 @@ void SandboxManager::set_state(Entry& entry, State state, std::string message) {
 
 net::awaitable<Result<Sandbox>> SandboxManager::create(CreateSandbox spec) {
   if (entries_.contains(spec.id)) co_return fail(Code::Conflict, "sandbox " + spec.id + " exists");
-  if (!spec.runtime.empty()) {
-    co_return fail(Code::Unsupported, "runtime '" + spec.runtime + "' is not configured on this host");
-  }
+  if (auto checked = check_request(spec); !checked) co_return Failure(checked.error());
+  auto runtime = builder_.resolve_runtime(spec.runtime);
+  if (!runtime) co_return Failure(runtime.error());
+  spec.runtime = std::move(*runtime);
   auto entry = std::make_shared<Entry>(executor_);
   auto login = std::exchange(spec.login, std::nullopt);
   Sandbox& status = entry->record.status;
@@ -196,7 +199,7 @@ net::awaitable<Result<void>> SandboxManager::wait_ready(EntryPtr entry) {
   // When execd ends before it answers, its socket ends with it: the ping fails at once.
   auto answered = co_await with_timeout(ping(entry), kReadyLimit);
   // An entrypoint may be faster than our question: then the sandbox has lived, and ends the usual way.
-  const bool over = !answered && read_exit_record(builder_.run_file(entry->record.spec.id, "exit.json"));
+  const bool over = !answered && read_exit_record(builder_.exit_file(entry->record));
   if (!answered && !over) {
     if (entry->abort.is_set()) co_return fail(Code::Cancelled, "removed while it was being created");
     const auto log = read_tail(builder_.run_file(entry->record.spec.id, "execd.log"), 2000);
@@ -213,10 +216,32 @@ net::awaitable<Result<void>> SandboxManager::ping(EntryPtr entry) {
   request.target = "/ping";
   request.headers.set("X-EXECD-ACCESS-TOKEN", entry->record.status.execd_token);
   request.headers.set("Connection", "close");
-  auto response = co_await client_.send("unix:" + builder_.socket(entry->record.spec.id), std::move(request));
+  const Sandbox& status = entry->record.status;
+  if (entry->live->log_watch) {
+    if (auto listens = co_await wait_listening(entry); !listens) co_return listens;
+  }
+  const std::string origin =
+      status.execd_socket.empty() ? status.address + ":" + std::to_string(kExecdPort) : "unix:" + status.execd_socket;
+  auto response = co_await client_.send(origin, std::move(request));
   if (!response) co_return Failure(response.error());
   if (response->status != 200) co_return fail(Code::Internal, "status " + std::to_string(response->status));
   co_return Result<void>();
+}
+
+// execd says so in the first line of its log, which is also a sign that it has started at all.
+net::awaitable<Result<void>> SandboxManager::wait_listening(EntryPtr entry) {
+  auto watch = Descriptor::open(executor_, std::move(entry->live->log_watch));
+  if (!watch) co_return Failure(watch.error());
+  const std::string log = builder_.run_file(entry->record.spec.id, "execd.log");
+  for (;;) {
+    const auto text = read_tail(log, 2000);
+    if (!text) co_return Failure(text.error());
+    if (text->find(" listening on ") != std::string::npos) co_return Result<void>();
+    char news[4096];
+    const auto got = co_await (watch->read_some(news) || entry->exit_watch->wait_readable());
+    if (got.index() == 1) co_return fail(Code::Internal, "it ended");
+    if (!std::get<0>(got)) co_return Failure(std::get<0>(got).error());
+  }
 }
 
 // ---- end
@@ -244,7 +269,7 @@ api::native::Exit SandboxManager::how_it_ended(const Entry& entry) const {
     }
   }
   if (entry.live && entry.live->cgroup) oom = entry.live->cgroup->oom_kills().value_or(0) > 0;
-  return describe_exit(read_exit_record(builder_.run_file(entry.record.spec.id, "exit.json")), process, oom);
+  return describe_exit(read_exit_record(builder_.exit_file(entry.record)), process, oom);
 }
 
 void SandboxManager::record_exit(Entry& entry, const api::native::Exit& exit) {

@@ -46,7 +46,8 @@ class SandboxManager {
   net::awaitable<Result<api::native::Stats>> stats(std::string id);
   // The last `limit` bytes of what the entrypoint has written.
   net::awaitable<Result<std::string>> logs(std::string id, std::size_t limit);
-  // A connected socket to a port inside, whatever the network mode.
+  // A connected socket to a port inside, whatever the network mode. In sandboxes of an OCI runtime only ports that
+  // listen on the sandbox's address are reached.
   net::awaitable<Result<UniqueFd>> connect(std::string id, std::uint16_t port);
 
   net::awaitable<Result<api::native::Snapshot>> snapshot(std::string id, std::string snapshot_id);

@@ -131,6 +131,11 @@ net::awaitable<Result<UniqueFd>> SandboxManager::connect(std::string id, std::ui
   const EntryPtr entry = *found;
   if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
   if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
+  // Its network stack is not the kernel's: behind the namespace's own loopback is nobody.
+  if (!entry->record.spec.runtime.empty()) {
+    const std::string address = entry->record.status.address;
+    co_return co_await pool_.run([&] { return connect_to_address(address, port, kConnectLimit); });
+  }
   // A descriptor of our own: the sandbox may be removed meanwhile.
   const bool in_hosts = entry->record.spec.network == api::native::NetworkMode::Host;
   const UniqueFd netns(in_hosts ? ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)

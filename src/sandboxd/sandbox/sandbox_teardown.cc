@@ -46,11 +46,12 @@ void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
     }
   }
   step("cgroup removed");
+  remove_from_runtime(record);
   if (live.slot) {
     (void)parts_.firewall.unpublish_all(live.slot->index);
-    // Volumes may have carried a socket out to somebody else.
+    // Volumes may have carried a socket out to somebody else; gVisor takes the addresses away.
     const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
-                            !record.spec.nested_user_namespaces;
+                            !record.spec.nested_user_namespaces && record.spec.runtime.empty();
     parts_.slots.give_back(std::move(*live.slot), recyclable);
   }
   record.slot.reset();
@@ -110,6 +111,12 @@ void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {
     if (!keep.contains(entry.path().stem().string())) ::unlink(entry.path().c_str());
+  }
+  auto runtimes = sys::open_at(AT_FDCWD, config_.run_directory + "/oci", O_RDONLY | O_DIRECTORY);
+  for (const auto& entry : fs::directory_iterator(config_.run_directory + "/oci", error)) {
+    if (runtimes && !keep.contains(entry.path().filename().string())) {
+      (void)kernel::remove_tree(runtimes->get(), entry.path().filename().string());
+    }
   }
   const std::string current = fs::path(skeleton_).filename().string();
   auto hosts = sys::open_at(AT_FDCWD, config_.state_directory + "/host", O_RDONLY | O_DIRECTORY);
