@@ -1,0 +1,53 @@
+#include "sandboxd/sandbox/check_request.h"
+
+#include <algorithm>
+#include <map>
+
+#include "image/manifest.h"
+
+namespace osb::sandboxd {
+namespace {
+
+constexpr std::uint64_t kLeastShm = 4096;  // a page
+
+const std::map<std::string, std::uint64_t, std::less<>> kLeastUlimits = {
+    {"nofile", 64},
+    {"as", std::uint64_t{128} << 20},
+    {"data", std::uint64_t{16} << 20},
+    {"stack", std::uint64_t{128} << 10},
+};
+
+bool in_hostnames(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+}
+
+Result<void> check_platform(const std::string& text) {
+  if (text.empty()) return {};
+  const auto wanted = image::parse_platform(text);
+  if (!wanted) return with_context("/platform", wanted.error());
+  const image::Platform here = image::host_platform();
+  if (wanted->os == here.os && wanted->architecture == here.architecture) return {};
+  return fail(Code::Unsupported,
+              "/platform: '" + text + "' does not run here, this host is " + here.os + "/" + here.architecture);
+}
+
+}  // namespace
+
+Result<void> check_request(const api::native::CreateSandbox& spec) {
+  if (!std::ranges::all_of(spec.hostname, in_hostnames)) {
+    return fail(Code::InvalidRequest, "/hostname: expected letters, digits, '-', '_' and '.'");
+  }
+  if (spec.limits.shm_bytes && *spec.limits.shm_bytes < kLeastShm) {
+    return fail(Code::InvalidRequest, "/limits/shm_bytes: at least " + std::to_string(kLeastShm) + " are needed");
+  }
+  for (const auto& [name, value] : spec.ulimits) {
+    const auto least = kLeastUlimits.find(name);
+    if (least != kLeastUlimits.end() && value < least->second) {
+      return fail(Code::InvalidRequest,
+                  "/ulimits/" + name + ": at least " + std::to_string(least->second) + " are needed");
+    }
+  }
+  return check_platform(spec.platform);
+}
+
+}  // namespace osb::sandboxd

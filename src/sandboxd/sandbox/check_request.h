@@ -1,0 +1,16 @@
+#pragma once
+
+#include "api/native.h"
+#include "base/error.h"
+
+namespace osb::sandboxd {
+
+// What can be said about a request without a look at the host, beyond the types of its fields: before anything is made
+// or pulled. Code::InvalidRequest, or Code::Unsupported for another machine's platform, with the field's JSON pointer.
+//   hostname   goes into files as it is: letters, digits, '-', '_' and '.'
+//   platform   images are run, not emulated: this host's or none
+//   shm_bytes  0 means "as much as you like" to the kernel
+//   ulimits    so low that execd itself would not start
+Result<void> check_request(const api::native::CreateSandbox& spec);
+
+}  // namespace osb::sandboxd

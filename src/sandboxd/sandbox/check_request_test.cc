@@ -1,0 +1,52 @@
+#include "sandboxd/sandbox/check_request.h"
+
+#include <gtest/gtest.h>
+
+#include "image/manifest.h"
+
+namespace osb::sandboxd {
+namespace {
+
+using api::native::CreateSandbox;
+
+TEST(CheckRequest, AnOrdinaryRequestPasses) {
+  CreateSandbox spec{.id = "a", .image = "host"};
+  EXPECT_TRUE(check_request(spec));
+  spec.hostname = "Build_7.example-1";
+  spec.limits.shm_bytes = 4096;
+  spec.ulimits = {{"nofile", 64}, {"core", 0}, {"fsize", 0}};
+  spec.platform = image::host_platform().os + "/" + image::host_platform().architecture;
+  EXPECT_TRUE(check_request(spec));
+}
+
+TEST(CheckRequest, HostnamesCannotAddLinesToFiles) {
+  for (const char* name : {"a b", "a\nb", "../x", "a\tb", "a#", "ä"}) {
+    CreateSandbox spec{.id = "a", .image = "host", .hostname = name};
+    const auto checked = check_request(spec);
+    ASSERT_FALSE(checked) << name;
+    EXPECT_EQ(checked.error().code, Code::InvalidRequest);
+    EXPECT_TRUE(checked.error().message.starts_with("/hostname: ")) << checked.error().message;
+  }
+}
+
+TEST(CheckRequest, NoLimitIsSoLowThatItMeansNoneOrNothingStarts) {
+  CreateSandbox spec{.id = "a", .image = "host"};
+  spec.limits.shm_bytes = 0;
+  EXPECT_TRUE(check_request(spec).error().message.starts_with("/limits/shm_bytes: "));
+  spec.limits.shm_bytes.reset();
+  spec.ulimits = {{"nofile", 63}};
+  EXPECT_TRUE(check_request(spec).error().message.starts_with("/ulimits/nofile: "));
+}
+
+TEST(CheckRequest, AnotherMachinesPlatformIsUnsupported) {
+  CreateSandbox spec{.id = "a", .image = "host", .platform = "linux/s390x"};
+  const auto checked = check_request(spec);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::Unsupported);
+  EXPECT_NE(checked.error().message.find(image::host_platform().architecture), std::string::npos);
+  spec.platform = "a/b/c/d/e";
+  EXPECT_EQ(check_request(spec).error().code, Code::InvalidRequest);
+}
+
+}  // namespace
+}  // namespace osb::sandboxd
