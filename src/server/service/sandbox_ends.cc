@@ -119,6 +119,7 @@ net::awaitable<void> SandboxService::run_removal(std::string id, std::shared_ptr
   }
   instances_.erase(id);
   renewed_.erase(id);
+  events_.forget(id);
   store_.forget(id);
   removals_.erase(id);
   removal->settled.set();

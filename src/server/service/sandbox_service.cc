@@ -166,6 +166,7 @@ void SandboxService::begin_create(const SandboxPtr& record, std::shared_ptr<Admi
   Instance& instance = instances_[record->id];
   instance.id = record->id;
   instance.execd_token = token_of(*record);
+  events_.note(record->id, record->created_at, record->status);
   creating_[record->id] = std::make_shared<Creation>(executor_);
   if (record->expires_at) deadlines_moved_.notify_all();
   tasks_.spawn("create sandbox", run_create(record->id, std::move(ticket)));

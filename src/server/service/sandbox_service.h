@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "runtime/backend.h"
+#include "server/diagnostics/event_history.h"
 #include "server/service/admission.h"
 #include "server/service/state_waiters.h"
 #include "server/store/store.h"
@@ -71,6 +72,7 @@ class SandboxService final : public runtime::Observer {
 
   Result<SandboxPtr> get(std::string_view id) const;  // NotFound with the backend's code
   const Store& store() const { return store_; }
+  const EventHistory& events() const { return events_; }
 
   net::awaitable<Result<void>> remove(std::string id);
   net::awaitable<Result<void>> pause(std::string id);
@@ -156,6 +158,7 @@ class SandboxService final : public runtime::Observer {
   const runtime::Capabilities capabilities_;
   Admission admission_;
   StateWaiters waiters_;
+  EventHistory events_;
   Event connected_;  // the backend can be heard
   Notifier reconnected_;
   Notifier deadlines_moved_;

@@ -27,6 +27,7 @@ void SandboxService::set_status(const SandboxPtr& record, std::string_view state
   if (status.state != record->status.state) status.last_transition_at = now();
   const auto changed = store_.change_status(record->id, {}, std::move(status));
   if (!changed) return;  // on its way out
+  events_.note(record->id, now(), (*changed)->status);
   note_ended(**changed);
   waiters_.notify(record->id);
 }
