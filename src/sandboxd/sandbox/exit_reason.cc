@@ -1,5 +1,6 @@
 #include "sandboxd/sandbox/exit_reason.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <sys/stat.h>
@@ -10,7 +11,9 @@
 
 namespace osb::sandboxd {
 
-std::optional<sys::ExitStatus> read_exit_record(const std::string& path) {
+namespace {
+
+std::optional<boost::json::value> read_document(const std::string& path) {
   const auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file) return std::nullopt;
   struct stat info{};
@@ -18,7 +21,24 @@ std::optional<sys::ExitStatus> read_exit_record(const std::string& path) {
   if (::fstat(file->get(), &info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   const ssize_t size = ::read(file->get(), text, sizeof text);
   if (size <= 0) return std::nullopt;
-  const auto value = api::parse_json({text, static_cast<std::size_t>(size)});
+  auto value = api::parse_json({text, static_cast<std::size_t>(size)});
+  if (!value) return std::nullopt;
+  return std::move(*value);
+}
+
+}  // namespace
+
+std::string read_exit_error(const std::string& path) {
+  const auto value = read_document(path);
+  if (!value) return "";
+  api::ObjectReader r(*value, {});
+  std::string text = r.optional_string("error").value_or("").substr(0, 300);
+  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return r.failed() ? "" : text;
+}
+
+std::optional<sys::ExitStatus> read_exit_record(const std::string& path) {
+  const auto value = read_document(path);
   if (!value) return std::nullopt;
   api::ObjectReader r(*value, {});
   const auto code = r.optional_int64("code", -1, 255);

@@ -11,6 +11,8 @@ namespace osb::sandboxd {
 // What execd has written about the entrypoint's end. The file is the sandbox's own: whatever does not look right is
 // nothing.
 std::optional<sys::ExitStatus> read_exit_record(const std::string& path);
+// Why the entrypoint could not be started, in execd's words: at most 300 printable characters. Empty if it was.
+std::string read_exit_error(const std::string& path);
 
 // `entrypoint` is what execd says, `process` what the kernel says of PID 1 (each if known).
 api::native::Exit describe_exit(std::optional<sys::ExitStatus> entrypoint, std::optional<sys::ExitStatus> process,

@@ -161,6 +161,7 @@ Result<LiveSandbox> SandboxBuilder::build(SandboxRecord& record, const SandboxBa
   LiveSandbox live;
   auto built = build_into(live, record, base);
   if (built) return live;
+  record.volumes_to_delete = live.new_volumes;
   tear_down(record, std::move(live));
   erase(record);
   return Failure(built.error());
@@ -220,6 +221,7 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
     return Failure(volumes.error());
   }
   live.volumes = volumes->in_use;
+  live.new_volumes = volumes->created;
   record.volumes_to_delete = volumes->to_delete;
   for (const VolumeSpec& each : volume_specs) {
     if (each.kind == VolumeSpec::Kind::Named) record.volumes.push_back(each.source);

@@ -43,6 +43,8 @@ struct LiveSandbox {
   UniqueFd pidfd;
   UniqueFd log_watch;             // inotify of execd.log, where execd cannot be handed a listening socket
   std::shared_ptr<void> volumes;  // keeps named volumes from being removed
+  // Made for it: they go if it comes to nothing.
+  std::vector<std::string> new_volumes;
 };
 
 // The layers a sandbox stands on, found and held.

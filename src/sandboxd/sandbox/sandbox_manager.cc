@@ -135,6 +135,7 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     entry->error = started.error();
     entry->removing = true;
     if (entry->live) {
+      entry->record.volumes_to_delete = entry->live->new_volumes;
       co_await tear_down(entry);
       co_await pool_.run([&] { builder_.erase(entry->record); });
     }
@@ -279,7 +280,8 @@ void SandboxManager::record_exit(Entry& entry, const api::native::Exit& exit) {
   status.ended_at = now();
   status.pid = 0;
   log_info("sandbox ended", {{"id", status.id}, {"reason", status.reason}, {"code", exit.code}});
-  set_state(entry, State::Exited, exit_message(exit));
+  const std::string why = read_exit_error(builder_.run_file(status.id, "exit.json"));
+  set_state(entry, State::Exited, exit_message(exit) + (why.empty() ? "" : ": " + why));
   if (auto saved = save_record(builder_.directory(status.id), entry.record); !saved) {
     log_error("record not written", {{"id", status.id}, {"error", saved.error().message}});
   }
