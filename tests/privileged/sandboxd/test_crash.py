@@ -161,6 +161,67 @@ def test_a_snapshot_of_a_paused_sandbox_leaves_it_paused(crashing):
     assert sandbox.inspect()["state"] == "running"
 
 
+def test_a_removed_snapshot_that_another_needs_stays_hidden(crashing):
+    below, above = str(uuid.uuid4()), str(uuid.uuid4())
+    sandbox = crashing.create("below")
+    sandbox.output("echo kept > /root/file")
+    assert crashing.client.post("/v1/sandboxes/below/snapshots", json={"id": below}).status_code == 201
+    crashing.create("above", image="", snapshot=below)
+    assert crashing.client.post("/v1/sandboxes/above/snapshots", json={"id": above}).status_code == 201
+    crashing.remove_all()
+    crash(crashing, "hidden", lambda: crashing.client.delete(f"/v1/snapshots/{below}"))
+    assert [each["id"] for each in crashing.client.get("/v1/snapshots").json()["snapshots"]] == [above]
+    assert crashing.create("copy", image="", snapshot=above).output("cat /root/file") == "kept"
+    crashing.remove_all()
+    assert crashing.client.delete(f"/v1/snapshots/{above}").status_code == 204
+    check_host(crashing, [], recycled=3 * READY_SLOTS)
+
+
+@pytest.mark.parametrize("first", ["launched", "killed"])
+@pytest.mark.parametrize("second", ["cgroup removed", "volumes removed", "erased"])
+def test_a_second_crash_while_the_first_is_cleared_up(crashing, bystander, first, second):
+    target = None if first == "launched" else crashing.create("target", volumes=[VOLUME])
+    crashing.stop()
+    crashing.start(env={"SANDBOXD_FAULT": first})
+    with pytest.raises(httpx.TransportError):
+        target.remove() if target else crashing.create("target", volumes=[VOLUME])
+    assert crashing.process.wait(30) == 137
+    crashing.client.close()
+    with pytest.raises(RuntimeError, match="sandboxd ended with 137"):
+        crashing.start(env={"SANDBOXD_FAULT": second})
+    crashing.start()
+    check_host(crashing, ["bystander"])
+    check_works(crashing, bystander)
+
+
+def test_told_to_end_among_many_creates_it_leaves_them_whole_or_not_at_all(crashing):
+    answers = {}
+
+    def create(id):
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(crashing.run / "sandboxd.sock")),
+                          base_url="http://sandboxd", timeout=60) as client:
+            try:
+                answers[id] = client.post("/v1/sandboxes", json={"id": id, "image": "host"}).status_code
+            except httpx.TransportError:
+                answers[id] = None
+        begun.release()
+
+    begun = threading.Semaphore(0)
+    threads = [threading.Thread(target=create, args=(f"many-{n}",)) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    begun.acquire()
+    crashing.stop()
+    for thread in threads:
+        thread.join()
+    crashing.start()
+    there = {status["id"] for status in crashing.list()}
+    assert {id for id, status in answers.items() if status == 201} <= there
+    check_host(crashing, sorted(there))
+    for status in crashing.list():
+        assert Sandbox(crashing, status).execd.get("/ping").status_code == 200
+
+
 def test_a_volume_in_use_stays_in_use(crashing):
     sandbox = crashing.create("user", volumes=[VOLUME])
     crashing.kill()
@@ -295,7 +356,18 @@ def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
         assert "No space left on device" in answer.json()["message"], answer.text
         check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)
     assert refused > 0
+    os.truncate(stuffing, size)
+    with open(stuffing, "ab", buffering=0) as file, pytest.raises(OSError):
+        while True:
+            file.write(bytes(1024))
+    for path, body in (("pause", None), ("snapshots", {"id": str(uuid.uuid4())})):
+        answer = daemon.client.post(f"/v1/sandboxes/alive/{path}", json=body)
+        assert answer.status_code >= 400 and "No space left on device" in answer.json()["message"], answer.text
+    check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)
+    assert alive.inspect()["state"] == "running"
     assert alive.output("echo alive") == "alive"
+    alive.remove()
+    check_host(daemon, [], recycled=3 * READY_SLOTS)
     stuffing.unlink()
     assert daemon.create("full").output("echo room") == "room"
     daemon.close()
