@@ -30,7 +30,8 @@ def server(daemon):
 
 @pytest.fixture
 def make_server():
-    """For tests that stop, kill or configure their own: each has a sandboxd of its own."""
+    """For tests that stop, kill or configure their own: each has a sandboxd of its own. Two daemons cannot share a
+    network, so a file uses either this or `server`."""
     made = []
 
     def make(**options):

@@ -1,10 +1,17 @@
 """A sandbox from its first to its last moment, through the lifecycle API."""
 
 import datetime
-import time
+import json
 
-import httpx
 import pytest
+
+
+def in_seconds(seconds):
+    return (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)).isoformat()
+
+
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def test_create_run_delete(server):
@@ -24,3 +31,155 @@ def test_create_run_delete(server):
     assert server.get(made["id"]).json()["code"] == "NATIVE::SANDBOX_NOT_FOUND"
     assert server.client.delete(f"/v1/sandboxes/{made['id']}").status_code == 404
     assert server.daemon.list() == []
+
+
+def test_the_answer_does_not_wait_for_the_sandbox(server):
+    made = server.post_sandbox(wait=None).json()
+    assert made["status"]["state"] in ("Pending", "Running")
+    # Clients ask for both at once, whatever the state.
+    for port in (44772, 18080):
+        response = server.client.get(f"/v1/sandboxes/{made['id']}/endpoints/{port}")
+        assert response.status_code == 200, response.text
+        assert response.json()["endpoint"].endswith(str(port))
+    assert server.wait_state(made["id"], "Running")["id"] == made["id"]
+
+
+def test_waiting_is_granted_and_said(server):
+    response = server.post_sandbox(wait=None, headers={"Prefer": "wait=20"})
+    assert response.headers["Preference-Applied"] == "wait=20"
+    assert response.json()["status"]["state"] == "Running"
+
+
+def test_an_image_that_cannot_be_had_is_a_failed_sandbox(server):
+    made = server.post_sandbox(image={"uri": "127.0.0.1:1/no/such:image"}).json()
+    assert made["status"]["state"] == "Failed"
+    assert made["status"]["reason"] == "NATIVE::SANDBOX_IMAGE_PULL_FAILED"
+    assert made["status"]["message"]
+    response = server.client.get(f"/sandboxes/{made['id']}/proxy/44772/ping")
+    assert response.status_code == 409
+    server.delete(made["id"])
+
+
+def test_an_entrypoint_that_ends_is_told_with_its_code(server):
+    well = server.post_sandbox(entrypoint=["true"]).json()["id"]
+    badly = server.post_sandbox(entrypoint=["sh", "-c", "exit 3"]).json()["id"]
+    status = server.wait_state(well, "Terminated")["status"]
+    assert status["reason"] == "CONTAINER_EXITED"
+    status = server.wait_state(badly, "Failed")["status"]
+    assert status["reason"] == "CONTAINER_EXITED_ERROR" and "3" in status["message"]
+
+
+def test_lists_are_filtered_and_paged(server):
+    ids = [server.create(metadata={"group": group, "n": str(n)})["id"] for n, group in enumerate("aab")]
+    response = server.client.get("/v1/sandboxes", params={"metadata": "group=a", "pageSize": 1})
+    page = response.json()
+    assert [item["id"] for item in page["items"]] == [ids[1]]
+    assert page["pagination"] == {"page": 1, "pageSize": 1, "totalItems": 2, "totalPages": 2, "hasNextPage": True}
+    assert server.client.get("/sandboxes", params={"state": "paused"}).json()["items"] == []
+    assert len(server.client.get("/sandboxes", params={"state": ["Paused", "RUNNING"]}).json()["items"]) == 3
+
+
+def test_metadata_is_patched(server):
+    id = server.create(metadata={"keep": "1", "drop": "2"})["id"]
+    patch = server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"drop": None, "new": "3"})
+    assert patch.status_code == 200
+    assert patch.json()["metadata"] == {"keep": "1", "new": "3"}
+    found = server.client.get("/v1/sandboxes", params={"metadata": "new=3"}).json()["items"]
+    assert [item["id"] for item in found] == [id]
+    reserved = server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"opensandbox.io/x": None})
+    assert (reserved.status_code, reserved.json()["code"]) == (400, "INVALID_METADATA_LABEL")
+
+
+def test_renewal_moves_the_deadline(server):
+    id = server.create(timeout=60)["id"]
+    wanted = in_seconds(3600)
+    response = server.client.post(f"/v1/sandboxes/{id}/renew-expiration", json={"expiresAt": wanted})
+    assert response.status_code == 200
+    assert moment(response.json()["expiresAt"]) == moment(wanted)
+    assert server.get(id).json()["expiresAt"] == response.json()["expiresAt"]
+    past = server.client.post(f"/v1/sandboxes/{id}/renew-expiration", json={"expiresAt": in_seconds(-1)})
+    assert (past.status_code, past.json()["code"]) == (400, "NATIVE::INVALID_EXPIRATION")
+    forever = server.create(timeout=None)["id"]
+    assert "expiresAt" not in server.get(forever).json()
+    manual = server.client.post(f"/v1/sandboxes/{forever}/renew-expiration", json={"expiresAt": in_seconds(60)})
+    assert (manual.status_code, manual.json()["code"]) == (409, "NATIVE::INVALID_EXPIRATION")
+
+
+def test_a_deadline_ends_the_sandbox_on_time(server):
+    id = server.create(timeout=60)["id"]
+    response = server.client.post(f"/v1/sandboxes/{id}/renew-expiration", json={"expiresAt": in_seconds(1.5)})
+    deadline = moment(response.json()["expiresAt"])
+    server.wait_state(id, "deleted")
+    late = (datetime.datetime.now(datetime.timezone.utc) - deadline).total_seconds()
+    assert 0 <= late < 1, late
+    assert server.get(id).status_code == 404
+
+
+def test_pause_and_resume(server):
+    id = server.create()["id"]
+    conflict = server.client.post(f"/v1/sandboxes/{id}/resume")
+    assert (conflict.status_code, conflict.json()["code"]) == (409, "NATIVE::SANDBOX_NOT_PAUSED")
+    paused = server.client.post(f"/v1/sandboxes/{id}/pause")
+    assert (paused.status_code, paused.content, paused.headers["content-length"]) == (202, b"", "0")
+    assert server.state(id) == "Paused"
+    again = server.client.post(f"/v1/sandboxes/{id}/pause")
+    assert (again.status_code, again.json()["code"]) == (409, "NATIVE::SANDBOX_NOT_RUNNING")
+    assert server.client.get(f"/sandboxes/{id}/proxy/44772/ping").status_code == 409
+    assert server.client.post(f"/v1/sandboxes/{id}/resume").status_code == 202
+    assert server.state(id) == "Running"
+    assert server.run(id, "echo awake") == "awake"
+
+
+def test_a_repeated_create_with_a_key_gives_the_same_sandbox(server):
+    key = {"Idempotency-Key": "test-1"}
+    first = server.post_sandbox(headers=key).json()
+    second = server.post_sandbox(headers=key)
+    assert second.status_code == 202 and second.json()["id"] == first["id"]
+    other = server.post_sandbox(headers=key, metadata={"a": "b"})
+    assert (other.status_code, other.json()["code"]) == (409, "SANDBOX::IDEMPOTENCY_CONFLICT")
+    assert len(server.daemon.list()) == 1
+
+
+def test_snapshots_restore_files(server):
+    id = server.create()["id"]
+    server.run(id, "echo kept > /root/note")
+    made = server.client.post(f"/v1/sandboxes/{id}/snapshots", json={"name": "first"})
+    assert made.status_code == 202, made.text
+    snapshot = made.json()["id"]
+    assert made.headers["location"] == f"/v1/snapshots/{snapshot}"
+    assert made.json()["status"]["state"] == "Creating"
+    while (state := server.client.get(f"/v1/snapshots/{snapshot}").json()["status"]["state"]) == "Creating":
+        pass
+    assert state == "Ready"
+    listed = server.client.get("/v1/snapshots", params={"sandboxId": id}).json()
+    assert [item["id"] for item in listed["items"]] == [snapshot]
+    restored = server.create(image=..., snapshotId=snapshot)["id"]
+    assert server.get(restored).json()["snapshotId"] == snapshot
+    assert server.run(restored, "cat /root/note") == "kept"
+    used = server.client.delete(f"/v1/snapshots/{snapshot}")
+    assert (used.status_code, used.json()["code"]) == (409, "SNAPSHOT::DELETE_CONFLICT")
+    server.delete(restored)
+    assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+    assert server.client.get(f"/v1/snapshots/{snapshot}").json()["code"] == "SNAPSHOT::NOT_FOUND"
+
+
+def test_watching_shows_every_state_and_the_end(server):
+    id = server.create()["id"]
+    with server.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "1"}) as stream:
+        lines = (json.loads(line) for line in stream.iter_lines() if line)
+        assert next(lines)["sandbox"]["status"]["state"] == "Running"
+        server.client.post(f"/v1/sandboxes/{id}/pause")
+        seen = [next(lines)["sandbox"]["status"]["state"]]
+        if seen[-1] != "Paused":
+            seen.append(next(lines)["sandbox"]["status"]["state"])
+        assert seen[-1] == "Paused"
+        server.delete(id)
+        assert [event["type"] for event in lines][-1] == "deleted"
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+def test_both_spellings_of_every_route(server, prefix):
+    id = server.create()["id"]
+    assert server.client.get(f"{prefix}/sandboxes/{id}").status_code == 200
+    assert server.client.get(f"{prefix}/sandboxes/{id}/").status_code == 200
+    assert server.client.delete(f"{prefix}/sandboxes/{id}").status_code == 204

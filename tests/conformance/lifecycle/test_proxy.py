@@ -1,0 +1,120 @@
+"""/sandboxes/{id}/proxy/{port}/..."""
+
+import socket
+
+import httpx
+import pytest
+
+ECHO = """
+import http.server, json
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def answer(self):
+        size = int(self.headers.get('Content-Length') or 0)
+        body = json.dumps({'method': self.command, 'path': self.path, 'headers': dict(self.headers.items()),
+                           'body': self.rfile.read(size).decode()}).encode()
+        self.send_response(201)
+        self.send_header('Content-Length', str(len(body)))
+        self.send_header('Set-Cookie', 'a=1')
+        self.send_header('Set-Cookie', 'b=2')
+        self.end_headers()
+        self.wfile.write(body)
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
+    def log_message(self, *a): pass
+server = http.server.ThreadingHTTPServer(('0.0.0.0', 8000), Handler)
+open('/tmp/listening', 'w').close()
+server.serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def echo(server):
+    id = server.create()["id"]
+    server.run(id, f"cat > /root/echo.py <<'END'\n{ECHO}\nEND\nnohup python3 /root/echo.py >/tmp/log 2>&1 &")
+    server.run(id, "until [ -e /tmp/listening ]; do sleep 0.05; done")
+    return id
+
+
+@pytest.fixture(autouse=True)
+def no_sandboxes_left():
+    """The sandbox of this file goes with its server's daemon."""
+
+
+def raw(server, method, path, **options):
+    client = httpx.Client(trust_env=False, timeout=30)
+    return client.send(client.build_request(method, httpx.URL(server.url).copy_with(raw_path=path.encode()), **options))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+def test_requests_pass_as_they_are(server, echo, method):
+    response = raw(server, method, f"/sandboxes/{echo}/proxy/8000/a%2Fb/c?x=%20y&flag", content=b"hello",
+                   headers={"X-Mine": "1"})
+    assert response.status_code == 201
+    seen = response.json()
+    assert seen["method"] == method and seen["path"] == "/a%2Fb/c?x=%20y&flag"
+    assert seen["headers"]["X-Mine"] == "1" and seen["body"] == "hello"
+    assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
+
+
+def test_nothing_behind_the_port_is_the_root(server, echo):
+    assert raw(server, "GET", f"/v1/sandboxes/{echo}/proxy/8000").json()["path"] == "/"
+    assert raw(server, "GET", f"/v1/sandboxes/{echo}/proxy/8000/").json()["path"] == "/"
+    assert raw(server, "GET", f"/sandboxes/{echo}/proxy/8000?q=1").json()["path"] == "/?q=1"
+
+
+def test_credentials_of_the_server_stay_here(server, echo):
+    secret = {"Authorization": "Bearer x", "Cookie": "c=1", "OPEN-SANDBOX-API-KEY": server.key, "X-Other": "kept"}
+    seen = raw(server, "GET", f"/sandboxes/{echo}/proxy/8000/", headers=secret).json()["headers"]
+    names = {name.lower() for name in seen}
+    assert not names & {"authorization", "cookie", "open-sandbox-api-key"}
+    assert seen["X-Other"] == "kept"
+    assert seen["X-Forwarded-Proto"] == "http"
+    assert seen["X-Forwarded-Host"] == f"127.0.0.1:{server.port}"
+    assert seen["X-Forwarded-For"] == "127.0.0.1"
+
+
+def test_execd_asks_for_its_token(server, echo):
+    assert raw(server, "GET", f"/sandboxes/{echo}/proxy/44772/command/status/x").status_code == 401
+    headers = server.token(echo)
+    assert raw(server, "GET", f"/sandboxes/{echo}/proxy/44772/ping", headers=headers).status_code == 200
+
+
+def test_a_port_that_nobody_serves_is_a_502(server, echo):
+    response = raw(server, "GET", f"/sandboxes/{echo}/proxy/9/")
+    assert (response.status_code, response.json()["code"]) == (502, "GENERAL::UNKNOWN_ERROR")
+    assert server.daemon.list()[0]["address"] not in response.text
+
+
+def test_ports_out_of_range(server, echo):
+    for port in ("0", "65536", "99999999999999999999"):
+        response = raw(server, "GET", f"/sandboxes/{echo}/proxy/{port}/")
+        assert response.status_code == 400, port
+
+
+def test_upgrades_become_a_plain_connection(server, echo):
+    """execd's terminal speaks WebSocket."""
+    headers = server.token(echo)
+    made = raw(server, "POST", f"/sandboxes/{echo}/proxy/44772/pty", headers=headers, json={"cwd": "/"})
+    assert made.status_code in (200, 201), made.text
+    session = made.json()["session_id"]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as peer:
+        lines = [f"GET /sandboxes/{echo}/proxy/44772/pty/{session}/ws HTTP/1.1", f"Host: 127.0.0.1:{server.port}",
+                 "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        peer.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        answer = peer.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 101"), answer
+        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in answer
+        peer.sendall(b"\x89\x80\x00\x00\x00\x00")  # a masked ping
+        while b"\x8a\x00" not in answer:
+            piece = peer.recv(65536)
+            assert piece, "closed without a pong"
+            answer += piece
+
+
+def test_direct_endpoints_reach_the_same_execd(server, echo):
+    endpoint = server.client.get(f"/v1/sandboxes/{echo}/endpoints/44772").json()
+    assert endpoint["endpoint"] == f"{server.daemon.list()[0]['address']}:44772"
+    assert httpx.get(f"http://{endpoint['endpoint']}/ping", headers=endpoint["headers"],
+                     trust_env=False).status_code == 200

@@ -1,0 +1,88 @@
+"""What a server that was killed has promised is there again."""
+
+
+def test_records_survive_a_kill(make_server):
+    server = make_server()
+    id = server.create(timeout=3600, metadata={"a": "1"})["id"]
+    paused = server.create()["id"]
+    server.client.post(f"/v1/sandboxes/{paused}/pause")
+    server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"b": "2"})
+    before = server.get(id).json()
+    server.kill()
+    server.start()
+    assert server.get(id).json() == before
+    assert server.state(paused) == "Paused"
+    assert server.run(id, "echo still here") == "still here"
+    server.remove_all()
+    assert server.daemon.list() == []
+
+
+def test_what_ended_meanwhile_is_told(make_server):
+    server = make_server()
+    gone = server.create()["id"]
+    due = server.create(timeout=60)["id"]
+    server.client.get(f"/v1/sandboxes/{due}")
+    server.kill()
+    server.daemon.client.delete(f"/v1/sandboxes/{gone}")
+    server.start()
+    status = server.wait_state(gone, "Terminated")["status"]
+    assert status["reason"] == "SANDBOX_LOST"
+    assert server.state(due) == "Running"
+    server.remove_all()
+
+
+def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
+    server = make_server()
+    server.daemon.stop()
+    made = server.post_sandbox(wait=None)
+    assert made.status_code == 202
+    id = made.json()["id"]
+    endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
+    assert endpoint["endpoint"] == f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/44772"
+    server.kill()
+    server.daemon.start()
+    server.start()
+    server.wait_state(id, "Running")
+    # The token that was given out while it was Pending is the one.
+    assert server.token(id) == endpoint["headers"]
+    assert server.run(id, "echo made") == "made"
+    server.remove_all()
+
+
+def test_a_delete_is_finished_after_a_kill(make_server):
+    server = make_server()
+    id = server.create()["id"]
+    server.daemon.stop()
+    refused = server.client.delete(f"/v1/sandboxes/{id}")
+    assert (refused.status_code, refused.json()["code"]) == (500, "NATIVE::SANDBOX_DELETE_FAILED")
+    assert server.get(id).status_code == 404
+    server.kill()
+    server.daemon.start()
+    assert [each["id"] for each in server.daemon.list()] == [id]
+    with server.daemon.client.stream("GET", "/v1/events") as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        server.start()
+        assert any('"removed"' in line and id in line for line in lines)
+    assert server.get(id).status_code == 404
+
+
+def test_sandboxd_may_be_restarted_under_the_server(make_server):
+    server = make_server()
+    id = server.create()["id"]
+    server.daemon.stop()
+    assert server.state(id) == "Running"
+    server.daemon.start()
+    assert server.run(id, "echo again") == "again"
+    other = server.create()["id"]
+    assert server.run(other, "echo new") == "new"
+    server.remove_all()
+
+
+def test_it_ends_politely(make_server):
+    server = make_server()
+    id = server.create()["id"]
+    server.stop()
+    assert [each["id"] for each in server.daemon.list()] == [id]
+    server.start()
+    server.remove_all()

@@ -1,0 +1,97 @@
+"""Who may do what, and what is wrong with a request: statuses and codes of the contract."""
+
+import httpx
+import pytest
+
+
+def test_the_key_is_asked_for(server):
+    bare = httpx.Client(base_url=server.url, trust_env=False)
+    for path in ("/v1/sandboxes", "/sandboxes/x", "/no/such/path", "/sandboxes/x/proxy/http/", "/v1/images",
+                 "/sandboxes/x/proxy/80/../../y", "/sandboxes/x/proxy/80/%2e%2e/y"):
+        # Without httpx tidying the path.
+        response = bare.send(httpx.Request("GET", httpx.URL(server.url).copy_with(raw_path=path.encode())))
+        assert (response.status_code, response.json()["code"]) == (401, "MISSING_API_KEY"), path
+    wrong = bare.get("/v1/sandboxes", headers={"OPEN-SANDBOX-API-KEY": "guess"})
+    assert (wrong.status_code, wrong.json()["code"]) == (401, "INVALID_API_KEY")
+    assert bare.get("/health").json() == {"status": "healthy"}
+    assert bare.get("/health/ready").json() == {"status": "ready"}
+    assert bare.get("/v1/sandboxes/x/proxy/44772/ping").status_code == 404
+    preflight = bare.options("/v1/sandboxes", headers={"Origin": "http://a", "Access-Control-Request-Method": "GET"})
+    assert preflight.status_code == 200
+
+
+def test_request_ids_come_back(server):
+    response = server.client.get("/v1/sandboxes/none", headers={"X-Request-ID": "abc-1"})
+    assert response.status_code == 404
+    assert response.headers["X-Request-ID"] == "abc-1"
+    assert len(server.client.get("/health").headers["X-Request-ID"]) == 32
+
+
+WRONG = [
+    ({"timeout": 59}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"entrypoint": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"entrypoint": [" "]}, 400, "NATIVE::INVALID_ENTRYPOINT"),
+    ({"resourceLimits": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"resourceLimits": {"memory": "lots"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"image": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"image": ..., "snapshotId": "6b0a2c7e-0000-4000-8000-000000000000"}, 404, "SNAPSHOT::NOT_FOUND"),
+    ({"metadata": {"-bad": "x"}}, 400, "SANDBOX::INVALID_METADATA_LABEL"),
+    ({"extensions": {"poolRef": "p"}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF"),
+    ({"extensions": {"access.renew.extend.seconds": "1"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"platform": {"os": "linux", "arch": "sparc"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"secureAccess": True}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"networkPolicy": {}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"volumes": [{"name": "v", "mountPath": "/v", "host": {"path": "/etc"}}]}, 400, "VOLUME::HOST_PATH_NOT_ALLOWED"),
+]
+
+
+@pytest.mark.parametrize("fields, status, code", WRONG)
+def test_what_cannot_be_served_is_refused_at_once(server, fields, status, code):
+    response = server.post_sandbox(**fields)
+    assert (response.status_code, response.json()["code"]) == (status, code), response.text
+    assert response.json()["message"]
+    assert server.client.get("/v1/sandboxes").json()["items"] == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"image": 1}', b"\xff\xfe"])
+def test_bodies_that_are_no_request(server, body):
+    response = server.client.post("/v1/sandboxes", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert response.json()["code"] and response.json()["message"] and response.json()["detail"]
+
+
+def test_unknown_paths_and_methods(server):
+    missing = server.client.get("/v1/nothing")
+    assert missing.status_code == 404 and missing.json()["code"]
+    method = server.client.put("/v1/sandboxes")
+    assert method.status_code == 405 and "POST" in method.headers["Allow"] and method.json()["code"]
+
+
+def test_ids_of_other_shapes_are_unknown(server):
+    for id in ("x", "..%2f..", "%00x", "a" * 4000, "%2e%2e"):
+        response = server.client.get(f"/v1/sandboxes/{id}")
+        assert response.status_code in (400, 404), id
+        assert response.json()["code"]
+
+
+def test_endpoints_say_what_is_wrong(server):
+    id = server.create()["id"]
+    cases = [("/endpoints/x", 422, "SANDBOX::INVALID_PARAMETER"), ("/endpoints/0", 400, "NATIVE::INVALID_PORT"),
+             ("/endpoints/65536", 400, "NATIVE::INVALID_PORT"),
+             ("/endpoints/80?use_server_proxy=1&expires=99999999999", 400, "SANDBOX::INVALID_PARAMETER")]
+    for path, status, code in cases:
+        response = server.client.get(f"/v1/sandboxes/{id}{path}")
+        assert (response.status_code, response.json()["code"]) == (status, code), path
+    proxied = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000?use_server_proxy=true").json()
+    assert proxied == {"endpoint": f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/8000"}
+
+
+def test_pools_need_a_cluster(server):
+    response = server.client.get("/v1/pools")
+    assert (response.status_code, response.json()["code"]) == (501, "KUBERNETES::POOL_NOT_SUPPORTED")
+    assert server.client.post("/v1/pools", json={}).status_code == 422
+
+
+def test_images_are_listed(server):
+    response = server.client.get("/v1/images")
+    assert response.status_code == 200 and "items" in response.json()

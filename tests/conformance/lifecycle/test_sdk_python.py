@@ -1,0 +1,72 @@
+"""The official Python SDK, unmodified, against the real server."""
+
+import datetime
+
+import pytest
+from opensandbox import SandboxSync
+from opensandbox.config.connection_sync import ConnectionConfigSync
+from opensandbox.models.filesystem import WriteEntry
+
+
+@pytest.fixture(params=["direct", "proxy"])
+def config(server, request):
+    return ConnectionConfigSync(domain=f"127.0.0.1:{server.port}", api_key=server.key,
+                                use_server_proxy=request.param == "proxy",
+                                request_timeout=datetime.timedelta(seconds=30))
+
+
+@pytest.fixture
+def sandbox(config):
+    made = SandboxSync.create("host", connection_config=config, timeout=datetime.timedelta(minutes=10),
+                              metadata={"from": "sdk"}, env={"GREETING": "hello"})
+    yield made
+    made.kill()
+    made.close()
+
+
+def test_commands(sandbox):
+    result = sandbox.commands.run("echo $GREETING; echo oops >&2; exit 3")
+    assert [line.text for line in result.logs.stdout] == ["hello"]
+    assert [line.text for line in result.logs.stderr] == ["oops"]
+    assert result.exit_code == 3
+
+
+def test_files(sandbox):
+    sandbox.files.write_files([WriteEntry(path="/root/a.txt", data="one\ntwo\n", mode=644)])
+    assert sandbox.files.read_file("/root/a.txt") == "one\ntwo\n"
+    assert sandbox.commands.run("wc -l < /root/a.txt").logs.stdout[0].text.strip() == "2"
+
+
+def test_life(sandbox, config):
+    info = sandbox.get_info()
+    assert info.status.state == "Running"
+    assert info.metadata == {"from": "sdk"}
+    renewed = sandbox.renew(datetime.timedelta(minutes=30))
+    left = renewed.expires_at - datetime.datetime.now(datetime.timezone.utc)
+    assert datetime.timedelta(minutes=29) < left < datetime.timedelta(minutes=31)
+    assert sandbox.patch_metadata({"from": None, "now": "patched"}).metadata == {"now": "patched"}
+    sandbox.pause()
+    assert sandbox.get_info().status.state == "Paused"
+    resumed = SandboxSync.resume(sandbox.id, connection_config=config)
+    assert resumed.commands.run("echo on").logs.stdout[0].text == "on"
+    connected = SandboxSync.connect(sandbox.id, connection_config=config)
+    assert connected.is_healthy()
+    resumed.close()
+    connected.close()
+
+
+def test_snapshots(sandbox, config):
+    from opensandbox import SandboxManagerSync
+
+    sandbox.commands.run("echo kept > /root/note")
+    snapshot = sandbox.create_snapshot("from-sdk")
+    manager = SandboxManagerSync.create(connection_config=config)
+    while (state := manager.get_snapshot(snapshot.id).status.state) == "Creating":
+        pass
+    assert state == "Ready"
+    restored = SandboxSync.create(snapshot_id=snapshot.id, connection_config=config)
+    assert restored.commands.run("cat /root/note").logs.stdout[0].text == "kept"
+    restored.kill()
+    restored.close()
+    manager.delete_snapshot(snapshot.id)
+    manager.close()
