@@ -157,10 +157,12 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   SandboxManager sandboxes(executor, pool, **builder, **images, **snapshots);
   if (auto recovered = sandboxes.recover(); !recovered) return refuse(recovered.error());
   if (no_bridge.empty()) {
-    if (auto installed = (*firewall)->install(); !installed) return refuse(installed.error());
-  } else {
-    log_warn("sandboxes get no network", {{"missing", no_bridge}});
+    auto installed = (*firewall)->install();
+    // Somebody else's network in the way of ours is a mistake to be mended, not a property of the host.
+    if (!installed && installed.error().code == Code::Conflict) return refuse(installed.error());
+    if (!installed) no_bridge = installed.error().message;
   }
+  if (!no_bridge.empty()) log_warn("sandboxes get no network", {{"missing", no_bridge}});
   if (auto started = (*slots)->start(std::move(no_bridge)); !started) return refuse(started.error());
   sandboxes.start();
 

@@ -6,6 +6,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 
+import crash_checks  # noqa: E402
 from sandboxd_process import Sandboxd  # noqa: E402
 
 if os.geteuid() != 0:
@@ -32,6 +33,20 @@ def make_daemon():
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def crashing(make_daemon):
+    """One with few addresses, to be killed."""
+    return make_daemon(settings=crash_checks.SETTINGS)
+
+
+@pytest.fixture
+def bystander(crashing):
+    """A sandbox that has nothing to do with the crash."""
+    sandbox = crashing.create("bystander", ports=[{"port": 8080}])
+    sandbox.output("echo kept > /root/file")
+    return sandbox
 
 
 @pytest.fixture(autouse=True)

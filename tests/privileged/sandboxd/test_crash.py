@@ -1,12 +1,9 @@
 """sandboxd is killed at every step of what it does. When it is started again nothing is lost: who was not asked about
 lives on, and what was answered as done is so. And nothing is left."""
 
-import json
 import os
 import pathlib
 import random
-import subprocess
-import tempfile
 import threading
 import uuid
 
@@ -14,12 +11,8 @@ import httpx
 import pytest
 
 import host_state
-from sandboxd_process import Sandbox, binary
-
-READY_SLOTS = 2
-# So few addresses and id ranges that a lost one shows.
-SETTINGS = {"network": {"subnet": "10.94.0.0/28", "ready_slots": READY_SLOTS}}
-CAPACITY = 13
+from crash_checks import CAPACITY, READY_SLOTS, check_host, check_room, check_works, crash
+from sandboxd_process import Sandbox
 
 CREATE_STEPS = ["directories", "record", "slot", "volume staged", "volume published", "volume opened", "volumes",
                 "cgroup", "launched", "started"]
@@ -28,69 +21,6 @@ REMOVE_STEPS = ["removal recorded", "killed", "cgroup removed", "slot returned",
 SNAPSHOT_STEPS = ["staged", "frozen", "copied", "recorded", "synced", "published"]
 
 VOLUME = {"kind": "named", "source": "crash-data", "target": "/data", "create": True, "delete_with_sandbox": True}
-
-
-@pytest.fixture
-def crashing(make_daemon):
-    return make_daemon(settings=SETTINGS)
-
-
-@pytest.fixture
-def bystander(crashing):
-    """A sandbox that has nothing to do with the crash."""
-    sandbox = crashing.create("bystander", ports=[{"port": 8080}])
-    sandbox.output("echo kept > /root/file")
-    return sandbox
-
-
-def crash(daemon, step, operation):
-    """The operation with a daemon that ends at the step; then the next daemon."""
-    daemon.stop()
-    daemon.start(env={"SANDBOXD_FAULT": step})
-    with pytest.raises(httpx.TransportError):
-        operation()
-    assert daemon.process.wait(30) == 137
-    daemon.client.close()
-    daemon.start()
-
-
-def check_host(daemon, living, snapshots=(), volumes=(), recycled=0):
-    """Nothing is on the host but what these sandboxes own. Up to `recycled` slots may be ready besides the usual."""
-    statuses = {status["id"]: status for status in daemon.list()}
-    assert set(statuses) == set(living)
-    host_state.wait_for_empty(daemon.state / "trash")
-    assert host_state.files(daemon) == {
-        "sandboxes": set(living), "trash": set(), "sockets": {f"{id}.sock" for id in living},
-        "snapshots": set(snapshots), "snapshots in the making": set(),
-        "volumes": set(volumes), "volumes in the making": set()}
-    assert {os.path.basename(path) for path in host_state.cgroups(daemon)} == set(living)
-    for pid in host_state.processes(daemon):
-        cgroup = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
-        assert any(f"/{daemon.cgroup_parent}/{id}\n" in cgroup for id in living)
-    published = [port for status in statuses.values() for port in status["ports"]]
-    assert len(host_state.elements("published")) == len(published)
-    # The kernel takes interfaces of the dead away in its own time, and the pool refills in its own.
-    host_state.wait_for_links(
-        lambda: host_state.interfaces() == host_state.member_interfaces()
-        and 0 <= len(host_state.interfaces()) - READY_SLOTS - len(living) <= recycled,
-        lambda: f"interfaces {host_state.interfaces()}, admitted {host_state.member_interfaces()}, living {living}")
-    assert not [path for path in host_state.mounts(daemon.pid) if "/sandboxes/" in path or "/volumes/" in path]
-
-
-def check_works(daemon, sandbox):
-    assert sandbox.inspect()["state"] == "running"
-    assert sandbox.output("cat /root/file") == "kept"
-
-
-def check_room(daemon, living):
-    """Every address and id range can be had."""
-    others = [f"room-{n}" for n in range(CAPACITY - len(living))]
-    for id in others:
-        daemon.create(id)
-    status, problem = daemon.refused(id="one-too-many")
-    assert status == 503 and "no address left" in problem["message"]
-    for id in others:
-        assert daemon.client.delete(f"/v1/sandboxes/{id}").status_code == 204
 
 
 @pytest.mark.parametrize("step", CREATE_STEPS)
@@ -316,125 +246,3 @@ def test_killed_among_many_creates_and_removes(crashing):
     assert not any(host_state.files(crashing).values())
     assert host_state.cgroups(crashing) == host_state.processes(crashing) == set()
     check_room(crashing, [])
-
-
-@pytest.fixture(params=["ext4", "tmpfs"])
-def small_disk(request):
-    place = pathlib.Path(tempfile.mkdtemp(prefix="disk-"))
-    if request.param == "ext4":
-        image = f"{place}.image"
-        subprocess.run(["truncate", "-s", "32M", image], check=True)
-        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
-        subprocess.run(["mount", "-o", "loop", image, place], check=True)
-    else:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", place], check=True)
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)  # a test that failed may still have it open
-    place.rmdir()
-    if request.param == "ext4":
-        os.unlink(image)
-
-
-def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
-    daemon = make_daemon(settings=SETTINGS, directory=small_disk)
-    alive = daemon.create("alive")
-    stuffing = small_disk / "stuffing"
-    with open(stuffing, "wb", buffering=0) as file, pytest.raises(OSError):
-        while True:
-            file.write(bytes(4096))
-    size = stuffing.stat().st_size
-    refused = 0
-    # More and more room: it runs out at one step after the other.
-    for pages in range(16):
-        os.truncate(stuffing, size - pages * 4096)
-        os.sync()
-        answer = daemon.client.post("/v1/sandboxes", json={"id": f"full-{pages}", "image": "host"})
-        if answer.status_code == 201:
-            assert daemon.client.delete(f"/v1/sandboxes/full-{pages}").status_code == 204
-            continue
-        refused += 1
-        assert "No space left on device" in answer.json()["message"], answer.text
-        check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)
-    assert refused > 0
-    os.truncate(stuffing, size)
-    with open(stuffing, "ab", buffering=0) as file, pytest.raises(OSError):
-        while True:
-            file.write(bytes(1024))
-    for path, body in (("pause", None), ("snapshots", {"id": str(uuid.uuid4())})):
-        answer = daemon.client.post(f"/v1/sandboxes/alive/{path}", json=body)
-        assert answer.status_code >= 400 and "No space left on device" in answer.json()["message"], answer.text
-    check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)
-    assert alive.inspect()["state"] == "running"
-    assert alive.output("echo alive") == "alive"
-    alive.remove()
-    check_host(daemon, [], recycled=3 * READY_SLOTS)
-    stuffing.unlink()
-    assert daemon.create("full").output("echo room") == "room"
-    daemon.close()
-
-
-def test_a_record_that_cannot_be_read_is_kept_for_a_look(crashing, bystander):
-    crashing.create("broken")
-    crashing.kill()
-    record = crashing.state / "sandboxes" / "broken" / "record.json"
-    record.write_text("{")
-    crashing.start()
-    assert [status["id"] for status in crashing.list()] == ["bystander"]
-    assert record.read_text() == "{"
-    assert {os.path.basename(path) for path in host_state.cgroups(crashing)} == {"bystander"}
-    assert "record cannot be read" in crashing.log()
-    check_works(crashing, bystander)
-    status, problem = crashing.refused(id="broken")
-    assert status == 409 and str(record.parent) in problem["message"]
-    assert record.read_text() == "{"
-
-
-def test_an_empty_record_is_a_create_that_a_power_cut_ended(crashing, bystander):
-    crashing.create("cut")
-    crashing.kill()
-    (crashing.state / "sandboxes" / "cut" / "record.json").write_text("")
-    crashing.start()
-    check_host(crashing, ["bystander"])
-
-
-def test_one_daemon_per_state_directory(crashing, bystander):
-    second = subprocess.run(
-        [binary("sandboxd"), "--config", crashing.config, "--state-dir", crashing.state, "--run-dir",
-         crashing.directory / "run2", "--execd", binary("execd")], capture_output=True, text=True, timeout=60)
-    assert second.returncode == 1
-    assert f"another sandboxd uses the state directory {crashing.state}" in second.stderr
-    check_works(crashing, bystander)
-
-
-def test_what_had_ended_and_what_was_paused_are_so_after_a_restart(crashing):
-    crashing.create("ended", entrypoint=["sh", "-c", "exit 3"])
-    ended = crashing.wait_for_end("ended")
-    paused = crashing.create("paused")
-    assert crashing.client.post("/v1/sandboxes/paused/pause").status_code == 204
-    for end in (crashing.kill, crashing.stop):
-        end()
-        crashing.start()
-        assert crashing.client.get("/v1/sandboxes/ended").json() == ended
-        assert paused.inspect()["state"] == "paused"
-    assert crashing.client.post("/v1/sandboxes/paused/resume").status_code == 204
-    assert paused.output("echo on") == "on"
-    assert crashing.client.delete("/v1/sandboxes/ended").status_code == 204
-
-
-def test_after_a_restart_of_the_host_sandboxes_have_ended(crashing, bystander):
-    crashing.create("before", ports=[{"port": 80}])
-    crashing.kill()
-    for cgroup in host_state.cgroups(crashing):
-        if cgroup.endswith("/before") and os.path.exists(f"{cgroup}/cgroup.kill"):
-            pathlib.Path(f"{cgroup}/cgroup.kill").write_text("1")
-    file = crashing.state / "sandboxes" / "before" / "record.json"
-    record = json.loads(file.read_text())
-    record["process"]["boot_id"] = str(uuid.uuid4())
-    file.write_text(json.dumps(record))
-    crashing.start()
-    status = crashing.client.get("/v1/sandboxes/before").json()
-    assert (status["state"], status["reason"]) == ("exited", "HOST_RESTARTED")
-    assert status["address"] == "" and status["ports"] == []
-    assert crashing.client.delete("/v1/sandboxes/before").status_code == 204
-    check_host(crashing, ["bystander"])
-    check_works(crashing, bystander)
