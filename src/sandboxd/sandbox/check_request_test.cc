@@ -10,7 +10,7 @@ namespace {
 using api::native::CreateSandbox;
 
 TEST(CheckRequest, AnOrdinaryRequestPasses) {
-  CreateSandbox spec{.id = "a", .image = "host"};
+  CreateSandbox spec;
   EXPECT_TRUE(check_request(spec));
   spec.hostname = "Build_7.example-1";
   spec.limits.shm_bytes = 4096;
@@ -21,7 +21,8 @@ TEST(CheckRequest, AnOrdinaryRequestPasses) {
 
 TEST(CheckRequest, HostnamesCannotAddLinesToFiles) {
   for (const char* name : {"a b", "a\nb", "../x", "a\tb", "a#", "ä"}) {
-    CreateSandbox spec{.id = "a", .image = "host", .hostname = name};
+    CreateSandbox spec;
+    spec.hostname = name;
     const auto checked = check_request(spec);
     ASSERT_FALSE(checked) << name;
     EXPECT_EQ(checked.error().code, Code::InvalidRequest);
@@ -30,7 +31,7 @@ TEST(CheckRequest, HostnamesCannotAddLinesToFiles) {
 }
 
 TEST(CheckRequest, NoLimitIsSoLowThatItMeansNoneOrNothingStarts) {
-  CreateSandbox spec{.id = "a", .image = "host"};
+  CreateSandbox spec;
   spec.limits.shm_bytes = 0;
   EXPECT_TRUE(check_request(spec).error().message.starts_with("/limits/shm_bytes: "));
   spec.limits.shm_bytes.reset();
@@ -39,7 +40,8 @@ TEST(CheckRequest, NoLimitIsSoLowThatItMeansNoneOrNothingStarts) {
 }
 
 TEST(CheckRequest, AnotherMachinesPlatformIsUnsupported) {
-  CreateSandbox spec{.id = "a", .image = "host", .platform = "linux/s390x"};
+  CreateSandbox spec;
+  spec.platform = "linux/s390x";
   const auto checked = check_request(spec);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, Code::Unsupported);
