@@ -160,6 +160,7 @@ int serve(const config::ServerConfig& config) {
   add_endpoint_routes(router, context);
   add_proxy_routes(router, context);
   add_image_routes(router, context);
+  add_diagnostics_routes(router, context);
   add_other_routes(router, context);
   http::Handler handler =
       with_api_key([&](http::Request& request) { return router.dispatch(request); }, config.server.api_key);

@@ -29,6 +29,8 @@ void add_snapshot_routes(http::Router& router, RouteContext& context);
 void add_endpoint_routes(http::Router& router, RouteContext& context);
 void add_proxy_routes(http::Router& router, RouteContext& context);
 void add_image_routes(http::Router& router, RouteContext& context);
+// Logs, events and state of a sandbox: as text for people and, with `scope`, as JSON.
+void add_diagnostics_routes(http::Router& router, RouteContext& context);
 // /health, /pools, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);
 

@@ -1,0 +1,147 @@
+#include "api/lifecycle_diagnostics.h"
+#include "base/log.h"
+#include "server/diagnostics/report.h"
+#include "server/http/answer.h"
+#include "server/http/routes.h"
+
+namespace osb::server {
+namespace {
+
+using http::Request;
+using http::Response;
+using Answer = net::awaitable<Response>;
+
+// What is asked of the backend for a number of lines; longer lines make fewer of them.
+constexpr std::size_t kBytesPerLine = 1024;
+constexpr std::size_t kMostBytes = 4 << 20;
+constexpr std::string_view kNoTimes = "the output of the entrypoint carries no times: since was ignored";
+
+struct Logs {
+  std::string text;
+  bool truncated = false;
+};
+
+// A sandbox that could not be created, or that the backend has lost, has no logs; that is no error.
+net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, int tail) {
+  const std::size_t bytes = std::min(static_cast<std::size_t>(tail) * kBytesPerLine, kMostBytes);
+  auto text = co_await service.backend().logs(id, bytes);
+  if (!text && text.error().code == Code::NotFound) co_return Logs();
+  if (!text) {
+    Error error = text.error();
+    error.reason = service.reason("SANDBOX_QUERY_FAILED");
+    co_return Failure(std::move(error));
+  }
+  Logs out;
+  out.text = last_lines(*text, static_cast<std::size_t>(tail), text->size() >= bytes, out.truncated);
+  co_return out;
+}
+
+net::awaitable<DiagnosticSubject> look_at(SandboxService& service, const SandboxRecord& record) {
+  DiagnosticSubject subject{record, nullptr, std::nullopt, {}};
+  if (record.status.state == api::state::kRunning || record.status.state == api::state::kPaused) {
+    auto use = co_await service.backend().stats(record.id);
+    if (use) {
+      subject.use = *use;
+    } else {
+      log_warn("resource use not known", {{"id", record.id}, {"error", use.error().message}});
+    }
+  }
+  subject.events = service.events().of(record.id);
+  subject.instance = service.instance(record.id);  // last: a pointer that the next wait may invalidate
+  co_return subject;
+}
+
+Response text(std::string body) { return http::text_response(200, std::move(body)); }
+
+Response deprecated(std::string body) {
+  Response response = text(std::move(body));
+  response.headers.set("Deprecation", "true");
+  return response;
+}
+
+Answer logs(SandboxService& service, Request& request) {
+  const auto pairs = query_pairs(request);
+  const auto query = api::decode_logs_query(pairs);
+  if (!query) co_return refusal(query.error());
+  const std::string id = request.params["id"];
+  const auto record = service.get(id);
+  if (!record) co_return refusal(record.error());
+  Logs found;
+  const bool wants_output =
+      !query->scope || *query->scope == "container" || *query->scope == "process" || *query->scope == "all";
+  if (wants_output) {
+    auto read = co_await read_logs(service, id, query->tail);
+    if (!read) co_return refusal(read.error());
+    found = std::move(*read);
+  }
+  if (!query->scope) co_return deprecated(found.text.empty() ? std::string(kNoLogs) + "\n" : found.text);
+  api::DiagnosticContent content;
+  content.sandbox_id = id;
+  content.kind = "logs";
+  content.scope = *query->scope;
+  content.truncated = found.truncated;
+  content.content = std::move(found.text);
+  if (!wants_output) content.warnings.push_back("this backend keeps no logs of scope " + *query->scope);
+  if (wants_output && query->since) content.warnings.emplace_back(kNoTimes);
+  co_return http::json_response(200, api::encode_diagnostic(content));
+}
+
+Answer events(SandboxService& service, Request& request) {
+  const auto pairs = query_pairs(request);
+  const auto query = api::decode_events_query(pairs);
+  if (!query) co_return refusal(query.error());
+  const auto record = service.get(request.params["id"]);
+  if (!record) co_return refusal(record.error());
+  const DiagnosticSubject subject = co_await look_at(service, **record);
+  const auto limit = static_cast<std::size_t>(query->limit);
+  if (!query->scope) co_return deprecated(events_text(subject, limit));
+  api::DiagnosticContent content;
+  content.sandbox_id = (*record)->id;
+  content.kind = "events";
+  content.scope = *query->scope;
+  if (content.scope == "network" || content.scope == "process") {
+    content.warnings.push_back("this backend keeps no events of scope " + content.scope);
+  } else {
+    content.content = event_lines(subject, limit, content.truncated);
+  }
+  co_return http::json_response(200, api::encode_diagnostic(content));
+}
+
+Answer inspect(SandboxService& service, Request& request) {
+  const auto record = service.get(request.params["id"]);
+  if (!record) co_return refusal(record.error());
+  co_return text(inspect_text(co_await look_at(service, **record)));
+}
+
+Answer summary(SandboxService& service, Request& request) {
+  const auto pairs = query_pairs(request);
+  const auto query = api::decode_summary_query(pairs);
+  if (!query) co_return refusal(query.error());
+  const std::string id = request.params["id"];
+  const auto record = service.get(id);
+  if (!record) co_return refusal(record.error());
+  const auto read = co_await read_logs(service, id, query->tail);
+  if (!read) log_warn("logs not read", {{"id", id}, {"error", read.error().message}});
+  const DiagnosticSubject subject = co_await look_at(service, **record);
+  const std::string_view output = !read                ? "[error] The logs could not be read."
+                                  : read->text.empty() ? kNoLogs
+                                                       : std::string_view(read->text);
+  co_return text(summary_text(id, inspect_text(subject),
+                              events_text(subject, static_cast<std::size_t>(query->event_limit)), output));
+}
+
+}  // namespace
+
+void add_diagnostics_routes(http::Router& router, RouteContext& context) {
+  SandboxService& service = context.service;
+  const auto add = [&](std::string_view what, Answer (*handler)(SandboxService&, Request&)) {
+    add_both(router, "GET", "/sandboxes/{id}/diagnostics/" + std::string(what),
+             [&service, handler](Request& request) { return handler(service, request); });
+  };
+  add("logs", logs);
+  add("events", events);
+  add("inspect", inspect);
+  add("summary", summary);
+}
+
+}  // namespace osb::server
