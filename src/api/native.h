@@ -138,7 +138,7 @@ struct Stats {
   std::uint64_t pids = 0;
   std::uint64_t io_read_bytes = 0, io_write_bytes = 0;
   std::uint64_t oom_kills = 0;
-  std::uint64_t disk_bytes = 0;  // written to the sandbox's own layer
+  std::uint64_t disk_bytes = 0;  // of the sandbox's own layer; at least so many where it has very many files
 };
 
 struct Snapshot {

@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernel/tree_usage.h"
 #include "sandboxd/network/connect.h"
 #include "sandboxd/sandbox/file_tail.h"
 #include "sandboxd/sandbox/sandbox_entry.h"
+#include "sys/syscall.h"
 
 namespace osb::sandboxd {
 
@@ -85,11 +87,20 @@ net::awaitable<Result<api::native::Stats>> SandboxManager::stats(std::string id)
   auto found = find(id);
   if (!found) co_return Failure(found.error());
   const EntryPtr entry = *found;
+  // Without the lock: it may take a second, and a tree that is being removed can be counted too.
+  const std::string upper = builder_.directory(id) + "/upper";
+  const std::uint64_t disk_bytes = co_await pool_.run([&]() -> std::uint64_t {
+    const auto directory = sys::open_at(AT_FDCWD, upper, O_RDONLY | O_DIRECTORY);
+    if (!directory) return 0;
+    const auto counted = kernel::tree_usage(directory->get());
+    return counted ? counted->bytes : 0;
+  });
   const Entry::Guard guard = co_await Entry::lock(entry);
   if (!entry->live || !entry->live->cgroup) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
   auto usage = co_await pool_.run([&] { return entry->live->cgroup->usage(); });
   if (!usage) co_return Failure(usage.error());
   api::native::Stats out;
+  out.disk_bytes = disk_bytes;
   out.cpu_usec = usage->cpu_usec;
   out.memory_bytes = usage->memory_bytes.value_or(0);
   out.memory_peak_bytes = usage->memory_peak_bytes.value_or(0);

@@ -230,6 +230,30 @@ def test_an_image_stays_as_long_as_its_snapshot(daemon):
     assert daemon.client.post("/v1/images/collect").json()["layers"] == 2
 
 
+def test_an_exported_snapshot_is_an_image(daemon):
+    layers = [busybox_layer(), tar({"srv": None, "srv/low": "low", "srv/gone": "gone"})]
+    assert daemon.client.post("/v1/images/load", content=docker_archive("base:1", layers)).status_code == 200
+    first = daemon.create("first", image="base:1", entrypoint=["sleep", "1000"])
+    first.output("echo high > /srv/high; rm /srv/gone; mkdir /srv/d; touch -d @7 /srv/high")
+    archive = daemon.client.get(f"/v1/snapshots/{snapshot(daemon, 'first')}/export")
+    assert archive.status_code == 200, archive.text
+    loaded = daemon.client.post("/v1/images/load", content=archive.content, params={"name": "exported:1"})
+    assert loaded.status_code == 200, loaded.text
+    second = daemon.create("second", image="exported:1", entrypoint=["sleep", "1000"])
+    assert second.output("ls /srv; cat /srv/high; stat -c %Y /srv/high").split() == [
+        "d", "high", "low", "high", "7"]
+    daemon.remove_all()
+    for name in ("base:1", "exported:1"):
+        assert daemon.client.delete("/v1/images", params={"name": name, "force": "true"}).status_code == 204
+
+
+def test_a_snapshot_of_the_hosts_userland_cannot_be_exported(daemon):
+    daemon.create("first")
+    taken = snapshot(daemon, "first")
+    response = daemon.client.get(f"/v1/snapshots/{taken}/export")
+    assert response.status_code == 501 and "host" in response.json()["message"], response.text
+
+
 def test_ids(daemon):
     daemon.create("first")
     for id in ("../../etc", "A", "", "a" * 65, ".tmp"):
