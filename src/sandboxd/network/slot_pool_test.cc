@@ -255,6 +255,64 @@ TEST(SlotPool, AfterARestartSlotsAreAdoptedAndConnectionsGoOn) {
   });
 }
 
+TEST(SlotPool, AnAdoptedIndexThatComesBackIsInOneHandOnly) {
+  for (const bool before_start : {false, true}) {
+    in_own_network([&] {
+      NetworkConfig config;
+      config.subnet = must(parse_subnet("10.91.7.0/29"));
+      config.ready_slots = 0;
+      World world(config);
+      world.start();
+      const Slot first = world.take(NetworkMode::None);
+      const Slot second = world.take(NetworkMode::None);
+      const Inhabitant inside(second);
+      world.restart();
+      Slot adopted = must(world.pool->adopt(second.index, NetworkMode::None, inside.pid()));
+      if (before_start) world.pool->give_back(std::move(adopted), true);
+      must(world.firewall->install());
+      must(world.pool->start());
+      if (!before_start) world.pool->give_back(std::move(adopted), true);
+      world.pool->wait_until_idle();
+      std::vector<Slot> slots;
+      std::set<unsigned> indices;
+      for (int i = 0; i < 5; ++i) indices.insert(slots.emplace_back(world.take(NetworkMode::None)).index);
+      EXPECT_EQ(indices.size(), 5U);
+      EXPECT_FALSE(world.pool->take(NetworkMode::None));
+    });
+  }
+}
+
+TEST(SlotPool, SpareSlotsOfOneKindMakeRoomForTheOther) {
+  in_own_network([] {
+    NetworkConfig config;
+    config.subnet = must(parse_subnet("10.91.7.0/29"));
+    config.ready_slots = 2;
+    World world(config);
+    world.start();
+    for (const NetworkMode mode : {NetworkMode::None, NetworkMode::Bridge, NetworkMode::None}) {
+      std::vector<Slot> slots;
+      for (int i = 0; i < 5; ++i) slots.push_back(world.take(mode));
+      for (Slot& slot : slots) world.pool->give_back(std::move(slot), true);
+      world.pool->wait_until_idle();
+    }
+  });
+}
+
+TEST(SlotPool, AHostWithoutBridgesSaysWhyAndHasSlotsWithoutNetwork) {
+  in_own_network([] {
+    World world;
+    world.restart();  // without rules
+    must(world.pool->start("nftables: missing"));
+    const auto refused = world.pool->take(NetworkMode::Bridge);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::Unsupported);
+    EXPECT_THAT(refused.error().message, HasSubstr("nftables: missing"));
+    EXPECT_TRUE(world.pool->take(NetworkMode::None));
+    world.pool->wait_until_idle();
+    EXPECT_EQ(world.pool->counts().ready, 0U);
+  });
+}
+
 TEST(SlotPool, AProcessOfAnotherSlotIsNotAdopted) {
   in_own_network([] {
     World world;
