@@ -93,4 +93,20 @@ Result<void> end_tcp_sockets(int netns_fd) {
   return {};
 }
 
+Result<void> end_tcp_connections_to(std::uint32_t address) {
+  auto socket = NetlinkSocket::open(NETLINK_SOCK_DIAG);
+  if (!socket) return Failure(socket.error());
+  const std::uint32_t v4 = htonl(address);
+  const std::uint32_t mapped[] = {0, 0, htonl(0xffff), v4};
+  for (const std::uint8_t family : {AF_INET, AF_INET6}) {
+    auto ids = list_tcp(*socket, family);
+    if (!ids) return Failure(ids.error());
+    std::erase_if(*ids, [&](const inet_diag_sockid& id) {
+      return family == AF_INET ? id.idiag_dst[0] != v4 : !std::ranges::equal(id.idiag_dst, mapped);
+    });
+    if (const auto done = destroy(*socket, family, *ids); !done) return done;
+  }
+  return {};
+}
+
 }  // namespace osb::kernel

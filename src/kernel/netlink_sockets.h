@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "base/error.h"
 
 namespace osb::kernel {
@@ -18,5 +20,9 @@ Result<SocketCounts> count_sockets(int netns_fd);
 // Ends all TCP connections in the namespace at once (their peers get a reset), also those in TIME_WAIT. Needs
 // CONFIG_INET_DIAG_DESTROY; Code::Unsupported otherwise.
 Result<void> end_tcp_sockets(int netns_fd);
+
+// Ends the TCP connections of the calling thread's namespace to an address (host byte order): for one that has gone
+// without a word. Whoever reads from them is told at once (ECONNABORTED). Code::Unsupported as above.
+Result<void> end_tcp_connections_to(std::uint32_t address);
 
 }  // namespace osb::kernel

@@ -84,8 +84,8 @@ Result<UniqueFd> open_in(int root, const std::string& path) {
   return UniqueFd(static_cast<int>(fd));
 }
 
-// With the directories above it.
-Result<void> make_directory_in(int root, const std::string& path) {
+// With the directories above it. Returns the last one.
+Result<UniqueFd> make_directory_in(int root, const std::string& path) {
   std::filesystem::path so_far = "/";
   auto directory = open_in(root, "/");
   for (const auto& name : std::filesystem::path(path).relative_path()) {
@@ -99,11 +99,26 @@ Result<void> make_directory_in(int root, const std::string& path) {
     }
     directory = std::move(next);
   }
-  if (!directory) return Failure(directory.error());
+  return directory;
+}
+
+// A missing mount point is made here and not by the runtime: as root of the sandbox, and while the root can be written.
+// What is there is left as it is; where a link leads nowhere, the runtime has the last word.
+Result<void> make_mount_point(int root, const std::string& path, bool is_directory) {
+  if (is_directory) {
+    auto made = make_directory_in(root, path);
+    return made ? Result<void>() : with_context("mount point " + path, made.error());
+  }
+  const std::filesystem::path target(path);
+  auto parent = make_directory_in(root, target.parent_path().string());
+  if (!parent) return with_context("mount point " + path, parent.error());
+  const UniqueFd made(
+      ::openat(parent->get(), target.filename().c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644));
+  if (!made && errno != EEXIST) return sys::from_errno("mount point " + path, errno);
   return {};
 }
 
-Result<void> attach_plan(LaunchPlan& plan, Bundle& bundle) {
+Result<void> attach_plan(LaunchPlan& plan, int root, Bundle& bundle) {
   int number = 0;
   const auto next_place = [&] { return kPlace + "/mount" + std::to_string(number++); };
   for (const TmpfsMount& tmpfs : plan.tmpfs) {
@@ -112,6 +127,7 @@ Result<void> attach_plan(LaunchPlan& plan, Bundle& bundle) {
     if (tmpfs.size_bytes != 0) options += fmt::format(",size={}", tmpfs.size_bytes);
     if (auto made = make_directory(place); !made) return made;
     if (auto done = mount_tmpfs(place, options, tmpfs.executable ? 0 : MS_NOEXEC); !done) return done;
+    if (auto made = make_mount_point(root, tmpfs.target, true); !made) return made;
     bundle.binds.push_back({place, tmpfs.target});
   }
   const std::pair<const char*, const std::string*> files[] = {
@@ -119,7 +135,9 @@ Result<void> attach_plan(LaunchPlan& plan, Bundle& bundle) {
   for (const auto& [name, text] : files) {
     if (text->empty()) continue;
     if (auto made = make_file(kPlace + name, *text); !made) return made;
-    bundle.binds.push_back({kPlace + name, std::string("/etc") + name});
+    const std::string target = std::string("/etc") + name;
+    if (auto made = make_mount_point(root, target, false); !made) return made;
+    bundle.binds.push_back({kPlace + name, target});
   }
   for (const PreparedMount& mount : plan.mounts) {
     if (mount.read_only) {
@@ -129,6 +147,7 @@ Result<void> attach_plan(LaunchPlan& plan, Bundle& bundle) {
     const std::string place = next_place();
     if (auto made = mount.is_directory ? make_directory(place) : make_file(place, ""); !made) return made;
     if (auto done = attach(mount.mount.get(), place); !done) return done;
+    if (auto made = make_mount_point(root, mount.target, mount.is_directory); !made) return made;
     bundle.binds.push_back({place, mount.target, mount.read_only});
   }
   return {};
@@ -178,7 +197,12 @@ Result<Bundle> enter_bundle_namespace(LaunchPlan& plan, int root) {
     if (::lstat((out.root + "/tmp").c_str(), &st) == 0 && S_ISDIR(st.st_mode)) {
       out.binds.push_back({out.root + "/tmp", "/tmp"});
     }
-    if (auto attached = attach_plan(plan, out); !attached) return Failure(attached.error());
+    if (auto attached = attach_plan(plan, root, out); !attached) return Failure(attached.error());
+  }
+  // Not by the runtime: in a user namespace it cannot, since it would take back flags that are locked.
+  if (plan.read_only_root) {
+    auto set = kernel::set_mount_attributes(root, MOUNT_ATTR_RDONLY, true);
+    if (!set) return with_context("make the root read-only", set.error());
   }
   ::umask(022);
   return out;

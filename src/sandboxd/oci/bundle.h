@@ -36,7 +36,8 @@ struct Bundle {
 // - there is a second /proc without anything mounted in it, because a process in a user namespace (the runtime's file
 //   server) may mount its own only then
 // Every path can be reached by root of the plan's user namespace, who is nobody in our state directory. The working
-// directory is made if it is missing. Consumes the plan's mounts; the descriptors stay the caller's.
+// directory and mount points are made if they are missing; then the root becomes read-only if the plan says so.
+// Consumes the plan's mounts; the descriptors stay the caller's.
 Result<Bundle> enter_bundle_namespace(LaunchPlan& plan, int root);
 
 // config.json. The ids of the root are mapped by a user namespace that the runtime makes: it cannot join one, being a

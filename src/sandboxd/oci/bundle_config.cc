@@ -95,7 +95,7 @@ Result<std::string> encode_bundle_config(const LaunchPlan& plan, const Bundle& b
   }
   return json::serialize(json::object{{"ociVersion", "1.0.2"},
                                       {"process", process_of(plan)},
-                                      {"root", json::object{{"path", bundle.root}, {"readonly", plan.read_only_root}}},
+                                      {"root", json::object{{"path", bundle.root}, {"readonly", false}}},
                                       {"hostname", plan.hostname},
                                       {"mounts", mounts_of(plan, bundle)},
                                       {"linux", linux_of(plan, netns_path, cgroups_path)}});

@@ -1,5 +1,6 @@
 #include "sandboxd/oci/oci_runtime.h"
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <filesystem>
@@ -28,19 +29,26 @@ constexpr seconds kRunLimit(30);
 
 constexpr const char* kPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-// The last message of a log in JSON lines, which all runtimes write; what is none is given as it is.
-std::string last_message(const std::string& log) {
+// The messages of a log in JSON, one object after the other, with or without ends of lines between them: that is how
+// all runtimes write them. The first tells the cause.
+std::string messages_of(const std::string& log) {
+  constexpr std::size_t kMost = 1000;
   const auto text = sys::read_text(log);
   std::string out;
   if (!text) return out;
-  sys::for_each_line(*text, [&](std::string_view line) {
-    if (line.empty()) return;
-    out = line;
-    const auto value = api::parse_json(line);
-    if (!value) return;
-    api::ObjectReader reader(*value, {});
-    if (auto message = reader.optional_string("msg")) out = *message;
-  });
+  for (std::string_view left = *text; !left.empty() && out.size() < kMost;) {
+    std::size_t end = left.find("}{");
+    end = std::min(left.find('\n'), end == std::string_view::npos ? end : end + 1);
+    const std::string_view line = left.substr(0, end);
+    left.remove_prefix(std::min(left.size(), end + (end < left.size() && left[end] == '\n' ? 1 : 0)));
+    if (line.empty()) continue;
+    std::string said(line);
+    if (const auto value = api::parse_json(line)) {
+      api::ObjectReader reader(*value, {});
+      if (auto message = reader.optional_string("msg")) said = *message;
+    }
+    out += (out.empty() ? "" : "; ") + said.substr(0, kMost);
+  }
   return out;
 }
 
@@ -151,7 +159,7 @@ Result<void> OciRuntime::run(const Run& what) {
   auto status = wait_for(*child, doing);
   if (!status) return Failure(status.error());
   if (status->ok()) return {};
-  const std::string said = last_message(what.log);
+  const std::string said = messages_of(what.log);
   if (!said.empty()) return fail(Code::Internal, doing + ": " + said);
   return fail(Code::Internal, doing + (status->signal != 0 ? ": ended by signal " + std::to_string(status->signal)
                                                            : ": exit code " + std::to_string(status->code)));

@@ -4,8 +4,10 @@
 
 #include "base/log.h"
 #include "kernel/mount.h"
+#include "kernel/netlink_sockets.h"
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/network/answer_arp.h"
+#include "sandboxd/network/network_config.h"
 #include "sandboxd/sandbox/launch_request.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sys/syscall.h"
@@ -118,6 +120,12 @@ Result<void> SandboxBuilder::start_with_runtime(LiveSandbox& live, SandboxRecord
 
 void SandboxBuilder::remove_from_runtime(const SandboxRecord& record) const {
   if (record.spec.runtime.empty()) return;
+  // A network stack that was killed says no goodbye: clients would wait for it.
+  if (const auto address = parse_ipv4(record.status.address)) {
+    if (auto ended = kernel::end_tcp_connections_to(*address); !ended) {
+      log_warn("connections left", {{"id", record.spec.id}, {"error", ended.error().message}});
+    }
+  }
   const auto runtime = runtimes_.find(record.spec.runtime);
   if (runtime != runtimes_.end()) {
     runtime->second->remove(record.spec.id);
