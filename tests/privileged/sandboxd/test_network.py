@@ -75,7 +75,7 @@ def listening(address, port=0):
         yield listener
 
 
-def ask(sandbox, address, port, timeout=1):
+def ask(sandbox, address, port, timeout=10):
     """What a server said to a program inside, or how the connection failed."""
     return attack(sandbox, """
 def connect():
@@ -96,7 +96,7 @@ setsid python3 -c "{program.replace('"', "'")}" {port} /tmp/port > /dev/null 2>&
 cat /tmp/port""") == str(port)
 
 
-def read_from(address, port, timeout=1):
+def read_from(address, port, timeout=10):
     with socket.create_connection((address, port), timeout) as connection:
         return connection.recv(100).decode()
 
@@ -119,7 +119,7 @@ def test_the_hosts_services_are_not_reached(daemon):
             with pytest.raises(TimeoutError):
                 listener.accept()
         # The listener was there all the time.
-        socket.create_connection((GATEWAY, port), 1).close()
+        socket.create_connection((GATEWAY, port), 10).close()
         assert everywhere.accept()[1][0] == GATEWAY
 
 
@@ -127,7 +127,7 @@ def test_no_datagram_reaches_the_host(daemon):
     sandbox = daemon.create("datagram")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("0.0.0.0", 0))
-        receiver.settimeout(1)
+        receiver.settimeout(10)
         port = receiver.getsockname()[1]
         attack(sandbox, """
 for address in addresses:
@@ -173,7 +173,7 @@ def test_a_borrowed_address_leads_nowhere(daemon, internet):
     program = f"""
 import socket, sys
 with socket.socket() as s:
-    s.settimeout(0.5)
+    s.settimeout(float(sys.argv[2]))
     s.bind((sys.argv[1], 0))
     try:
         s.connect(("{INTERNET}", {internet.port}))
@@ -181,8 +181,8 @@ with socket.socket() as s:
     except OSError:
         print("failed")
 """
-    for source, outcome in ((stolen, "failed"), (thief.status["address"], "connected")):
-        got = subprocess.run([*inside, sys.executable, "-c", program, source], capture_output=True, text=True)
+    for source, timeout, outcome in ((stolen, "0.5", "failed"), (thief.status["address"], "10", "connected")):
+        got = subprocess.run([*inside, sys.executable, "-c", program, source, timeout], capture_output=True, text=True)
         assert got.stdout.strip() == outcome, got
 
 
@@ -218,7 +218,7 @@ def test_a_published_port_leads_in(daemon, internet):
         assert read_from(address, port)
     outside = subprocess.run(["nsenter", "-t", str(internet.pid), "-n", sys.executable, "-c", f"""
 import socket
-print(socket.create_connection(("{HOST}", {port}), 2).recv(100).decode())
+print(socket.create_connection(("{HOST}", {port}), 10).recv(100).decode())
 """], capture_output=True, text=True)
     assert outside.stdout.strip() == INTERNET, outside
     # The way back does not open the host's loopback.
