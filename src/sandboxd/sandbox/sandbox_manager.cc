@@ -223,7 +223,10 @@ net::awaitable<Result<void>> SandboxManager::ping(EntryPtr entry) {
   }
   const std::string origin =
       status.execd_socket.empty() ? status.address + ":" + std::to_string(kExecdPort) : "unix:" + status.execd_socket;
-  auto response = co_await client_.send(origin, std::move(request));
+  // An address does not end with its sandbox: nobody would answer for seconds.
+  auto outcome = co_await (client_.send(origin, std::move(request)) || entry->exit_watch->wait_readable());
+  if (outcome.index() == 1) co_return fail(Code::Internal, "it ended");
+  const auto& response = std::get<0>(outcome);
   if (!response) co_return Failure(response.error());
   if (response->status != 200) co_return fail(Code::Internal, "status " + std::to_string(response->status));
   co_return Result<void>();
