@@ -182,7 +182,8 @@ IDS = ["x", "0", "-1", UUID.upper(), UUID + "x", UUID[:-1], "%27%20or%201%3D1%20
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
 def test_ids_of_other_shapes(server, id):
     cases = [("GET", ""), ("DELETE", ""), ("PATCH", "/metadata", b'{"a": "b"}'), ("POST", "/pause"),
-             ("POST", "/resume"), ("POST", "/renew-expiration", b'{"expiresAt": "2999-01-01T00:00:00Z"}'), ("GET", "/endpoints/80"),
+             ("POST", "/resume"), ("POST", "/renew-expiration", b'{"expiresAt": "2999-01-01T00:00:00Z"}'),
+             ("GET", "/endpoints/80"),
              ("POST", "/snapshots", b"{}"), ("GET", "/proxy/80/"), ("GET", "?watch=1"), ("GET", "?wait=1")]
     for method, rest, *body in cases:
         status, answer = request(server, f"/v1/sandboxes/{id}{rest}", method, body=b"".join(body))
