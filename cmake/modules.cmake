@@ -42,6 +42,18 @@ function(osb_test name)
                        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120)
 endfunction()
 
+# osb_embed(NAME files...): osb_NAME gets a function osb::NAME::embedded(file name) that gives back their text.
+function(osb_embed name)
+  set(out ${CMAKE_BINARY_DIR}/embedded/${name}.cc)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUT=${out} -DMODULE=${name} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+  target_sources(osb_${name} PRIVATE ${out})
+endfunction()
+
 # osb_app(NAME DEPS modules... [STATIC] [OUTPUT file]): bin/NAME, or bin/file, from apps/NAME.
 function(osb_app name)
   cmake_parse_arguments(ARG "STATIC" "OUTPUT" "DEPS" ${ARGN})

@@ -161,6 +161,7 @@ int serve(const config::ServerConfig& config) {
   add_proxy_routes(router, context);
   add_image_routes(router, context);
   add_diagnostics_routes(router, context);
+  add_docs_routes(router);
   add_other_routes(router, context);
   http::Handler handler =
       with_api_key([&](http::Request& request) { return router.dispatch(request); }, config.server.api_key);
@@ -175,6 +176,7 @@ int serve(const config::ServerConfig& config) {
   const auto life = [&]() -> net::awaitable<void> {
     (void)co_await signals.next();
     log_info("ending; sandboxes go on");
+    service.begin_close();
     co_await server.stop(kDrain);
     co_await service.close();
   };

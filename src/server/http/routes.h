@@ -31,6 +31,8 @@ void add_proxy_routes(http::Router& router, RouteContext& context);
 void add_image_routes(http::Router& router, RouteContext& context);
 // Logs, events and state of a sandbox: as text for people and, with `scope`, as JSON.
 void add_diagnostics_routes(http::Router& router, RouteContext& context);
+// /openapi.json, and /docs and /redoc, which show it; they need nothing from elsewhere.
+void add_docs_routes(http::Router& router);
 // /health, /pools, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);
 
