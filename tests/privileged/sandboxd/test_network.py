@@ -80,10 +80,13 @@ def ask(sandbox, address, port, timeout=10):
     return attack(sandbox, """
 def connect():
     try:
-        with socket.create_connection((address, port), timeout) as connection:
-            return connection.recv(100).decode()
+        connection = socket.create_connection((address, port), timeout)
     except TimeoutError:
         return 'timeout'
+    try:
+        return connection.recv(100).decode()
+    except TimeoutError:
+        return 'connected, and nothing said'
 report(attempt(connect))
 """, address=address, port=port, timeout=timeout)
 
@@ -306,7 +309,7 @@ def test_the_hosts_network_where_it_is_allowed(make_daemon, internet):
     assert "cable" in sandbox.output("ls /sys/class/net").split()
     with listening("127.0.0.1") as listener:
         listener.settimeout(5)
-        assert ask(sandbox, "127.0.0.1", listener.getsockname()[1], 0.3) == "timeout"  # connected, and nothing said
+        assert ask(sandbox, "127.0.0.1", listener.getsockname()[1], 0.3) == "connected, and nothing said"
         assert listener.accept()[1][0] == "127.0.0.1"
     # It sees the host's network and does not command it; execd's port is not open to all of the host.
     for command in ("ip link set cable down", "ip addr add 10.1.2.3/32 dev lo", "ip route del default"):
