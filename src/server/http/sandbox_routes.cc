@@ -81,7 +81,7 @@ net::awaitable<Result<void>> send_states(SandboxService& service, SandboxPtr rec
   for (;;) {
     if (auto sent = co_await out.write(event + "\n\n"); !sent || !record) co_return sent;
     auto outcome = co_await (service.wait_change(record, kWatchPing) || out.peer_closed());
-    if (outcome.index() == 1) co_return Result<void>();
+    if (outcome.index() == 1 || service.closing()) co_return Result<void>();
     const SandboxPtr next = std::get<0>(std::move(outcome));
     event = !next            ? api::encode_deleted_event(unix_millis())
             : next == record ? api::encode_ping_event(unix_millis())

@@ -20,6 +20,7 @@ namespace {
 constexpr int kRemovalsAtOnce = 64;
 constexpr int kSnapshotsAtOnce = 2;
 constexpr int kCreateTries = 3;
+constexpr std::string_view kNotReady = "GENERAL::NOT_READY";
 constexpr std::chrono::milliseconds kCreateRetry(5000);
 constexpr int kNoLimit = std::numeric_limits<int>::max() / 2;
 
@@ -61,9 +62,23 @@ void SandboxService::start() {
   tasks_.spawn("deadlines", run_deadlines());
 }
 
+void SandboxService::begin_close() {
+  closing_ = true;
+  waiters_.notify_all();
+}
+
 net::awaitable<void> SandboxService::close() {
+  begin_close();
   co_await tasks_.close();
   (void)co_await store_.flush();
+}
+
+net::awaitable<Result<void>> SandboxService::check_ready() {
+  if (!connected_.is_set()) co_return api::refuse(Code::Unavailable, kNotReady, "the backend does not answer");
+  if (auto written = co_await store_.flush(); !written) {
+    co_return api::refuse(Code::Unavailable, kNotReady, "the records cannot be written: " + written.error().message);
+  }
+  co_return Result<void>();
 }
 
 Timestamp SandboxService::now() const { return std::chrono::floor<std::chrono::microseconds>(clock_.now()); }
@@ -226,7 +241,7 @@ net::awaitable<SandboxPtr> SandboxService::wait_change(SandboxPtr seen, std::chr
     SandboxPtr record = store_.find(seen->id);
     if (!record || record->status != seen->status) co_return record;
     const auto left = deadline - std::chrono::steady_clock::now();
-    if (left <= left.zero()) co_return seen;
+    if (closing_ || left <= left.zero()) co_return seen;
     const auto outcome = co_await (waiters_.wait(seen->id) || sleep_for(left));
     if (outcome.index() == 0 && !std::get<0>(outcome)) co_return seen;
     if (outcome.index() == 1 && !std::get<1>(outcome)) co_return seen;
@@ -237,7 +252,7 @@ net::awaitable<SandboxPtr> SandboxService::wait_settled(SandboxPtr record, std::
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (record && record->status.state == api::state::kPending) {
     const auto left = deadline - std::chrono::steady_clock::now();
-    if (left <= left.zero()) break;
+    if (closing_ || left <= left.zero()) break;
     record = co_await wait_change(record, left);
   }
   co_return record;

@@ -54,15 +54,18 @@ class SandboxService final : public runtime::Observer {
 
   // Begins to watch the backend and the deadlines, and carries on with what an earlier process left.
   void start();
+  // Ends waiting and watching, so that requests which do so end as well.
+  void begin_close();
+  bool closing() const { return closing_; }
   // Stops all of it; sandboxes go on. Awaited before the service goes.
   net::awaitable<void> close();
 
   // --- sandboxes
 
   struct CreateOptions {
-    std::string idempotency_key;   // "" is none
-    std::string fingerprint;       // of the body, with a key
-    std::chrono::seconds wait{0};  // for Running or Failed
+    std::string idempotency_key = {};  // "" is none
+    std::string fingerprint = {};      // of the body, with a key
+    std::chrono::seconds wait{0};      // for Running or Failed
   };
   struct CreateResult {
     SandboxPtr record;   // nullptr: a repeated create whose sandbox is gone
@@ -80,7 +83,8 @@ class SandboxService final : public runtime::Observer {
   net::awaitable<Result<Timestamp>> renew(std::string id, Timestamp until);
   net::awaitable<Result<SandboxPtr>> patch_metadata(std::string id, api::MetadataPatch patch);
 
-  // Until the record differs from `seen` in its status, is gone (nullptr), or the time is up (the same record).
+  // Until the record differs from `seen` in its status, is gone (nullptr), or the time is up or the service closes (the
+  // same record).
   net::awaitable<SandboxPtr> wait_change(SandboxPtr seen, std::chrono::nanoseconds limit);
   // Until it is no longer Pending.
   net::awaitable<SandboxPtr> wait_settled(SandboxPtr record, std::chrono::nanoseconds limit);
@@ -101,6 +105,8 @@ class SandboxService final : public runtime::Observer {
   runtime::Backend& backend() { return backend_; }
   const runtime::Capabilities& capabilities() const { return capabilities_; }
   bool backend_reachable() const { return connected_.is_set(); }
+  // Whether creates can be served: the backend is heard, and what waits to be written can be. GENERAL::NOT_READY.
+  net::awaitable<Result<void>> check_ready();
   Timestamp now() const;
   std::string reason(std::string_view suffix) const;  // "NATIVE::" + suffix
 
@@ -173,7 +179,7 @@ class SandboxService final : public runtime::Observer {
   std::unordered_set<std::string> freezing_;                                        // a pause or resume is under way
   Admission removal_slots_, snapshot_slots_;
   std::size_t accepting_ = 0;  // creates on their way into the store
-  bool recovered_ = false;
+  bool recovered_ = false, closing_ = false;
   TaskGroup tasks_;
 };
 

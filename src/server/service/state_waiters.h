@@ -19,6 +19,10 @@ class StateWaiters {
     if (const auto found = waiting_.find(id); found != waiting_.end()) found->second->notifier.notify_all();
   }
 
+  void notify_all() {
+    for (const auto& [id, entry] : waiting_) entry->notifier.notify_all();
+  }
+
   // Until the next notify(id), which cannot come between the caller's last look and this. False: cancelled.
   net::awaitable<bool> wait(std::string id) {
     auto& entry = waiting_[id];

@@ -1,0 +1,97 @@
+#include "runtime/native/native_spec.h"
+
+#include <gtest/gtest.h>
+
+namespace osb::runtime {
+namespace {
+
+api::CreateSandbox wanted() {
+  api::CreateSandbox out;
+  out.image = api::ImageSpec{"python:3.12", api::ImageLogin{"robot", "secret"}};
+  out.entrypoint = {"sleep", "infinity"};
+  out.resource_limits = api::StringMap{{"cpu", "500m"}, {"memory", "64Mi"}, {"other", "kept out"}};
+  return out;
+}
+
+Result<api::native::CreateSandbox> convert(api::CreateSandbox create) {
+  return to_native({"id-1", std::make_shared<const api::CreateSandbox>(std::move(create)), "0123456789abcdef"});
+}
+
+TEST(NativeSpec, CarriesWhatWasAsked) {
+  auto create = wanted();
+  create.env = {{"A", "1"}};
+  create.platform = api::Platform{"linux", "arm64"};
+  const auto native = convert(create);
+  ASSERT_TRUE(native) << native.error().message;
+  EXPECT_EQ(native->id, "id-1");
+  EXPECT_EQ(native->image, "python:3.12");
+  EXPECT_EQ(native->login->password, "secret");
+  EXPECT_EQ(native->platform, "linux/arm64");
+  EXPECT_EQ(native->entrypoint, create.entrypoint);
+  EXPECT_EQ(native->env, create.env);
+  EXPECT_EQ(native->limits.cpu_millis, 500u);
+  EXPECT_EQ(native->limits.memory_bytes, 64u << 20);
+  EXPECT_EQ(native->execd_token, "0123456789abcdef");
+}
+
+TEST(NativeSpec, TinySharesOfACpuAreNotNone) {
+  auto create = wanted();
+  create.resource_limits = api::StringMap{{"cpu", "0.0001"}, {"memory", "0"}};
+  const auto native = convert(create);
+  ASSERT_TRUE(native);
+  EXPECT_EQ(native->limits.cpu_millis, 1u);
+  EXPECT_FALSE(native->limits.memory_bytes) << "zero is Docker's word for no limit";
+}
+
+TEST(NativeSpec, VolumesAreHostPathsOrNamed) {
+  auto create = wanted();
+  api::Volume host;
+  host.mount_path = "/data";
+  host.host = api::HostVolume{"/srv/data"};
+  host.read_only = true;
+  api::Volume named;
+  named.mount_path = "/cache";
+  named.sub_path = "a";
+  named.pvc.emplace();
+  named.pvc->claim_name = "cache";
+  named.pvc->delete_on_sandbox_termination = true;
+  create.volumes = {host, named};
+  const auto native = convert(create);
+  ASSERT_TRUE(native);
+  EXPECT_EQ(native->volumes[0].kind, api::native::VolumeKind::Host);
+  EXPECT_EQ(native->volumes[0].source, "/srv/data");
+  EXPECT_TRUE(native->volumes[0].read_only);
+  EXPECT_EQ(native->volumes[1].kind, api::native::VolumeKind::Named);
+  EXPECT_TRUE(native->volumes[1].create && native->volumes[1].delete_with_sandbox);
+  EXPECT_EQ(native->volumes[1].sub_path, "a");
+}
+
+TEST(NativeSpec, BucketsAreRefusedByName) {
+  auto create = wanted();
+  api::Volume bucket;
+  bucket.mount_path = "/b";
+  bucket.ossfs = api::OssfsVolume{};
+  create.volumes = {bucket};
+  const auto native = convert(create);
+  ASSERT_FALSE(native);
+  EXPECT_EQ(native.error().reason, "SANDBOX::INVALID_PARAMETER");
+  EXPECT_TRUE(native.error().message.starts_with("/volumes/0")) << native.error().message;
+}
+
+TEST(NativeSpec, EndsHaveTheContractsWords) {
+  api::native::Sandbox sandbox;
+  sandbox.id = "x";
+  sandbox.state = api::native::State::Exited;
+  sandbox.reason = "EXITED";
+  sandbox.exit = api::native::Exit{0, 0, false};
+  EXPECT_EQ(to_instance(sandbox).reason, "CONTAINER_EXITED");
+  sandbox.exit->code = 2;
+  EXPECT_EQ(to_instance(sandbox).reason, "CONTAINER_EXITED_ERROR");
+  EXPECT_EQ(to_instance(sandbox).exit_code, 2);
+  sandbox.reason = "OUT_OF_MEMORY";
+  EXPECT_EQ(to_instance(sandbox).reason, "OUT_OF_MEMORY");
+  EXPECT_EQ(to_instance(sandbox).state, InstanceState::Ended);
+}
+
+}  // namespace
+}  // namespace osb::runtime

@@ -1,0 +1,369 @@
+#include "server/service/sandbox_service.h"
+
+#include <gmock/gmock.h>
+
+#include "server/service/fake_backend.h"
+#include "server/store/store_fixture.h"
+
+namespace osb::server {
+namespace {
+
+using osb::testing::await;
+using std::chrono::microseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using testing::FakeBackend;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class SandboxServiceTest : public testing::StoreFixture {
+ protected:
+  void SetUp() override {
+    StoreFixture::SetUp();
+    begin();
+  }
+  void TearDown() override { end(); }
+
+  void begin() {
+    service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, clock_, options_);
+    service_->start();
+  }
+  void end() {
+    if (!service_) return;
+    await(io_, service_->close());
+    service_.reset();
+    backend_.observer = nullptr;
+  }
+  // As a new process finds things.
+  void restart() {
+    end();
+    reopen();
+    begin();
+  }
+
+  static api::CreateSandbox wanted(std::optional<seconds> timeout = {}) {
+    api::CreateSandbox out;
+    out.image = api::ImageSpec{"host", {}};
+    out.entrypoint = {"sleep", "infinity"};
+    out.resource_limits = api::StringMap{};
+    out.timeout = timeout;
+    return out;
+  }
+  Result<SandboxService::CreateResult> create(std::optional<seconds> timeout = {}, seconds wait = seconds(10)) {
+    return await(io_, service_->create(wanted(timeout), {.wait = wait}));
+  }
+  std::string running(std::optional<seconds> timeout = {}) {
+    const auto made = create(timeout);
+    EXPECT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->record->status.state, "Running");
+    return made->record->id;
+  }
+  void until(std::function<bool()> condition) { await(io_, backend_.until(std::move(condition))); }
+  std::string state(const std::string& id) {
+    const auto record = store_->find(id);
+    return record ? record->status.state : "";
+  }
+  template <typename T>
+  static std::string reason(const Result<T>& result) {
+    return result ? "" : result.error().reason;
+  }
+
+  net::io_context io_{1};
+  FakeClock clock_;
+  FakeBackend backend_{io_.get_executor()};
+  ServiceOptions options_;
+  std::unique_ptr<SandboxService> service_;
+};
+
+TEST_F(SandboxServiceTest, ACreateIsPendingUntilTheBackendSaysThatItRuns) {
+  backend_.hold_creates = true;
+  const auto made = create(seconds(60), seconds(0));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->record->status.state, "Pending");
+  EXPECT_EQ(made->record->expires_at, made->record->created_at + seconds(60));
+  until([&] { return !backend_.creates.empty(); });
+  EXPECT_EQ(state(made->record->id), "Pending");
+  ASSERT_NE(service_->instance(made->record->id), nullptr);
+  EXPECT_THAT(service_->instance(made->record->id)->execd_token, SizeIs(64));
+  backend_.release_creates();
+  const auto settled = await(io_, service_->wait_settled(made->record, seconds(10)));
+  EXPECT_EQ(settled->status.state, "Running");
+}
+
+TEST_F(SandboxServiceTest, StagesOfACreateAreShown) {
+  backend_.hold_creates = true;
+  const auto made = create({}, seconds(0));
+  until([&] { return !backend_.creates.empty(); });
+  runtime::Instance pulling;
+  pulling.id = made->record->id;
+  pulling.message = "pulling 45%";
+  service_->on_change(pulling);
+  EXPECT_EQ(store_->find(pulling.id)->status.message, "pulling 45%");
+  EXPECT_EQ(state(pulling.id), "Pending");
+  backend_.release_creates();
+}
+
+TEST_F(SandboxServiceTest, AFailedCreateKeepsItsCodeAndMessage) {
+  Error error(Code::Internal, "no such image");
+  error.reason = "FAKE::SANDBOX_IMAGE_PULL_FAILED";
+  backend_.create_error = error;
+  const auto made = create();
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->record->status.state, "Failed");
+  EXPECT_EQ(made->record->status.reason, "FAKE::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_EQ(made->record->status.message, "no such image");
+}
+
+TEST_F(SandboxServiceTest, ADeleteDuringTheCreateLeavesNothing) {
+  backend_.hold_creates = true;
+  const auto made = create({}, seconds(0));
+  const std::string id = made->record->id;
+  until([&] { return !backend_.creates.empty(); });
+  // The remove comes first and finds nothing; then the create succeeds.
+  auto removing = net::co_spawn(io_, service_->remove(id), net::use_future);
+  until([&] { return !backend_.removes.empty(); });
+  EXPECT_EQ(state(id), "");
+  backend_.release_creates();
+  until([&] { return backend_.removes.size() == 2; });
+  while (removing.wait_for(seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_TRUE(removing.get());
+  EXPECT_THAT(backend_.alive, IsEmpty());
+  EXPECT_THAT(store_->removals(), IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, ADeleteThatTheBackendRefusesGoesOnInTheBackground) {
+  const std::string id = running();
+  backend_.remove_error = Error(Code::Internal, "busy");
+  EXPECT_EQ(reason(await(io_, service_->remove(id))), "FAKE::SANDBOX_DELETE_FAILED");
+  EXPECT_EQ(reason(await(io_, service_->remove(id))), "FAKE::SANDBOX_NOT_FOUND");
+  backend_.remove_error.reset();
+  service_->on_all(backend_.all());  // a retry comes with the next sign of life, or by itself
+  until([&] { return backend_.removes.size() >= 2; });
+  EXPECT_THAT(backend_.alive, IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, NoSandboxEndsBeforeItsDeadline) {
+  const std::string id = running(seconds(60));
+  clock_.advance(seconds(60) - microseconds(1));
+  service_->check_deadlines();
+  EXPECT_EQ(state(id), "Running");
+  clock_.advance(microseconds(1));
+  service_->check_deadlines();
+  until([&] { return backend_.removes.size() == 1; });
+  EXPECT_EQ(state(id), "");
+}
+
+TEST_F(SandboxServiceTest, ARenewedSandboxOutlivesItsFirstDeadline) {
+  const std::string id = running(seconds(60));
+  const auto renewed = await(io_, service_->renew(id, service_->now() + seconds(600)));
+  ASSERT_TRUE(renewed);
+  clock_.advance(seconds(61));
+  service_->check_deadlines();
+  EXPECT_EQ(state(id), "Running");
+  EXPECT_THAT(backend_.removes, IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, WhatIsDueCannotBeRenewed) {
+  const std::string id = running(seconds(60));
+  clock_.advance(seconds(60));  // the timer has not fired yet
+  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now() + seconds(600)))), "FAKE::SANDBOX_NOT_FOUND");
+  service_->check_deadlines();
+  until([&] { return backend_.removes.size() == 1; });
+}
+
+TEST_F(SandboxServiceTest, RenewalsKnowTheirLimits) {
+  const std::string id = running();
+  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now()))), "FAKE::INVALID_EXPIRATION");
+  const auto manual = await(io_, service_->renew(id, service_->now() + seconds(60)));
+  ASSERT_FALSE(manual);
+  EXPECT_EQ(manual.error().code, Code::Conflict);
+  EXPECT_EQ(manual.error().reason, "FAKE::INVALID_EXPIRATION");
+  EXPECT_EQ(reason(await(io_, service_->renew("none", service_->now() + seconds(60)))), "FAKE::SANDBOX_NOT_FOUND");
+}
+
+TEST_F(SandboxServiceTest, OneThatEndedStaysVisibleForAnHour) {
+  const std::string id = running();
+  runtime::Instance& instance = backend_.alive.at(id);
+  instance.state = runtime::InstanceState::Ended;
+  instance.reason = "OUT_OF_MEMORY";
+  instance.exit_code = 137;
+  backend_.say(id);
+  EXPECT_EQ(state(id), "Failed");
+  EXPECT_EQ(store_->find(id)->status.reason, "OUT_OF_MEMORY");
+  // Late words about its life change nothing.
+  instance.state = runtime::InstanceState::Running;
+  backend_.say(id);
+  EXPECT_EQ(state(id), "Failed");
+  restart();  // remembered by the record
+  clock_.advance(seconds(3599));
+  service_->check_deadlines();
+  EXPECT_EQ(state(id), "Failed");
+  clock_.advance(seconds(1));
+  service_->check_deadlines();
+  until([&] { return backend_.removes.size() == 1; });
+  EXPECT_EQ(state(id), "");
+}
+
+TEST_F(SandboxServiceTest, ARepeatedKeyGivesTheSameSandbox) {
+  const SandboxService::CreateOptions options{.idempotency_key = "k", .fingerprint = "f", .wait = seconds(10)};
+  const auto first = await(io_, service_->create(wanted(), options));
+  const auto second = await(io_, service_->create(wanted(), options));
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->record->id, second->record->id);
+  EXPECT_THAT(backend_.creates, SizeIs(1));
+  auto other = options;
+  other.fingerprint = "g";
+  EXPECT_EQ(reason(await(io_, service_->create(wanted(), other))), "SANDBOX::IDEMPOTENCY_CONFLICT");
+  ASSERT_TRUE(await(io_, service_->remove(first->record->id)));
+  const auto gone = await(io_, service_->create(wanted(), options));
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->record, nullptr);
+  EXPECT_THAT(gone->answer, ::testing::HasSubstr(first->record->id));
+}
+
+TEST_F(SandboxServiceTest, CreatesBeyondTheQueueAreTurnedAway) {
+  end();
+  options_.max_concurrent_creates = 1;
+  options_.max_queued_creates = 1;
+  begin();
+  backend_.hold_creates = true;
+  const auto first = create({}, seconds(0));
+  const auto second = create({}, seconds(0));
+  ASSERT_TRUE(first && second);
+  const auto third = create({}, seconds(0));
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::Exhausted);
+  EXPECT_EQ(third.error().reason, "SANDBOX::CAPACITY_EXCEEDED");
+  until([&] { return !backend_.creates.empty(); });
+  EXPECT_THAT(backend_.creates, SizeIs(1));
+  // One that still waits for its turn is deleted without the backend's help.
+  EXPECT_TRUE(await(io_, service_->remove(second->record->id)));
+  backend_.release_creates();
+  EXPECT_EQ(await(io_, service_->wait_settled(first->record, seconds(10)))->status.state, "Running");
+  running();
+  EXPECT_THAT(backend_.creates, SizeIs(2));
+}
+
+TEST_F(SandboxServiceTest, SandboxesBeyondTheLimitAreTurnedAway) {
+  end();
+  options_.max_sandboxes = 1;
+  begin();
+  const std::string id = running();
+  EXPECT_EQ(reason(create()), "SANDBOX::CAPACITY_EXCEEDED");
+  // One that has ended needs nothing any more.
+  backend_.alive.at(id).state = runtime::InstanceState::Ended;
+  backend_.say(id);
+  running();
+}
+
+TEST_F(SandboxServiceTest, WhatIsRecordedAndGoneIsTerminated) {
+  const std::string id = running();
+  end();
+  backend_.alive.clear();
+  begin();
+  until([&] { return backend_.observer != nullptr; });
+  EXPECT_EQ(state(id), "Terminated");
+  EXPECT_EQ(store_->find(id)->status.reason, "SANDBOX_LOST");
+}
+
+TEST_F(SandboxServiceTest, AnAcceptedCreateIsCarriedOutByTheNextProcess) {
+  backend_.hold_creates = true;
+  const auto made = create({}, seconds(0));
+  until([&] { return !backend_.creates.empty(); });
+  const std::string token = service_->instance(made->record->id)->execd_token;
+  end();
+  backend_.hold_creates = false;
+  backend_.alive.clear();
+  reopen();
+  begin();
+  const auto record = await(io_, service_->wait_settled(store_->find(made->record->id), seconds(10)));
+  EXPECT_EQ(record->status.state, "Running");
+  EXPECT_EQ(service_->instance(record->id)->execd_token, token);
+}
+
+TEST_F(SandboxServiceTest, ARemovalIsFinishedByTheNextProcess) {
+  const std::string id = running();
+  backend_.remove_error = Error(Code::Unavailable, "gone");
+  EXPECT_FALSE(await(io_, service_->remove(id)));
+  backend_.remove_error.reset();
+  backend_.removes.clear();
+  restart();
+  until([&] { return !backend_.removes.empty(); });
+  EXPECT_THAT(backend_.removes, ElementsAre(id));
+  EXPECT_THAT(backend_.alive, IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, ABackendThatComesBackGetsTheCreateAgain) {
+  backend_.create_error = Error(Code::Unavailable, "connection refused");
+  const auto made = create({}, seconds(0));
+  until([&] { return !backend_.creates.empty(); });
+  backend_.create_error.reset();
+  EXPECT_EQ(state(made->record->id), "Pending");
+  service_->on_lost(Error(Code::Unavailable, "gone"));
+  EXPECT_FALSE(service_->backend_reachable());
+  net::co_spawn(
+      io_,
+      [&]() -> net::awaitable<void> {
+        service_->on_all({});
+        co_return;
+      }(),
+      net::use_future);
+  const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
+  EXPECT_EQ(record->status.state, "Running");
+  EXPECT_TRUE(service_->backend_reachable());
+}
+
+TEST_F(SandboxServiceTest, PauseAndResumeGoThroughTheStates) {
+  const std::string id = running();
+  EXPECT_EQ(reason(await(io_, service_->resume(id))), "FAKE::SANDBOX_NOT_PAUSED");
+  EXPECT_TRUE(await(io_, service_->pause(id)));
+  EXPECT_EQ(state(id), "Paused");
+  EXPECT_EQ(reason(await(io_, service_->pause(id))), "FAKE::SANDBOX_NOT_RUNNING");
+  EXPECT_TRUE(await(io_, service_->resume(id)));
+  EXPECT_EQ(state(id), "Running");
+  backend_.pause_error = Error(Code::Internal, "frozen solid");
+  EXPECT_EQ(reason(await(io_, service_->pause(id))), "FAKE::SANDBOX_PAUSE_FAILED");
+  EXPECT_EQ(state(id), "Running");
+}
+
+TEST_F(SandboxServiceTest, AccessRenewsOnceInAnInterval) {
+  end();
+  options_.renew_on_access = true;
+  begin();
+  auto spec = wanted(seconds(60));
+  spec.extensions["access.renew.extend.seconds"] = "300";
+  const auto made = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  ASSERT_TRUE(made);
+  const std::string id = made->record->id;
+  const auto touch = [&] {
+    service_->touch(*store_->find(id));
+    EXPECT_TRUE(await(io_, store_->flush()));
+    io_.restart();
+    io_.poll();
+    return *store_->find(id)->expires_at - service_->now();
+  };
+  clock_.advance(seconds(10));
+  EXPECT_EQ(touch(), seconds(300));
+  clock_.advance(seconds(30));
+  EXPECT_EQ(touch(), seconds(270));
+}
+
+TEST_F(SandboxServiceTest, ASnapshotBecomesReadyAndCanBeStartedFrom) {
+  const std::string id = running();
+  const auto made = await(io_, service_->create_snapshot(id, "first"));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ((*made)->status.state, "Creating");
+  auto restored = wanted();
+  restored.image.reset();
+  restored.snapshot_id = (*made)->id;
+  EXPECT_EQ(reason(await(io_, service_->create(restored, {}))), "SNAPSHOT::NOT_READY");
+  while (store_->find_snapshot((*made)->id)->status.state == "Creating") io_.run_one();
+  EXPECT_EQ(store_->find_snapshot((*made)->id)->status.reason, "snapshot_runtime_ready");
+  EXPECT_TRUE(await(io_, service_->create(restored, {.wait = seconds(10)})));
+  EXPECT_TRUE(await(io_, service_->remove_snapshot((*made)->id)));
+  EXPECT_EQ(reason(service_->get_snapshot((*made)->id)), "SNAPSHOT::NOT_FOUND");
+  EXPECT_THAT(backend_.snapshots, IsEmpty());
+}
+
+}  // namespace
+}  // namespace osb::server
