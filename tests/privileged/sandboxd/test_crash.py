@@ -4,6 +4,7 @@ lives on, and what was answered as done is so. And nothing is left."""
 import os
 import pathlib
 import random
+import re
 import threading
 import uuid
 
@@ -12,15 +13,25 @@ import pytest
 
 import host_state
 from crash_checks import CAPACITY, READY_SLOTS, check_host, check_room, check_works, crash
-from sandboxd_process import Sandbox
+from sandboxd_process import ROOT, Sandbox
 
 CREATE_STEPS = ["directories", "record", "slot", "volume staged", "volume published", "volume opened", "volumes",
                 "cgroup", "launched", "started"]
 REMOVE_STEPS = ["removal recorded", "killed", "cgroup removed", "slot returned", "volume withdrawn", "volumes removed",
                 "erased"]
 SNAPSHOT_STEPS = ["staged", "frozen", "copied", "recorded", "synced", "published"]
+SNAPSHOT_REMOVE_STEPS = ["withdrawn", "collected"]
 
 VOLUME = {"kind": "named", "source": "crash-data", "target": "/data", "create": True, "delete_with_sandbox": True}
+
+
+def test_no_step_is_forgotten_here():
+    found = set()
+    for file in (ROOT / "src" / "sandboxd").rglob("*.cc"):
+        if not file.name.endswith("_test.cc"):
+            found |= set(re.findall(r'\b(?:after_)?step\("([^"]+)"\)', file.read_text()))
+    assert found == {*CREATE_STEPS, *REMOVE_STEPS, *SNAPSHOT_STEPS, *SNAPSHOT_REMOVE_STEPS, "hidden",
+                     "host path checked"}  # which changes nothing
 
 
 @pytest.mark.parametrize("step", CREATE_STEPS)
@@ -69,7 +80,7 @@ def test_snapshot(crashing, bystander, step):
     assert copy.output("cat /root/file") == "kept"
 
 
-@pytest.mark.parametrize("step", ["withdrawn", "collected"])
+@pytest.mark.parametrize("step", SNAPSHOT_REMOVE_STEPS)
 def test_remove_of_a_snapshot(crashing, bystander, step):
     id = str(uuid.uuid4())
     assert crashing.client.post("/v1/sandboxes/bystander/snapshots", json={"id": id}).status_code == 201
