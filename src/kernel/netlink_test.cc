@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -139,6 +140,42 @@ TEST(Netlink, SocketsOfANamespaceAreCountedAndEnded) {
     EXPECT_EQ(count_sockets(here.get())->tcp, 1U);
     ASSERT_TRUE(end_tcp_sockets(here.get()));
     EXPECT_TRUE(count_sockets(here.get())->none());
+  });
+}
+
+TEST(Netlink, ConnectionsToAnAddressEndAndOthersGoOn) {
+  in_own_network([](NetlinkSocket& route, NetlinkSocket&) {
+    NetlinkBatch up;
+    change_link(up, find_link(route, "lo")->index, {.up = true});
+    ASSERT_TRUE(route.run(up));
+    const auto address_of = [](std::uint32_t host, in_port_t port) {
+      sockaddr_in out{};
+      out.sin_family = AF_INET;
+      out.sin_addr.s_addr = htonl(host);
+      out.sin_port = port;
+      return out;
+    };
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::listen(listener.get(), 4), 0);
+    sockaddr_in bound{};
+    socklen_t size = sizeof bound;
+    ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size), 0);
+    const auto connect_to = [&](std::uint32_t host) {
+      UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const sockaddr_in there = address_of(host, bound.sin_port);
+      EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there), 0);
+      return fd;
+    };
+    const std::uint32_t dead = INADDR_LOOPBACK + 1;
+    const UniqueFd to_dead = connect_to(dead);
+    const UniqueFd to_other = connect_to(INADDR_LOOPBACK);
+    ASSERT_TRUE(end_tcp_connections_to(dead));
+    char byte;
+    EXPECT_EQ(::recv(to_dead.get(), &byte, 1, MSG_DONTWAIT), -1);
+    EXPECT_EQ(errno, ECONNABORTED);
+    EXPECT_EQ(::recv(to_other.get(), &byte, 1, MSG_DONTWAIT), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    EXPECT_TRUE(end_tcp_connections_to(dead)) << "none left";
   });
 }
 

@@ -46,6 +46,42 @@ insecure_registries = ["registry:5000"]
   EXPECT_TRUE(config->images.insecure_registries.contains("registry:5000"));
 }
 
+TEST(DaemonConfig, RuntimesHaveNamesPathsAndArguments) {
+  const auto config = parse_config(R"(
+[sandbox]
+default_runtime = "walled"
+[runtimes]
+walled = ["/opt/gvisor/runsc", "--platform=kvm"]
+kata = "/opt/kata/bin/kata-runtime"
+)",
+                                   "x.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->sandbox.default_runtime, "walled");
+  EXPECT_EQ(config->sandbox.runtimes.at("walled").path, "/opt/gvisor/runsc");
+  EXPECT_EQ(config->sandbox.runtimes.at("walled").arguments, std::vector<std::string>{"--platform=kvm"});
+  EXPECT_EQ(config->sandbox.runtimes.at("kata").path, "/opt/kata/bin/kata-runtime");
+  EXPECT_TRUE(config->sandbox.runtimes.at("kata").arguments.empty());
+  EXPECT_EQ(parse_config("", "x.toml")->sandbox.default_runtime, "native");
+}
+
+TEST(DaemonConfig, RuntimesThatCannotBeAreRefused) {
+  const struct {
+    const char* text;
+    const char* says;
+  } rows[] = {
+      {"[runtimes]\nkata = \"kata-runtime\"", "[runtimes] kata: expected an absolute path"},
+      {"[runtimes]\nkata = []", "[runtimes] kata: expected an absolute path"},
+      {"[runtimes]\nkata = 5", "[runtimes] kata: expected a list of strings"},
+      {"[runtimes]\nnative = \"/bin/true\"", "[runtimes] native: that is the name"},
+      {"[sandbox]\ndefault_runtime = \"kata\"", "[sandbox] default_runtime: 'kata' is not in [runtimes]"},
+  };
+  for (const auto& row : rows) {
+    const auto config = parse_config(row.text, "x.toml");
+    ASSERT_FALSE(config) << row.text;
+    EXPECT_NE(config.error().message.find(row.says), std::string::npos) << config.error().message;
+  }
+}
+
 TEST(DaemonConfig, WhatIsWrongIsNamedWithItsSection) {
   const struct {
     const char* text;

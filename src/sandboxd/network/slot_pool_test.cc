@@ -237,6 +237,10 @@ TEST(SlotPool, AfterARestartSlotsAreAdoptedAndConnectionsGoOn) {
 
       EXPECT_FALSE(world.pool->adopt(index + 1, NetworkMode::Bridge, inside->pid())) << "another id range";
       EXPECT_FALSE(world.pool->adopt(index, NetworkMode::Bridge, ::getpid())) << "not a sandbox at all";
+      for (const auto& [wrong, pid] : {std::pair(index + 1, inside->pid()), std::pair(index, ::getpid())}) {
+        EXPECT_FALSE(world.pool->adopt(wrong, NetworkMode::Bridge, pid, SlotHolder::Runtime)) << "another interface";
+      }
+      EXPECT_FALSE(world.pool->adopt(none_index, NetworkMode::None, inside_none->pid(), SlotHolder::Runtime));
       Slot adopted = must(world.pool->adopt(index, NetworkMode::Bridge, inside->pid()));
       EXPECT_FALSE(world.pool->adopt(index, NetworkMode::Bridge, inside->pid())) << "twice";
       EXPECT_EQ(adopted.address, format_ipv4(world.config.address(index)));

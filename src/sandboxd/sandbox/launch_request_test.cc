@@ -35,6 +35,16 @@ TEST(LaunchRequest, TheEntrypointIsTheRequestsOrElseTheImages) {
   EXPECT_EQ(entrypoint_of(execd_arguments(spec, image)), (Words{"sleep", "1"}));
 }
 
+TEST(LaunchRequest, WithoutInheritedDescriptorsEverythingHasAPathInside) {
+  CreateSandbox spec;
+  spec.entrypoint = {"sleep", "1"};
+  const Words argv = oci_execd_arguments(spec, {});
+  EXPECT_EQ(argv.front(), "/opt/opensandbox/execd");
+  EXPECT_FALSE(has(argv, "--listen-fd"));
+  EXPECT_TRUE(has(argv, "44772"));
+  EXPECT_EQ(entrypoint_of(argv), (Words{"sleep", "1"}));
+}
+
 TEST(LaunchRequest, NoPortIsOpenedInTheHostsNetwork) {
   CreateSandbox spec;
   EXPECT_TRUE(has(execd_arguments(spec, {}), "44772"));
