@@ -5,7 +5,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <grp.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -94,7 +93,11 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   std::filesystem::create_directories(directory, error);
   UniqueFd fd(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (fd.get() < 0) return fail(Code::Internal, "cannot write to the state directory " + directory);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) < 0) {
+  // Not flock(): a sandbox that is just being born would hold it for a moment after our end.
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(fd.get(), F_SETLK, &lock) < 0) {
     return fail(Code::Conflict, "another sandboxd uses the state directory " + directory);
   }
   return fd;
@@ -196,6 +199,7 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   const auto life = [&]() -> net::awaitable<void> {
     (void)co_await signals.next();
     log_info("ending; sandboxes go on");
+    sandboxes.end_watching();
     co_await server.stop(std::chrono::seconds(5));
     co_await sandboxes.close();
     co_await (*images)->close();
