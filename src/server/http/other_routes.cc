@@ -44,10 +44,9 @@ Answer metrics_event(Request& request) {
 void add_other_routes(http::Router& router, RouteContext& context) {
   SandboxService& service = context.service;
   router.get("/health", [](Request&) -> Answer { co_return http::json_response(200, R"({"status":"healthy"})"); });
-  // Ready means that creates can be served: the backend is heard.
   router.get("/health/ready", [&service](Request&) -> Answer {
-    if (service.backend_reachable()) co_return http::json_response(200, R"({"status":"ready"})");
-    co_return refusal(Error(Code::Unavailable, "the backend cannot be reached"));
+    const auto ready = co_await service.check_ready();
+    co_return ready ? http::json_response(200, R"({"status":"ready"})") : refusal(ready.error());
   });
   add_both(router, "POST", "/pools", create_pool);
   add_both(router, "GET", "/pools", no_pools);

@@ -74,6 +74,7 @@ net::awaitable<void> SandboxService::close() {
 }
 
 net::awaitable<Result<void>> SandboxService::check_ready() {
+  if (closing_) co_return api::refuse(Code::Unavailable, kNotReady, "the server is ending");
   if (!connected_.is_set()) co_return api::refuse(Code::Unavailable, kNotReady, "the backend does not answer");
   if (auto written = co_await store_.flush(); !written) {
     co_return api::refuse(Code::Unavailable, kNotReady, "the records cannot be written: " + written.error().message);

@@ -1,0 +1,98 @@
+"""The API's own description, the page that shows it, health, and what newer clients report."""
+
+import json
+import pathlib
+import re
+
+import httpx
+import pytest
+from spec_check import SpecCheck
+
+SPECS = pathlib.Path(__file__).resolve().parents[3] / "specs"
+
+
+@pytest.fixture(scope="module")
+def bare(server):
+    """Without the API key."""
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        yield client
+
+
+def test_the_description_is_the_one_of_this_tree(bare):
+    response = bare.get("/openapi.json")
+    assert response.headers["content-type"] == "application/json"
+    assert response.json() == json.loads((SPECS / "openapi.json").read_text())
+
+
+def operations():
+    document = json.loads((SPECS / "openapi.json").read_text())
+    for path, item in document["paths"].items():
+        for method in ("get", "put", "post", "patch", "delete"):
+            if method in item and path != "/metrics":
+                servers = item.get("servers", document["servers"])
+                yield from ((method, server["url"].rstrip("/") + path) for server in servers)
+
+
+@pytest.mark.parametrize("method, path", list(operations()))
+def test_everything_described_is_served(server, method, path):
+    path = path.replace("{port}", "80").replace("{path}", "x")
+    path = re.sub(r"\{\w+\}", "none", path)
+    response = server.client.request(method, path)
+    # Sandboxes that do not exist have another code than routes that do not.
+    code = response.json()["code"] if response.status_code >= 400 else ""
+    assert code not in ("GENERAL::NOT_FOUND", "GENERAL::METHOD_NOT_ALLOWED"), (method, path)
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/"])
+def test_the_page_needs_nothing_from_elsewhere(bare, path):
+    page = bare.get(path)
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert "/docs/page.js" in parts and "/docs/page.css" in parts
+    for part in parts:
+        assert part.startswith("/") or part == "data:,", part
+    for name, type in (("page.js", "text/javascript; charset=utf-8"), ("page.css", "text/css; charset=utf-8")):
+        file = bare.get(f"/docs/{name}")
+        assert (file.status_code, file.headers["content-type"]) == (200, type)
+        assert not re.search(r"https?://", file.text)
+
+
+def test_only_at_the_root(server):
+    for path in ("/v1/openapi.json", "/v1/docs", "/v1/health"):
+        assert server.client.get(path).status_code == 404
+
+
+def test_alive_and_ready(make_server):
+    server = make_server()
+    bare = httpx.Client(base_url=server.url, trust_env=False)
+    assert bare.get("/health").json() == {"status": "healthy"}
+    assert bare.get("/health/ready").json() == {"status": "ready"}
+    server.daemon.stop()
+    # The server hears of it through the stream that broke; until then it may say ready.
+    while (response := bare.get("/health/ready")).status_code == 200:
+        pass
+    assert (response.status_code, response.json()["code"]) == (503, "GENERAL::NOT_READY")
+    assert int(response.headers["Retry-After"]) >= 1
+    assert bare.get("/health").json() == {"status": "healthy"}
+    server.daemon.start()
+
+
+def test_client_measurements_are_taken(server):
+    event = {"eventType": "sandbox.create", "sandboxId": "x", "image": "i", "createDurationMs": 12.5, "success": True}
+    for prefix in ("", "/v1"):
+        response = server.client.post(f"{prefix}/metrics/events", json=event)
+        assert (response.status_code, response.content) == (204, b"")
+    wrong = server.client.post("/v1/metrics/events", json={**event, "createDurationMs": "long"})
+    assert wrong.status_code == 422
+    check = SpecCheck()
+    check("lifecycle.yaml", "ValidationErrorResponse", wrong.json())
+    check.close()
+
+
+def test_signed_routes_need_a_gateway(server):
+    id = server.create()["id"]
+    response = server.client.get(f"/v1/sandboxes/{id}/endpoints/80", params={"expires": 4102444800})
+    assert (response.status_code, response.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER")
+    assert "gateway" in response.json()["message"]
