@@ -42,11 +42,12 @@ test: ## everything: all tests of the release build, then unit tests and execd's
 	@$(ctest) --test-dir build/release
 	@$(MAKE) asan
 
-demo: ## a tour of execd: build it, start it, use it, with timings
-	@scripts/setup build test
+demo: build ## the main job, with timings: a sandbox, commands, files, a snapshot, pause and resume, all through the API
+	@scripts/setup run
 	@scripts/demo
 
-up: build ## execd in the foreground on 127.0.0.1:44772
+up: build ## sandboxd and the server in the foreground on 127.0.0.1:8080 (PORT=n), until Ctrl-C
+	@scripts/setup run
 	@scripts/up
 
 bench: ## side-by-side measurements; results in build/bench and docs/benchmarks.md
