@@ -35,6 +35,23 @@ TEST(ExitReason, TheEntrypointsOwnRecordCountsFirst) {
   }
 }
 
+TEST(ExitReason, WhyNothingWasStartedIsForeignText) {
+  const testing::TempDir dir;
+  const std::string path = (dir.path() / "exit.json").string();
+  EXPECT_EQ(read_exit_error(path), "");
+  const std::pair<std::string, std::string> rows[] = {
+      {R"({"code":0})", ""},
+      {R"({"code":127,"error":"sh: not found"})", "sh: not found"},
+      {R"({"code":127,"error":"two\nlines\u001b[2J"})", "two?lines?[2J"},
+      {R"({"code":127,"error":7})", ""},
+      {R"({"error":")" + std::string(1000, 'x') + R"("})", std::string(300, 'x')},
+  };
+  for (const auto& [text, error] : rows) {
+    std::ofstream(path, std::ios::trunc) << text;
+    EXPECT_EQ(read_exit_error(path), error) << text;
+  }
+}
+
 TEST(ExitReason, ARecordThatIsNoRecordSaysNothing) {
   const testing::TempDir dir;
   const std::string path = (dir.path() / "exit.json").string();
