@@ -1,6 +1,10 @@
 """What happened inside and around a sandbox: texts for people, JSON for clients."""
 
+import datetime
+
 import pytest
+from opensandbox import SandboxSync
+from opensandbox.config.connection_sync import ConnectionConfigSync
 from spec_check import SpecCheck
 
 SCOPES = ["container", "lifecycle", "runtime", "network", "process", "all"]
@@ -144,3 +148,16 @@ def test_after_a_restart_the_record_tells(make_server):
     states = [line.split()[1] for line in ask(server, id, "events", scope="lifecycle").json()["content"].splitlines()]
     assert states == ["created", "Running"]
     server.remove_all()
+
+
+def test_the_official_client_reads_both(server):
+    config = ConnectionConfigSync(domain=f"127.0.0.1:{server.port}", api_key=server.key,
+                                  use_server_proxy=True, request_timeout=datetime.timedelta(seconds=30))
+    sandbox = SandboxSync.create("host", connection_config=config, timeout=datetime.timedelta(minutes=10),
+                                 entrypoint=["sh", "-c", "echo from inside; sleep infinity"])
+    logs = sandbox.get_diagnostic_logs("container")
+    assert (logs.kind, logs.delivery, logs.content, logs.truncated) == ("logs", "inline", "from inside\n", False)
+    events = sandbox.get_diagnostic_events("lifecycle")
+    assert events.kind == "events" and " Running " in events.content
+    sandbox.kill()
+    sandbox.close()
