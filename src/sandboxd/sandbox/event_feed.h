@@ -18,15 +18,16 @@ class EventFeed {
   class Watcher {
    public:
     explicit Watcher(const net::any_io_executor& executor) : notifier_(executor) {}
-    // Names that have changed since the last call; waits for the first. Empty: cancelled.
+    // Names that have changed since the last call; waits for the first. Empty: cancelled, or the feed is closed.
     net::awaitable<std::set<std::string>> next() {
-      co_await notifier_.wait_until([this] { return !changed_.empty(); });
+      co_await notifier_.wait_until([this] { return !changed_.empty() || closed_; });
       co_return std::exchange(changed_, {});
     }
 
    private:
     friend class EventFeed;
     std::set<std::string> changed_;
+    bool closed_ = false;
     Notifier notifier_;
   };
 
@@ -35,6 +36,16 @@ class EventFeed {
     auto watcher = std::make_shared<Watcher>(executor_);
     watchers_.push_back(watcher);
     return watcher;
+  }
+
+  // Ends what watchers wait for.
+  void close() {
+    for (const auto& each : watchers_) {
+      const auto watcher = each.lock();
+      if (!watcher) continue;
+      watcher->closed_ = true;
+      watcher->notifier_.notify_all();
+    }
   }
 
   void publish(const std::string& id) {

@@ -62,6 +62,8 @@ class SandboxManager {
   Result<SandboxBase> snapshot_base(const std::string& id) const;
 
   std::shared_ptr<EventFeed::Watcher> watch() { return feed_.watch(); }
+  // Ends the streams of those who watch, which would otherwise hold a stopping server back.
+  void end_watching() { feed_.close(); }
 
  private:
   struct Entry;
