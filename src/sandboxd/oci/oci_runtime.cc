@@ -45,9 +45,11 @@ std::string messages_of(const std::string& log) {
     std::string said(line);
     if (const auto value = api::parse_json(line)) {
       api::ObjectReader reader(*value, {});
+      if (reader.optional_string("level").value_or("error") == "warning") continue;
       if (auto message = reader.optional_string("msg")) said = *message;
     }
-    out += (out.empty() ? "" : "; ") + said.substr(0, kMost);
+    said.resize(std::min(said.size(), kMost));
+    if (out.find(said) == std::string::npos) out += (out.empty() ? "" : "; ") + said;
   }
   return out;
 }
