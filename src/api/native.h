@@ -85,8 +85,9 @@ struct CreateSandbox {
   bool no_new_privileges = true;
   bool nested_user_namespaces = false;
   bool read_only_root = false;
-  std::string runtime;  // "" is ours; else the name of an OCI runtime of sandboxd's configuration
-  std::string gpus;     // "", "all" or a number
+  // "native" is ours; else the name of an OCI runtime of sandboxd's configuration; "" is the one it has as the default.
+  std::string runtime;
+  std::string gpus;  // "", "all" or a number
 
   // What execd shall ask for, 16 to 128 letters and digits; empty: sandboxd makes one. A secret, as `login` is.
   std::string execd_token;
@@ -125,7 +126,7 @@ struct Sandbox {
   NetworkMode network = NetworkMode::Bridge;
   std::string address;  // of the sandbox, seen from the host; empty without a network
   std::vector<PublishedPort> ports;
-  std::string execd_socket;  // a Unix socket on the host that execd serves
+  std::string execd_socket;  // a Unix socket on the host that execd serves; empty with an OCI runtime: address:44772
   std::string execd_token;   // what execd asks for
   std::int64_t pid = 0;      // of execd, on the host
   std::map<std::string, std::string> labels;
