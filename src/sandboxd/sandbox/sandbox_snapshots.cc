@@ -100,8 +100,7 @@ net::awaitable<Result<void>> SandboxManager::export_snapshot(std::string id, htt
 
 net::awaitable<Result<void>> SandboxManager::remove_snapshot(std::string id) {
   const auto users = static_cast<std::size_t>(std::ranges::count_if(entries_, [&](const auto& each) {
-    return each.second->live &&
-           std::ranges::find(each.second->record.snapshots, id) != each.second->record.snapshots.end();
+    return std::ranges::find(each.second->record.snapshots, id) != each.second->record.snapshots.end();
   }));
   auto removed = co_await pool_.run([&] { return snapshots_.remove(id, users); });
   // Hidden ones may still be needed by others, which hold the same leases.
