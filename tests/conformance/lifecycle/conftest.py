@@ -1,3 +1,4 @@
+import itertools
 import os
 import pathlib
 import sys
@@ -28,6 +29,16 @@ def server(daemon):
     running.close()
 
 
+networks = itertools.count(1)
+
+
+def another_daemon():
+    """Beside the one that the session has: in the same network namespace, with a network of its own."""
+    number = next(networks)
+    return Sandboxd(settings={"network": {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
+                                          "interface_prefix": f"osb{number}-"}})
+
+
 @pytest.fixture
 def make_server():
     """For tests that stop, kill or configure their own: each has a sandboxd of its own. Two daemons cannot share a
@@ -35,7 +46,7 @@ def make_server():
     made = []
 
     def make(**options):
-        made.append(Server(Sandboxd(), **options))
+        made.append(Server(another_daemon(), **options))
         return made[-1]
 
     yield make
