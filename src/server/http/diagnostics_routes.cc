@@ -28,6 +28,7 @@ net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, 
   if (!text && text.error().code == Code::NotFound) co_return Logs();
   if (!text) {
     Error error = text.error();
+    error.code = Code::Internal;  // the contract's 500
     error.reason = service.reason("SANDBOX_QUERY_FAILED");
     co_return Failure(std::move(error));
   }

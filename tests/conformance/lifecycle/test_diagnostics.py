@@ -150,6 +150,25 @@ def test_after_a_restart_the_record_tells(make_server):
     server.remove_all()
 
 
+def test_without_the_backend_what_is_known_is_shown(make_server, matches):
+    server = make_server()
+    id = server.create()["id"]
+    server.daemon.stop()
+    logs = ask(server, id, "logs", scope="container")
+    assert (logs.status_code, logs.json()["code"]) == (500, "NATIVE::SANDBOX_QUERY_FAILED")
+    matches("diagnostics.yaml", "ErrorResponse", logs.json())
+    text = text_of(ask(server, id, "summary"))
+    assert "Status:       Running\n" in text and text.endswith("[error] The logs could not be read.\n")
+    assert ask(server, id, "events", scope="lifecycle").status_code == 200
+    server.daemon.start()  # it removes what it has when it is closed
+
+
+def test_since_cannot_be_kept_and_says_so(server):
+    id = ended(server, "echo old")
+    body = ask(server, id, "logs", scope="container", since="1s").json()
+    assert body["content"] == "old\n" and "since" in body["warnings"][0]
+
+
 def test_the_official_client_reads_both(server):
     config = ConnectionConfigSync(domain=f"127.0.0.1:{server.port}", api_key=server.key,
                                   use_server_proxy=True, request_timeout=datetime.timedelta(seconds=30))
