@@ -17,8 +17,10 @@
 #include "http/router.h"
 #include "http/server.h"
 #include "runtime/native/native_backend.h"
+#include "server/audit/audit_log.h"
 #include "server/http/auth.h"
 #include "server/http/routes.h"
+#include "server/metrics/metrics.h"
 #include "server/service/sandbox_service.h"
 #include "server/store/sqlite_store.h"
 
@@ -141,6 +143,15 @@ http::ServerOptions server_options(const config::ServerConfig& config) {
   return out;
 }
 
+MetricsGauges gauges(const SandboxService& service) {
+  MetricsGauges out;
+  for (const SandboxPtr& record : service.store().all()) ++out.sandboxes[record->status.state];
+  out.creates_waiting = service.admission().waiting();
+  out.creates_running = service.admission().running();
+  out.backend_reachable = service.backend_reachable();
+  return out;
+}
+
 int serve(const config::ServerConfig& config) {
   ignore_sigpipe();
   net::io_context io(1);
@@ -150,7 +161,15 @@ int serve(const config::ServerConfig& config) {
   auto store = open_sqlite_store({.path = config.store.path});
   if (!store) return refuse(store.error());
   runtime::NativeBackend backend(config.native.socket, config.native.request_timeout);
-  SandboxService service(executor, **store, backend, system_clock(), service_options(config));
+  auto audit = AuditLog::open(config.log.audit_file_path, static_cast<std::uint64_t>(config.log.file_max_bytes),
+                              config.log.file_backup_count + 1);
+  if (!audit) return refuse(audit.error());
+  Metrics metrics;
+  ServiceOptions options = service_options(config);
+  options.on_create_stage = [&metrics](CreateStage stage, std::chrono::nanoseconds time) {
+    metrics.note_create_stage(stage, time);
+  };
+  SandboxService service(executor, **store, backend, system_clock(), std::move(options));
   http::Client proxy(backend.connector());
   const bool loopback = is_loopback(config.server.host);
   RouteContext context{service, proxy, {config.server.eip, loopback && config.server.eip.empty()}};
@@ -163,10 +182,16 @@ int serve(const config::ServerConfig& config) {
   add_diagnostics_routes(router, context);
   add_docs_routes(router);
   add_other_routes(router, context);
-  http::Handler handler =
-      with_api_key([&](http::Request& request) { return router.dispatch(request); }, config.server.api_key);
+  add_metrics_route(router, metrics, [&service] { return gauges(service); });
+  http::Handler handler = with_audit([&](http::Request& request) { return router.dispatch(request); }, *audit);
+  handler = with_api_key(with_proxy_bytes(std::move(handler), metrics), config.server.api_key);
+  http::ServerOptions limits = server_options(config);
+  limits.on_complete = [&metrics, log = std::move(limits.on_complete)](const http::RequestSummary& summary) {
+    metrics.note_request(summary);
+    log(summary);
+  };
   http::Server server(executor, http::with_request_id(http::with_cors(http::with_fence(std::move(handler)))),
-                      server_options(config));
+                      std::move(limits));
   const std::string host = config.server.host == "localhost" ? "127.0.0.1" : config.server.host;
   const auto address = server.listen(http::Address::tcp(host, config.server.port));
   if (!address) return refuse(address.error());

@@ -3,32 +3,19 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <fcntl.h>
 #include <memory>
 #include <mutex>
-#include <sys/stat.h>
-#include <system_error>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/json_escape.h"
+#include "base/rotating_file.h"
 #include "base/time.h"
-#include "base/unique_fd.h"
 
 namespace osb {
 namespace {
 
 constexpr std::string_view kLevelNames[] = {"debug", "info", "warn", "error"};
-
-// One line goes out in one write(2), so lines of several processes and threads do not mix.
-void write_line(int fd, std::string_view line) {
-  while (!line.empty()) {
-    const ssize_t n = ::write(fd, line.data(), line.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // a full disk or a closed pipe must not stop the program; there is nowhere to say so
-    line.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
 
 class Output {
  public:
@@ -47,42 +34,13 @@ class StreamOutput final : public Output {
 
 class FileOutput final : public Output {
  public:
-  FileOutput(std::string path, std::uint64_t rotate_bytes, int keep_files)
-      : path_(std::move(path)), rotate_bytes_(rotate_bytes), keep_files_(keep_files) {}
-
-  Result<void> open() {
-    const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-    if (fd < 0) {
-      const int e = errno;
-      return Failure(Error(Code::Internal, "open log " + path_ + ": " + std::generic_category().message(e), e));
-    }
-    fd_.reset(fd);
-    struct stat info{};
-    size_ = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? static_cast<std::uint64_t>(info.st_size) : 0;
-    rotates_ = S_ISREG(info.st_mode);  // /dev/null, a pipe or a terminal stays what it is
-    return {};
-  }
-
-  void write(std::string_view line) override {
-    if (rotates_ && size_ > 0 && size_ + line.size() > rotate_bytes_) rotate();
-    write_line(fd_.get(), line);
-    size_ += line.size();
-  }
+  FileOutput(const std::string& path, const LogOptions& options)
+      : file_(path, options.rotate_bytes, options.keep_files) {}
+  Result<void> open() { return file_.open(); }
+  void write(std::string_view line) override { file_.write(line); }
 
  private:
-  void rotate() {
-    const auto name = [this](int i) { return i == 0 ? path_ : path_ + "." + std::to_string(i); };
-    for (int i = keep_files_ - 1; i > 0; --i) ::rename(name(i - 1).c_str(), name(i).c_str());
-    if (keep_files_ <= 1) ::unlink(path_.c_str());
-    if (!open()) size_ = 0;  // goes on in the old file, and tries again later
-  }
-
-  std::string path_;
-  std::uint64_t rotate_bytes_;
-  int keep_files_;
-  UniqueFd fd_;
-  std::uint64_t size_ = 0;
-  bool rotates_ = false;
+  RotatingFile file_;
 };
 
 struct State {
@@ -239,7 +197,7 @@ Result<void> configure_log(const LogOptions& options) {
       outputs.push_back(std::make_unique<StreamOutput>(name == "stdout" ? STDOUT_FILENO : STDERR_FILENO));
       continue;
     }
-    auto file = std::make_unique<FileOutput>(name, options.rotate_bytes, options.keep_files);
+    auto file = std::make_unique<FileOutput>(name, options);
     if (auto opened = file->open(); !opened) return opened;
     outputs.push_back(std::move(file));
   }

@@ -2,7 +2,6 @@
 
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_sandbox.h"
-#include "base/log.h"
 #include "server/http/answer.h"
 #include "server/http/routes.h"
 #include "tls/sha256.h"
@@ -53,12 +52,6 @@ Answer create(SandboxService& service, Request& request) {
   if (!wanted) co_return refusal(wanted.error());
   auto made = co_await service.create(std::move(*wanted), std::move(options));
   if (!made) co_return refusal(made.error());
-  if (made->record) {
-    log_info("audit", {{"action", "create"},
-                       {"sandbox", made->record->id},
-                       {"peer", request.peer},
-                       {"request_id", request.request_id}});
-  }
   Response response = http::json_response(202, made->record ? api::encode_created(made->record->view()) : made->answer);
   apply_preference(*wait, response);
   co_return response;
@@ -117,8 +110,6 @@ Answer remove(SandboxService& service, Request& request) {
   const std::string id = request.params["id"];
   const auto removed = co_await service.remove(id);
   if (!removed) co_return refusal(removed.error());
-  log_info("audit",
-           {{"action", "delete"}, {"sandbox", id}, {"peer", request.peer}, {"request_id", request.request_id}});
   co_return http::empty_response(204);
 }
 
@@ -139,7 +130,6 @@ Answer renew(SandboxService& service, Request& request) {
   const std::string id = request.params["id"];
   const auto renewed = co_await service.renew(id, *until);
   if (!renewed) co_return refusal(renewed.error());
-  log_info("audit", {{"action", "renew"}, {"sandbox", id}, {"peer", request.peer}, {"request_id", request.request_id}});
   co_return http::json_response(200, api::encode_renewed(*renewed));
 }
 

@@ -41,6 +41,7 @@ class Admission {
     return std::make_shared<AdmissionTicket>(*this);
   }
   int waiting() const { return tickets_ - running_; }
+  int running() const { return running_; }
 
  private:
   friend class AdmissionTicket;

@@ -165,7 +165,9 @@ net::awaitable<Result<SandboxService::CreateResult>> SandboxService::create(api:
     record.spec = std::make_shared<const api::CreateSandbox>(std::move(wanted));
     if (key) key->answer = api::encode_created(record.view());
     ++accepting_;
+    const auto begin = clock_.steady_now();
     auto created = co_await store_.create(std::move(record), std::move(key));
+    note_stage(CreateStage::Store, begin);
     --accepting_;
     if (!created) co_return Failure(created.error());
     if (created->fresh) begin_create(created->record, std::move(ticket));
@@ -199,12 +201,15 @@ net::awaitable<void> SandboxService::run_create(std::string id, std::shared_ptr<
       creation.over.set();
     }
   } over{*this, id, *creation};
+  const auto queued = clock_.steady_now();
   if (!co_await ticket->wait_turn()) co_return;
+  note_stage(CreateStage::Queue, queued);
   SandboxPtr record = store_.find(id);
   if (!record) co_return;
   creation->handed = true;
   const auto begin = clock_.steady_now();
   auto made = co_await create_in_backend(record);
+  note_stage(CreateStage::Backend, begin);
   const auto ms = std::chrono::duration<double, std::milli>(clock_.steady_now() - begin).count();
   record = store_.find(id);
   if (!record) co_return;  // removed meanwhile: the removal waits for us and cleans up

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "runtime/backend.h"
 #include "server/diagnostics/event_history.h"
+#include "server/metrics/create_stage.h"
 #include "server/service/admission.h"
 #include "server/service/state_waiters.h"
 #include "server/store/store.h"
@@ -38,6 +39,7 @@ struct ServiceOptions {
   std::chrono::seconds keep_ended{3600};  // how long one that has ended by itself stays visible
   bool renew_on_access = false;
   std::chrono::seconds min_renew_interval{60};
+  CreateStageObserver on_create_stage;  // for metrics; may be empty
 };
 
 // The rules of the lifecycle API, on a store and a backend. The store knows what was promised and when it ends, the
@@ -75,6 +77,7 @@ class SandboxService final : public runtime::Observer {
 
   Result<SandboxPtr> get(std::string_view id) const;  // NotFound with the backend's code
   const Store& store() const { return store_; }
+  const Admission& admission() const { return admission_; }
   const EventHistory& events() const { return events_; }
 
   net::awaitable<Result<void>> remove(std::string id);
@@ -131,6 +134,9 @@ class SandboxService final : public runtime::Observer {
     std::optional<Error> error;  // of the first try
   };
 
+  void note_stage(CreateStage stage, std::chrono::steady_clock::time_point begin) const {
+    if (options_.on_create_stage) options_.on_create_stage(stage, clock_.steady_now() - begin);
+  }
   Failure not_found(std::string_view id) const;
   Result<void> check(const api::CreateSandbox& wanted) const;
   net::awaitable<void> run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket);
