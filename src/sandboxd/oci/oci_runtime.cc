@@ -97,6 +97,8 @@ Result<void> add_mount(LaunchPlan& plan, int directory, const std::string& path,
                        bool is_directory) {
   auto mount = kernel::clone_mount(directory, path);
   if (!mount) return Failure(mount.error());
+  auto set = kernel::set_mount_attributes(mount->get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  if (!set) return with_context(std::string("mount ") + target, set.error());
   plan.mounts.push_back({std::move(*mount), target, is_directory, !is_directory});
   return {};
 }

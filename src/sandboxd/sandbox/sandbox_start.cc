@@ -110,6 +110,10 @@ Result<void> SandboxBuilder::start_with_runtime(LiveSandbox& live, SandboxRecord
   if (auto answers = answer_arp(*live.slot); !answers) return answers;
   plan.argv = oci_execd_arguments(record.spec, image);
   auto process = runtime.launch(std::move(plan), sandbox);
+  if (!process && live.cgroup->oom_kills().value_or(0) > 0) {
+    return fail(Code::InvalidRequest, "/limits/memory_bytes: too little for runtime " + runtime.name() +
+                                          " itself: " + process.error().message);
+  }
   if (!process) return Failure(process.error());
   live.pidfd = std::move(process->pidfd);
   step("launched");

@@ -175,6 +175,8 @@ def test_nothing_is_left_after_remove(daemon):
 def test_refusals_name_what_is_wrong(daemon):
     status, problem = daemon.refused(id="what", runtime="gvisor")
     assert status == 400 and "'gvisor'" in problem["message"] and "native, runsc" in problem["message"]
+    status, problem = daemon.refused(id="what", runtime="runsc", limits={"memory_bytes": 8 << 20})
+    assert status == 400 and "/limits/memory_bytes" in problem["message"] and "runsc" in problem["message"], problem
     status, problem = daemon.refused(id="what", runtime="runsc", network="none")
     assert status == 501 and "bridge" in problem["message"], problem
     check_nothing_left(daemon)
