@@ -39,7 +39,10 @@ api::PullProgress decode_progress(api::ObjectReader& reader) {
 
 net::awaitable<Result<std::vector<api::StoredImage>>> NativeBackend::list_images() {
   const auto answer = co_await daemon_.call("GET", "/v1/images");
-  co_return decode_images(answer);
+  auto images = decode_images(answer);
+  // This host's own userland, which needs no download.
+  if (images) images->insert(images->begin(), api::StoredImage{"host", "", std::nullopt, std::nullopt, Timestamp{}});
+  co_return images;
 }
 
 net::awaitable<Result<api::StoredImage>> NativeBackend::pull_image(
@@ -82,8 +85,11 @@ net::awaitable<Result<std::vector<api::StoredImage>>> NativeBackend::load_image(
 net::awaitable<Result<void>> NativeBackend::remove_image(std::string name, bool force) {
   const auto answer =
       co_await daemon_.call("DELETE", "/v1/images?name=" + http::percent_encode(name) + (force ? "&force=true" : ""));
-  if (!answer) co_return Failure(answer.error());
-  co_return Result<void>();
+  if (answer) co_return Result<void>();
+  Error error = answer.error();
+  if (error.code == Code::NotFound) error.reason = "NATIVE::IMAGE_NOT_FOUND";
+  if (error.code == Code::Conflict) error.reason = "NATIVE::IMAGE_IN_USE";
+  co_return Failure(std::move(error));
 }
 
 }  // namespace osb::runtime

@@ -2,6 +2,7 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "api/lifecycle_error.h"
 #include "api/lifecycle_image.h"
 #include "async/timer.h"
 #include "http/url.h"
@@ -55,6 +56,12 @@ net::awaitable<Result<void>> send_pull(runtime::Backend& backend, api::PullImage
   co_return co_await (run_pull(backend, std::move(image), feed) && send_feed(feed, out));
 }
 
+Answer not_supported(const SandboxService& service) {
+  co_return refusal(api::refuse(Code::Unsupported, service.reason("IMAGES_NOT_SUPPORTED"),
+                                "this backend has no image store of its own")
+                        .error());
+}
+
 Answer list(runtime::Backend& backend, Request&) {
   const auto images = co_await backend.list_images();
   if (!images) co_return refusal(images.error());
@@ -80,18 +87,22 @@ Answer load(runtime::Backend& backend, Request& request) {
 
 Answer remove(runtime::Backend& backend, Request& request) {
   const http::Query query = http::Query::parse(request.query());
-  const auto removed = co_await backend.remove_image(std::string(query.get("uri")), query.get("force") == "true");
+  const std::string uri(query.get("uri"));
+  if (uri.empty()) co_return refusal(api::unprocessable("query/uri", "names the image and must not be empty").error());
+  const auto removed = co_await backend.remove_image(uri, query.get("force") == "true");
   co_return removed ? http::empty_response(204) : refusal(removed.error());
 }
 
 }  // namespace
 
 void add_image_routes(http::Router& router, RouteContext& context) {
-  if (!context.service.capabilities().images) return;
-  runtime::Backend& backend = context.service.backend();
+  SandboxService& service = context.service;
   const auto add = [&](std::string_view method, std::string_view pattern,
                        Answer (*handler)(runtime::Backend&, Request&)) {
-    add_both(router, method, pattern, [&backend, handler](Request& request) { return handler(backend, request); });
+    add_both(router, method, pattern, [&service, handler](Request& request) -> Answer {
+      if (service.capabilities().images) return handler(service.backend(), request);
+      return not_supported(service);
+    });
   };
   add("GET", "/images", list);
   add("POST", "/images/pull", pull);

@@ -96,9 +96,11 @@ void SandboxService::on_removed(std::string id) {
 void SandboxService::on_all(std::vector<Instance> instances) {
   connected_.set();
   std::unordered_set<std::string> present;
+  std::size_t foreign = 0;
   for (const Instance& instance : instances) {
     present.insert(instance.id);
     apply(instance);
+    if (!store_.find(instance.id)) ++foreign;
   }
   for (const SandboxPtr& record : store_.all()) {
     if (present.contains(record->id) || has_ended(*record) || creating_.contains(record->id)) continue;
@@ -111,7 +113,8 @@ void SandboxService::on_all(std::vector<Instance> instances) {
     }
   }
   if (!std::exchange(recovered_, true)) recover();
-  log_info("backend is connected", {{"sandboxes", instances.size()}});
+  // Made by others, or on their way out: whoever made them sees to their end.
+  log_info("backend is connected", {{"sandboxes", instances.size()}, {"not_ours", foreign}});
   reconnected_.notify_all();
 }
 
