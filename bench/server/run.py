@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""The lifecycle server on the native runtime: what the API adds to it, and how much it can take.
+
+Needs root. Starts a sandboxd and a server of its own, in a network namespace of their own.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import report  # noqa: E402
+
+IMAGE = "host"
+
+
+def run(program, *arguments, log):
+    out = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    if out.returncode != 0:
+        raise RuntimeError(out.stderr + log()[-3000:])
+    return json.loads(out.stdout)
+
+
+class Bench:
+    """One sandboxd and one server with fresh records, and their load programs."""
+
+    def __init__(self, options, directory):
+        from sandboxd_process import Sandboxd
+        from server_process import Server
+        self.programs = options.build / "bin"
+        directory.mkdir()
+        self.daemon = Sandboxd(directory=directory, settings={"network": {"ready_slots": 128},
+                                                              "daemon": {"log_level": "warn"}})
+        self.server = Server(self.daemon)
+
+    @property
+    def pids(self):
+        return [self.daemon.pid, self.server.process.pid]
+
+    def load(self, *arguments):
+        return run(self.programs / "bench_server_load", self.server.port, self.server.key, *arguments,
+                   log=self.server.log)
+
+    def native(self, *arguments):
+        return run(self.programs / "bench_native_load", self.daemon.run / "sandboxd.sock", IMAGE, *arguments,
+                   log=self.daemon.log)
+
+    def close(self):
+        """Sandboxes go with the daemon, which is quicker than asking for each."""
+        self.server.close()
+        self.daemon.close()
+
+
+def median_of(runs):
+    return {key: statistics.median(each[key] for each in runs) for key in runs[0]}
+
+
+def creates(options, bench, foreign):
+    """The same creates straight at sandboxd, through the API, and with a first command, in turns."""
+    native, api, first = [], [], []
+    for number in range(options.rounds):
+        others = report.Foreign(bench.pids)
+        native.append(bench.native("create", 40, 50))
+        api.append(bench.load("create", 40, 50))
+        first.append(bench.load("command", 40, 50))
+        foreign.append(others.share())
+        print(f"  round {number + 1}: native {native[-1]['p50']:.2f} ms, API {api[-1]['p50']:.2f} ms, with a command "
+              f"{first[-1]['p50']:.2f} / {first[-1]['p99']:.2f} ms, others {foreign[-1]:.0%}", flush=True)
+    return {"native": median_of(native), "api": median_of(api), "command": median_of(first)}
+
+
+def many(bench, foreign):
+    bursts = []
+    for _ in range(3):
+        time.sleep(2)  # the pool of slots fills up again
+        bursts.append(bench.load("burst", 100)["all_ms"])
+    others = report.Foreign(bench.pids)
+    cycle = bench.load("cycle", 500, 20)
+    foreign.append(others.share())
+    print(f"  100 at once {statistics.median(bursts):.0f} ms; 500 by 20 clients {cycle['per_s']:.0f}/s", flush=True)
+    return {"burst_ms": statistics.median(bursts), "cycle": cycle}
+
+
+def proxy(options, bench, foreign):
+    sandbox = bench.server.create()["id"]
+    address = bench.daemon.list()[0]["address"]
+    rounds = []
+    for _ in range(options.rounds):
+        others = report.Foreign(bench.pids)
+        seen = bench.load("calls", 5000, sandbox, address)
+        foreign.append(others.share())
+        rounds.append({"proxy": seen["proxy"]["p50"], "direct": seen["direct"]["p50"],
+                       "added": seen["proxy"]["p50"] - seen["direct"]["p50"]})
+    calls = median_of(rounds)
+    commands = bench.load("commands", options.commands, 8, sandbox)
+    bench.server.delete(sandbox)
+    print(f"  execd's /ping {calls['direct']:.3f} ms, by the proxy {calls['proxy']:.3f} ms; {commands['count']} commands "
+          f"by the proxy, {commands['per_s']:.0f}/s", flush=True)
+    return {"calls": calls, "commands": commands}
+
+
+def record(bench, count):
+    """Gives the server that many records: copies of one whose sandbox could not be made, in a hundred groups."""
+    if bench.server.client.get("/v1/sandboxes").json()["pagination"]["totalItems"] == 0:
+        made = bench.server.post_sandbox(image={"uri": "127.0.0.1:1/none:none"}, metadata={"group": "0"})
+        assert made.json()["status"]["state"] == "Failed", made.text
+    bench.server.stop()
+    with contextlib.closing(sqlite3.connect(bench.server.directory / "server.db")) as database, database:
+        columns = [row[1] for row in database.execute("pragma table_info(sandboxes)")]
+        (have,) = database.execute("select count(*) from sandboxes").fetchone()
+        row = dict(zip(columns, database.execute("select * from sandboxes limit 1").fetchone()))
+        for number in range(have, count):
+            copy = {**row, "id": str(uuid.uuid4()), "created_at": row["created_at"] + number,
+                    "metadata": json.dumps({"group": str(number % 100)})}
+            database.execute(f"insert into sandboxes values ({', '.join('?' * len(columns))})",
+                             [copy[name] for name in columns])
+    bench.server.start()
+    total = bench.server.client.get("/v1/sandboxes").json()["pagination"]["totalItems"]
+    assert total == count, total
+
+
+def reads(options, bench, foreign):
+    record(bench, 1000)
+    id = bench.server.client.get("/v1/sandboxes", params={"page": 25, "pageSize": 20}).json()["items"][0]["id"]
+    rounds = []
+    for _ in range(options.rounds):
+        others = report.Foreign(bench.pids)
+        rounds.append(report.wrk(f"{bench.server.url}/v1/sandboxes/{id}", bench.server.process.pid, core=1,
+                                 connections=32, seconds=3,
+                                 headers=[f"OPEN-SANDBOX-API-KEY: {bench.server.key}"]))
+        foreign.append(others.share())
+    get = median_of(rounds)
+    record(bench, 10_000)
+    found = bench.server.client.get("/v1/sandboxes", params={"metadata": "group=7"}).json()["pagination"]["totalItems"]
+    assert found == 100, found
+    lists = median_of([bench.load("list", 300, "metadata=group%3D7&state=Failed&pageSize=50")
+                       for _ in range(options.rounds)])
+    print(f"  GET of 1,000 {get['rps']:.0f}/s; list of 10,000 with a filter {lists['p99']:.2f} ms p99", flush=True)
+    return {"get": get, "list": lists}
+
+
+def memory(bench):
+    """The server's RSS with a thousand sandboxes that run, in MiB."""
+    before = report.memory_kib(bench.server.process.pid, "VmRSS") / 1024
+    kept = bench.load("keep", 1000, 8)
+    rss = report.memory_kib(bench.server.process.pid, "VmRSS") / 1024
+    print(f"  RSS {before:.1f} MiB at first, {rss:.1f} MiB with 1,000 sandboxes ({kept['per_s']:.0f} made per second)",
+          flush=True)
+    return {"rss_empty": before, "rss": rss, "created_per_s": kept["per_s"]}
+
+
+def measure(options, work, foreign):
+    for name in ("sandboxd", "execd"):
+        os.environ.setdefault(f"{name.upper()}_BINARY", str(options.build / "bin" / name))
+    os.environ.setdefault("SERVER_BINARY", str(options.build / "bin" / "opensandbox-server"))
+    parts = {
+        "creates": lambda bench: creates(options, bench, foreign),
+        "many": lambda bench: many(bench, foreign),
+        "proxy": lambda bench: proxy(options, bench, foreign),
+        "reads": lambda bench: reads(options, bench, foreign),
+        "memory": memory,
+    }
+    out = {}
+    for name, part in parts.items():
+        if options.only and name not in options.only:
+            continue
+        bench = Bench(options, work / name)
+        try:
+            out[name] = part(bench)
+        finally:
+            bench.close()
+    return out
+
+
+def markdown(out, foreign):
+    quiet = statistics.median(foreign) <= report.Foreign.LIMIT if foreign else False
+    rows = []
+
+    def row(what, value, target, ok):
+        rows.append([what, value, target, report.verdict(ok, quiet)])
+
+    if part := out.get("creates"):
+        native, api, first = part["native"], part["api"], part["command"]
+        added = api["p50"] - native["p50"]
+        row("create → Running through the API, p50 above the runtime's", f"{added:.2f} ms ({api['p50']:.2f} against "
+            f"{native['p50']:.2f})", "≤ 3 ms", added <= 3)
+        row("create → first command's output by the proxy, p50", f"{first['p50']:.2f} ms", "≤ 8 ms", first["p50"] <= 8)
+        row("p99", f"{first['p99']:.2f} ms", "≤ 30 ms", first["p99"] <= 30)
+    if part := out.get("many"):
+        row("100 creates at once, all Running", f"{part['burst_ms']:.0f} ms", "≤ 1,000 ms", part["burst_ms"] <= 1000)
+        row("500 creates and removes by 20 clients", f"{part['cycle']['per_s']:.0f}/s", "≥ 200/s",
+            part["cycle"]["per_s"] >= 200)
+    if part := out.get("proxy"):
+        calls, commands = part["calls"], part["commands"]
+        row("the proxy adds to a call of execd, p50", f"{calls['added']:.3f} ms ({calls['proxy']:.3f} against "
+            f"{calls['direct']:.3f})", "≤ 0.3 ms", calls["added"] <= 0.3)
+        row(f"{commands['count']:,} commands by the proxy, events lost", f"none, {commands['per_s']:.0f} commands/s",
+            "none", True)
+    if part := out.get("reads"):
+        get, lists = part["get"], part["list"]
+        row("GET of one of 1,000 sandboxes", f"{get['rps']:,.0f}/s", "≥ 20,000/s", get["rps"] >= 20000)
+        row("list with filters over 10,000, p99", f"{lists['p99']:.2f} ms", "< 20 ms", lists["p99"] < 20)
+    if part := out.get("memory"):
+        row("RSS with 1,000 sandboxes", f"{part['rss']:.1f} MiB", "< 40 MiB", part["rss"] < 40)
+    others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
+    return (report.table(["what", "measured", "target", ""], rows) +
+            f"\n\nSandboxes are made from `host`, single creates 50 ms apart; others took {others} of the machine.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--commands", type=int, default=100_000, help="that are streamed through the proxy")
+    parser.add_argument("--only", nargs="*", help="creates, many, proxy, reads, memory; not published")
+    parser.add_argument("--no-publish", action="store_true", help="print only")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.build = pathlib.Path(options.build).resolve()
+    if os.geteuid() != 0:
+        parser.error("needs root")
+    if not options.inside:
+        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
+        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
+        python = report.ROOT / "build" / "venv" / "bin" / "python"
+        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
+    where = report.machine()
+    foreign = []
+    with tempfile.TemporaryDirectory(prefix="osb-") as work:
+        out = measure(options, pathlib.Path(work), foreign)
+    text = markdown(out, foreign)
+    print("\n" + text)
+    if not options.no_publish and not options.only:
+        report.publish("server", "Lifecycle server", "make bench", where, text, out)
+
+
+if __name__ == "__main__":
+    main()
