@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 20
 SOAK_COMMANDS ?= 100000
 SOAK_SANDBOXES ?= 10000
+SOAK_KILLS ?= 200
 
 # One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -76,7 +77,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/co
 	@cmake --build build/fuzz -j $(JOBS) --target $(fuzzers)
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-soak: ## SOAK_COMMANDS=100000 on one execd and SOAK_SANDBOXES=10000 on one sandboxd, then all tests ROUNDS=20 times
+soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times
 	@scripts/setup build test
 	@scripts/python-env
 	@scripts/node-env
@@ -85,6 +86,9 @@ soak: ## SOAK_COMMANDS=100000 on one execd and SOAK_SANDBOXES=10000 on one sandb
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS)
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
 	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/sandboxes.py --sandboxes $(SOAK_SANDBOXES)
+	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
+	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
+	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/server.py --rounds $(SOAK_KILLS)
 	@$(ctest) --test-dir build/release --repeat until-fail:$(ROUNDS)
 
 fmt: ## formats the C++ sources in place

@@ -104,8 +104,8 @@ def proxy(options, bench, foreign):
     calls = median_of(rounds)
     commands = bench.load("commands", options.commands, 8, sandbox)
     bench.server.delete(sandbox)
-    print(f"  execd's /ping {calls['direct']:.3f} ms, by the proxy {calls['proxy']:.3f} ms; {commands['count']} commands "
-          f"by the proxy, {commands['per_s']:.0f}/s", flush=True)
+    print(f"  execd's /ping {calls['direct']:.3f} ms, by the proxy {calls['proxy']:.3f} ms; "
+          f"{commands['count']} commands by the proxy, {commands['per_s']:.0f}/s", flush=True)
     return {"calls": calls, "commands": commands}
 
 
@@ -194,7 +194,8 @@ def markdown(out, foreign):
         added = api["p50"] - native["p50"]
         row("create → Running through the API, p50 above the runtime's", f"{added:.2f} ms ({api['p50']:.2f} against "
             f"{native['p50']:.2f})", "≤ 3 ms", added <= 3)
-        row("create → first command's output by the proxy, p50", f"{first['p50']:.2f} ms", "≤ 8 ms", first["p50"] <= 8)
+        row("create → first command's output by the proxy, p50", f"{first['p50']:.2f} ms", "≤ 8 ms",
+            first["p50"] <= 8)
         row("p99", f"{first['p99']:.2f} ms", "≤ 30 ms", first["p99"] <= 30)
     if part := out.get("many"):
         row("100 creates at once, all Running", f"{part['burst_ms']:.0f} ms", "≤ 1,000 ms", part["burst_ms"] <= 1000)
