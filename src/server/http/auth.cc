@@ -40,6 +40,13 @@ bool is_proxy_path(std::string_view path) {
          !port.empty() && std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// Prometheus can send its secret in no other way.
+std::string bearer_token(const http::Request& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view value = request.headers.get("Authorization");
+  return std::string(value.starts_with(kScheme) ? value.substr(kScheme.size()) : "");
+}
+
 }  // namespace
 
 bool same_secret(std::string_view given, std::string_view wanted) {
@@ -65,6 +72,8 @@ http::Handler with_api_key(http::Handler inner, std::string key) {
   return [held, key = std::move(key)](http::Request& request) -> net::awaitable<http::Response> {
     if (is_open_path(request.path())) return (*held)(request);
     const std::string* given = request.headers.find(kHeader);
+    std::string bearer;
+    if (given == nullptr && request.path() == "/metrics") given = &(bearer = bearer_token(request));
     if (given != nullptr && !given->empty() && same_secret(*given, key)) return (*held)(request);
     const Error error = given == nullptr || given->empty()
                             ? unauthorized(api::reason::kMissingApiKey,

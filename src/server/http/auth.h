@@ -8,7 +8,7 @@
 namespace osb::server {
 
 // Asks for OPEN-SANDBOX-API-KEY before anything else happens; a blank `key` asks for nothing. Exempt are health and
-// documentation, and the proxy, whose targets have secrets of their own.
+// documentation, and the proxy, whose targets have secrets of their own. /metrics takes the key as a bearer token too.
 http::Handler with_api_key(http::Handler inner, std::string key);
 
 // Whether a path needs no key. Compared segment by segment, after decoding, as the router does; a ".." anywhere in it

@@ -46,7 +46,13 @@ def test_metrics(make_server):
 
 
 def test_metrics_need_the_key(server):
-    assert httpx.get(f"{server.url}/metrics", trust_env=False).status_code == 401
+    def status(path, **headers):
+        return httpx.get(f"{server.url}{path}", headers=headers, trust_env=False).status_code
+
+    assert status("/metrics") == 401
+    assert status("/metrics", Authorization="Bearer wrong") == 401
+    assert status("/metrics", Authorization=f"Bearer {server.key}") == 200
+    assert status("/v1/sandboxes", Authorization=f"Bearer {server.key}") == 401
 
 
 def test_audit_log(make_server, tmp_path):
