@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BIN") or ROOT / "build" / "release" / "bin").resolve()
@@ -189,11 +190,22 @@ class LocalService:
 
     def _remove_cgroups(self):
         """Sandboxes outlive a sandboxd that has died; what is in cgroups of our name is ours."""
-        for parent in self.left_behind():
-            for directory, _, _ in os.walk(parent, topdown=False):
-                with contextlib.suppress(OSError):
-                    for pid in pathlib.Path(directory, "cgroup.procs").read_text().split():
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(int(pid), signal.SIGKILL)
-                with contextlib.suppress(OSError):
-                    os.rmdir(directory)
+        deadline = time.monotonic() + 5
+        while (left := self.left_behind()) and time.monotonic() < deadline:
+            for parent in left:
+                for directory, _, _ in os.walk(parent, topdown=False):
+                    self._empty(pathlib.Path(directory))
+                    with contextlib.suppress(OSError):
+                        os.rmdir(directory)
+            time.sleep(0.01)  # what was killed needs a moment to go
+
+    @staticmethod
+    def _empty(cgroup):
+        for name, value in (("cgroup.kill", "1"), ("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+            with contextlib.suppress(OSError):
+                if (cgroup / name).exists():
+                    (cgroup / name).write_text(value)
+        with contextlib.suppress(OSError):
+            for pid in (cgroup / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
