@@ -83,9 +83,10 @@ net::awaitable<Result<void>> SandboxService::remove(std::string id) {
 
 std::shared_ptr<SandboxService::Removal> SandboxService::begin_removal(std::string id) {
   forget_ended(id);
-  auto& removal = removals_[id];
+  std::shared_ptr<Removal> removal = removals_[id];
   if (!removal) {
-    removal = std::make_shared<Removal>(executor_);
+    removal = removals_[id] = std::make_shared<Removal>(executor_);
+    // It may be over when this returns.
     tasks_.spawn("remove sandbox", run_removal(id, removal));
   }
   waiters_.notify(id);
