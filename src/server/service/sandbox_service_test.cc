@@ -22,7 +22,10 @@ class SandboxServiceTest : public testing::StoreFixture {
     StoreFixture::SetUp();
     begin();
   }
-  void TearDown() override { end(); }
+  void TearDown() override {
+    end();
+    store_.reset();  // before the loop that its changes go back to
+  }
 
   void begin() {
     service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, clock_, options_);
