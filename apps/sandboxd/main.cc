@@ -200,7 +200,6 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
     (void)co_await signals.next();
     log_info("ending; sandboxes go on");
     sandboxes.end_watching();
-    sandboxes.end_watching();
     co_await server.stop(std::chrono::seconds(5));
     co_await sandboxes.close();
     co_await (*images)->close();
