@@ -115,8 +115,7 @@ def measure(options, work, foreign):
     root = work / "root"
     make_root(root)
     out = {}
-    daemon = Sandboxd(directory=work / "d", settings={"images": {"allowed_directories": [str(root)]},
-                                                            "network": {"ready_slots": 128}})
+    daemon = Sandboxd(directory=work / "d", settings={"images": {"allowed_directories": [str(root)]}})
     try:
         response = daemon.client.post("/v1/images/add-directory", params={"path": str(root), "name": IMAGE})
         assert response.status_code == 200, response.text

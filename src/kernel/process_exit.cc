@@ -55,25 +55,29 @@ Result<Stat> read_stat(pid_t pid) {
   return out;
 }
 
-Result<std::string> boot_id() {
-  auto text = sys::read_text("/proc/sys/kernel/random/boot_id");
-  if (text && text->ends_with('\n')) text->pop_back();
-  return text;
+// It does not change while we run.
+const Result<std::string>& boot_id() {
+  static const Result<std::string> id = [] {
+    auto text = sys::read_text("/proc/sys/kernel/random/boot_id");
+    if (text && text->ends_with('\n')) text->pop_back();
+    return text;
+  }();
+  return id;
 }
 
 }  // namespace
 
 Result<ProcessIdentity> identify(pid_t pid) {
-  auto boot = boot_id();
+  const Result<std::string>& boot = boot_id();
   if (!boot) return Failure(boot.error());
   const auto stat = read_stat(pid);
   if (!stat) return Failure(stat.error());
-  return ProcessIdentity{std::move(*boot), pid, stat->start_ticks};
+  return ProcessIdentity{*boot, pid, stat->start_ticks};
 }
 
 Result<UniqueFd> open_same(const ProcessIdentity& identity) {
   const auto gone = [&] { return fail(Code::NotFound, fmt::format("process {}: it has ended", identity.pid)); };
-  const auto boot = boot_id();
+  const Result<std::string>& boot = boot_id();
   if (!boot) return Failure(boot.error());
   if (*boot != identity.boot_id || identity.pid <= 0) return gone();
   // The descriptor first: what is read after it is about the process it holds, or about nobody.
