@@ -2,7 +2,7 @@
 # First process of the machine that run_in_uml.py boots. Its argument is the directory, on the host, where the plan is
 # (`run`, a shell script) and where the answers go (`output`, `status`).
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH HOME=/root TMPDIR=/tmp
+export PATH HOME=/root TMPDIR=/run/tmp
 off() { busybox poweroff -f; }
 
 # The root is the host's, read-only. Ours lies above it in memory, so that everything can be written and nothing stays.
@@ -21,7 +21,8 @@ mkdir -p /dev/pts /dev/shm /lib/modules
 mount -t devpts -o newinstance,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-for directory in /tmp /run; do mount -t tmpfs tmpfs $directory; done
+# Not over /tmp: the programs may lie there.
+mount -t tmpfs tmpfs /run && mkdir -m 1777 /run/tmp
 busybox ip link set lo up
 
 # The kernel asks for modules by running this.

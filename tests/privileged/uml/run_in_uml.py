@@ -3,9 +3,9 @@
 
     run_in_uml.py [--memory 512M] [--disk 256M] [--timeout 120] -- PROGRAM ARGUMENT...
 
-The machine sees the host's files (not its /tmp and /run) below a writable layer in memory, so programs and libraries are
+The machine sees the host's files (not its /run) below a writable layer in memory, so programs and libraries are
 where they are here; it has all of cgroup v2's controllers, the kernel's modules, and no network but loopback. With --disk
-an ext4 file system of its own is at /var/lib/opensandbox. The program runs as root of that machine, in /tmp, and can do
+an ext4 file system of its own is at /var/lib/opensandbox. The program runs as root of that machine, in /run/tmp, and can do
 what it likes: nothing reaches the host but its output and exit status, which become ours. When the time is up the
 machine is switched off and the exit status is 124; 125 means that it did not come up or crashed.
 """
@@ -73,7 +73,7 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory(prefix="osb-uml-") as name:
         directory = pathlib.Path(name)
-        (directory / "run").write_text(f"cd /tmp && exec {shlex.join(options.program)}\n")
+        (directory / "run").write_text(f"cd /run/tmp && exec {shlex.join(options.program)}\n")
         if options.disk:
             make_disk(directory / "disk", options.disk)
         in_time = boot(directory, options.memory, bool(options.disk), options.timeout)
