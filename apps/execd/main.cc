@@ -23,7 +23,6 @@
 #include "execd/daemon/code_routes.h"
 #include "execd/daemon/idle_tidy.h"
 #include "execd/daemon/options.h"
-#include "execd/daemon/program_pages.h"
 #include "execd/file/file_context.h"
 #include "execd/file/file_routes.h"
 #include "execd/file/owner_names.h"
@@ -250,7 +249,6 @@ int serve(const Options& options, const Environment& env) {
     if (failed) status = 1;
     io.stop();
   });
-  forget_program_pages();
   io.run();
   host.close_cgroups();
   log_info("ended", {{"status", status}});

@@ -147,8 +147,6 @@ class SlotPool::Impl {
 
   void wait_until_idle() {
     std::unique_lock lock(mutex_);
-    filling_ = true;
-    work_.notify_one();
     changed_.wait(lock, [&] { return stop_ || (!busy_ && !has_work()); });
   }
 
@@ -226,12 +224,7 @@ class SlotPool::Impl {
       log_error("slot not expelled from the firewall", {{"slot", slot.index}, {"error", done.error().message}});
   }
 
-  // Making a slot takes locks and a CPU that the sandbox which took the last one needs now, and removals bring slots
-  // back: so begin when half of them are gone, and then go on until all are there.
-  bool wants_slot() const {
-    const std::size_t least = filling_ ? config_.ready_slots : (config_.ready_slots + 1) / 2;
-    return no_bridge_.empty() && ready_.size() < least && !refill_failed_;
-  }
+  bool wants_slot() const { return no_bridge_.empty() && ready_.size() < config_.ready_slots && !refill_failed_; }
   std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
   bool wants_forgetting() const { return dirty_count() > 0 && (forget_now_ || dirty_count() >= config_.recycle_batch); }
   bool has_work() const { return !returned_.empty() || wants_slot() || wants_forgetting(); }
@@ -317,7 +310,6 @@ class SlotPool::Impl {
   }
 
   void refill(std::unique_lock<std::mutex>& lock) {
-    filling_ = true;
     auto index = unused_index();
     if (draining_.size() >= (index ? collect_at_ : 1)) {
       lock.unlock();
@@ -335,7 +327,6 @@ class SlotPool::Impl {
     lock.lock();
     if (slot) {
       ready_.push_back(std::move(*slot));
-      filling_ = ready_.size() < config_.ready_slots;
       return;
     }
     draining_.insert(*index);
@@ -352,8 +343,7 @@ class SlotPool::Impl {
   std::condition_variable changed_;  // the worker has done something
   std::string no_bridge_;
   bool stop_ = false;
-  bool busy_ = false;  // the worker is at it, without the lock
-  bool filling_ = true;
+  bool busy_ = false;           // the worker is at it, without the lock
   bool refill_failed_ = false;  // not tried again before something changes
   unsigned next_ = 0;
   std::size_t collect_at_ = kCollectAt;
