@@ -134,6 +134,7 @@ void read_sandbox(Section s, DaemonConfig& out) {
   s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20);
   s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40);
   s.flag("allow_host_network", out.sandbox.allow_host_network);
+  s.text("exec_label", out.sandbox.exec_label);
   s.text("default_runtime", out.sandbox.default_runtime);
   s.list("allowed_host_paths", [&](const std::string& path) -> Result<void> {
     if (!path.starts_with("/")) return fail(Code::InvalidRequest, "'" + path + "' is not an absolute path");

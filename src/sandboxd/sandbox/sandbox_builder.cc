@@ -284,6 +284,7 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   plan.no_new_privileges = spec.no_new_privileges;
   plan.nested_user_namespaces = spec.nested_user_namespaces;
   plan.seccomp = *seccomp;
+  plan.exec_label = config_.exec_label;
   plan.ulimits = std::move(*ulimits);
   plan.env = execd_environment(spec, base.image.config, *user, record.status.execd_token);
   plan.cwd = !spec.cwd.empty() ? spec.cwd : base.image.config.working_dir.empty() ? "/" : base.image.config.working_dir;

@@ -28,6 +28,7 @@ struct SandboxConfig {
   std::string execd;                                     // the program
   bool allow_host_network = false;
   std::vector<std::string> dns;
+  std::string exec_label;  // SELinux context, or "exec PROFILE" for AppArmor; empty: none
   std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
   std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
