@@ -128,7 +128,7 @@ def test_lists_are_filtered_and_paged(sdk, manager):
 
 
 def test_a_snapshot_becomes_another_sandbox(sdk, sandbox, manager):
-    sandbox.commands.run("mkdir -p /root/work && echo kept > /root/work/note && rm -f /etc/hostname")
+    sandbox.commands.run("mkdir -p /root/notes && echo kept > /root/notes/note && rm -f /etc/hostname")
     snapshot = sandbox.create_snapshot("from-sdk")
     assert (snapshot.sandbox_id, snapshot.name) == (sandbox.id, "from-sdk")
     while (state := manager.get_snapshot(snapshot.id).status.state) == "Creating":
@@ -137,10 +137,10 @@ def test_a_snapshot_becomes_another_sandbox(sdk, sandbox, manager):
     listed = manager.list_snapshots(SnapshotFilter(sandbox_id=sandbox.id, states=["Ready"])).snapshot_infos
     assert [each.id for each in listed] == [snapshot.id]
     assert manager.list_snapshots(SnapshotFilter(name="other")).snapshot_infos == []
-    sandbox.commands.run("echo changed > /root/work/note")
+    sandbox.commands.run("echo changed > /root/notes/note")
     restored = sdk.create(snapshot_id=snapshot.id)
     assert restored.get_info().snapshot_id == snapshot.id
-    assert stdout(restored.commands.run("cat /root/work/note")) == ["kept"]
+    assert stdout(restored.commands.run("cat /root/notes/note")) == ["kept"]
     refused(lambda: manager.delete_snapshot(snapshot.id), 409)
     restored.kill()
     restored.close()

@@ -138,19 +138,19 @@ def test_ulimits(daemon):
 
 def test_a_read_only_root(daemon):
     sandbox = daemon.create("fixed", read_only_root=True,
-                            volumes=[{"kind": "tmpfs", "target": "/work", "size_bytes": MIB}])
+                            volumes=[{"kind": "tmpfs", "target": "/extra", "size_bytes": MIB}])
     for path in ("/file", "/usr/file", "/etc/file", "/root/file"):
         code, text = sandbox.run(f"touch {path}")
         assert code != 0 and "Read-only file system" in text, path
-    assert sandbox.output("echo kept > /work/file; echo > /dev/null; cat /work/file") == "kept"
+    assert sandbox.output("echo kept > /extra/file; echo > /dev/null; cat /extra/file") == "kept"
     assert sandbox.run("mount -o remount,rw /")[0] != 0
 
 
 def test_a_tmpfs_has_its_size(daemon):
-    sandbox = daemon.create("tmpfs", volumes=[{"kind": "tmpfs", "target": "/work", "size_bytes": 2 * MIB},
+    sandbox = daemon.create("tmpfs", volumes=[{"kind": "tmpfs", "target": "/extra", "size_bytes": 2 * MIB},
                                               {"kind": "tmpfs", "target": "/more"}])
-    assert sandbox.output("df --output=size -B1 /work | tail -1").strip() == str(2 * MIB)
-    code, text = sandbox.run("head -c 3M /dev/zero > /work/file")
+    assert sandbox.output("df --output=size -B1 /extra | tail -1").strip() == str(2 * MIB)
+    code, text = sandbox.run("head -c 3M /dev/zero > /extra/file")
     assert code != 0 and "No space left" in text
     assert int(sandbox.output("df --output=size -B1 /more | tail -1")) == 64 * MIB
 

@@ -155,10 +155,10 @@ def test_an_exited_sandbox(daemon):
 def test_what_is_mounted_is_not_part_of_it(daemon):
     """Volumes, /dev/shm, hosts and resolv.conf belong to the sandbox, not to its files."""
     first = daemon.create("first", hostname="first-host",
-                          volumes=[{"kind": "tmpfs", "target": "/work"}])
-    first.output("echo secret > /work/file; echo secret > /dev/shm/file; echo 192.0.2.1 x >> /etc/hosts")
+                          volumes=[{"kind": "tmpfs", "target": "/extra"}])
+    first.output("echo secret > /extra/file; echo secret > /dev/shm/file; echo 192.0.2.1 x >> /etc/hosts")
     second = restore(daemon, "second", snapshot(daemon, "first"), hostname="second-host")
-    assert second.output("ls /work /dev/shm").split() == ["/dev/shm:", "/work:"]
+    assert second.output("ls /extra /dev/shm").split() == ["/dev/shm:", "/extra:"]
     assert "192.0.2.1" not in second.output("cat /etc/hosts")
     assert second.output("hostname; cat /etc/hostname").split() == ["second-host", "second-host"]
 
