@@ -90,7 +90,8 @@ TEST_F(BundleTest, MountPointsAndTheWorkingDirectoryAreMadeInsideTheRoot) {
     EXPECT_TRUE(fs::is_regular_file(bundle.root + "/opt/box"));
     const std::string source = source_of(bundle, "/opt/box");
     EXPECT_GT(fs::file_size(source), 0U);
-    EXPECT_EQ(::open(source.c_str(), O_WRONLY | O_CLOEXEC), -1);
+    // Not open(): the program may be running elsewhere, and then the answer is another one.
+    EXPECT_EQ(::access(source.c_str(), W_OK), -1);
     EXPECT_EQ(errno, EROFS);
   });
   EXPECT_FALSE(fs::exists("/somewhere"));
