@@ -237,7 +237,7 @@ TEST_F(CopyTree, AFileSystemWithReflinksSharesTheBlocks) {
     SCOPED_TRACE(type);
     const std::string mkfs = fmt::format("mkfs.{}", type);
     if (std::system(fmt::format("command -v {} >/dev/null", mkfs).c_str()) != 0) {
-      GTEST_SKIP() << mkfs << " is not installed (btrfs-progs, xfsprogs)";
+      FAIL() << mkfs << " is not installed: run scripts/setup";
     }
     const fs::path image = memory.path() / type;
     write_text_file(image, "");
