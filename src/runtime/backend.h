@@ -28,6 +28,7 @@ struct Capabilities {
   bool snapshots = false;
   bool images = false;
   bool signed_routes = false;
+  bool log_times = false;  // every line of logs() begins with an RFC 3339 time and a space
   std::string no_network_policy;
   std::string no_credential_proxy;
   std::string no_secure_access;
@@ -40,6 +41,9 @@ struct SandboxSpec {
   std::string id;
   std::shared_ptr<const api::CreateSandbox> create;  // checked by api::check_create()
   std::string execd_token;
+  // What the sandbox carries and Instance::labels gives back, in the contract's form: the user's metadata, and names
+  // below opensandbox.io/ (runtime/labels.h). A backend may add names of its own.
+  api::StringMap labels = {};
 };
 
 enum class InstanceState {
@@ -61,6 +65,14 @@ struct Instance {
   std::string address;       // an IP address that this host reaches; "" when there is none
   std::string execd_token;   // a secret
   std::string execd_socket;  // a Unix socket of this host where execd answers; "" when there is none
+
+  // For a server that has no record of it: with opensandbox.io/id among the labels it is taken over, without it is
+  // somebody else's and left alone. A backend gives back only labels that were put on this very sandbox, not those
+  // that an image brought along.
+  api::StringMap labels;
+  std::optional<Timestamp> created_at;
+  std::string image;                    // as it was asked for; "" when it came from a snapshot, or nobody knows
+  std::vector<std::string> entrypoint;  // as it was asked for
 };
 
 struct ResourceUse {
@@ -118,6 +130,10 @@ class Backend {
   virtual net::awaitable<Result<bool>> has_snapshot(std::string snapshot) = 0;
   // One that is missing: success. Code::Conflict: a sandbox stands on it.
   virtual net::awaitable<Result<void>> remove_snapshot(std::string snapshot) = 0;
+  // The snapshot as an OCI archive. Code::Unsupported where a backend, or this one snapshot, has no such form.
+  virtual net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_snapshot(std::string) {
+    co_return fail(Code::Unsupported, "this backend does not export snapshots");
+  }
 
   // Images of a backend that keeps its own (Capabilities::images).
   virtual net::awaitable<Result<std::vector<api::StoredImage>>> list_images() = 0;

@@ -1,12 +1,35 @@
 #include "runtime/native/native_spec.h"
 
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
 #include "api/lifecycle_error.h"
 #include "base/quantity.h"
 
 namespace osb::runtime {
 namespace {
 
+namespace json = boost::json;
 namespace native = api::native;
+
+// sandboxd has no other place for it.
+constexpr std::string_view kEntrypointLabel = "opensandbox.io/entrypoint";
+
+std::string encode_entrypoint(const std::vector<std::string>& words) {
+  return json::serialize(json::array(words.begin(), words.end()));
+}
+
+std::vector<std::string> decode_entrypoint(const std::string& text) {
+  std::vector<std::string> out;
+  boost::system::error_code bad;
+  const json::value value = json::parse(text, bad);
+  if (bad || !value.is_array()) return out;
+  for (const json::value& word : value.get_array()) {
+    if (word.is_string()) out.emplace_back(word.get_string());
+  }
+  return out;
+}
 
 Result<native::Limits> to_limits(const api::StringMap& wanted, std::string& gpus) {
   native::Limits out;
@@ -74,6 +97,8 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
     out.volumes.push_back(std::move(*volume));
   }
   out.execd_token = spec.execd_token;
+  out.labels = spec.labels;
+  if (!out.labels.empty()) out.labels[std::string(kEntrypointLabel)] = encode_entrypoint(wanted.entrypoint);
   return out;
 }
 
@@ -107,6 +132,12 @@ Instance to_instance(const native::Sandbox& sandbox) {
   if (sandbox.network == native::NetworkMode::Bridge) out.address = sandbox.address;
   out.execd_token = sandbox.execd_token;
   out.execd_socket = sandbox.execd_socket;
+  out.labels = sandbox.labels;
+  if (const auto words = out.labels.extract(std::string(kEntrypointLabel))) {
+    out.entrypoint = decode_entrypoint(words.mapped());
+  }
+  out.created_at = sandbox.created_at;
+  if (sandbox.snapshot.empty()) out.image = sandbox.image;
   return out;
 }
 

@@ -34,6 +34,21 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
   EXPECT_EQ(native->execd_token, "0123456789abcdef");
 }
 
+TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
+  SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", {{"opensandbox.io/id", "id-1"}}};
+  const auto native = to_native(spec);
+  ASSERT_TRUE(native);
+  api::native::Sandbox sandbox;
+  sandbox.labels = native->labels;
+  sandbox.image = native->image;
+  const Instance instance = to_instance(sandbox);
+  EXPECT_EQ(instance.labels, spec.labels);
+  EXPECT_EQ(instance.entrypoint, wanted().entrypoint);
+  EXPECT_EQ(instance.image, "python:3.12");
+  sandbox.labels["opensandbox.io/entrypoint"] = "{not json";
+  EXPECT_TRUE(to_instance(sandbox).entrypoint.empty());
+}
+
 TEST(NativeSpec, TinySharesOfACpuAreNotNone) {
   auto create = wanted();
   create.resource_limits = api::StringMap{{"cpu", "0.0001"}, {"memory", "0"}};
