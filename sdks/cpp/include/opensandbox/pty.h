@@ -1,0 +1,109 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "opensandbox/types.h"
+
+namespace opensandbox {
+
+struct PtyStatus {
+  std::string session_id = {};
+  bool running = false;
+  std::uint64_t output_offset = 0;  // bytes of output so far
+};
+
+struct PtyCreateOptions {
+  std::string cwd = {};
+  std::string command = {};  // run by bash -c; "": an interactive shell
+};
+
+struct PtyAttachOptions {
+  enum class Mode {
+    Terminal,
+    Pipes,  // no terminal: stdout and stderr apart, bytes exactly as they were written
+  };
+  Mode mode = Mode::Terminal;
+  // Output from this offset on is replayed first (the sandbox keeps the last MiB). To continue after detach():
+  // offset().
+  std::uint64_t since = 0;
+  bool takeover = false;   // take it from whoever is attached; otherwise 409 ALREADY_CONNECTED
+  bool read_only = false;  // watch only; any number may. Not in the published contract.
+};
+
+// One thing that an attached terminal says.
+struct PtyFrame {
+  enum class Type {
+    Stdout,     // data
+    Stderr,     // data; Mode::Pipes only
+    Replay,     // data: output from before, starting at `offset`
+    Connected,  // session_id and mode ("pty", "pipe"); comes after the replay
+    Exit,       // exit_code; -1 when ended by a signal. The last frame.
+    Error,      // code and data: what the sandbox complains about; the connection stays unless it also closes it
+    Pong,
+  };
+  Type type = Type::Stdout;
+  std::string data = {};
+  std::uint64_t offset = 0;
+  int exit_code = 0;
+  std::string session_id = {};
+  std::string mode = {};
+  std::string code = {};
+};
+
+// A connection to a terminal. One thread may read while others write; each call is complete in itself. Dropping it
+// detaches: the shell goes on.
+class PtyConnection {
+ public:
+  PtyConnection(PtyConnection&&) noexcept;
+  PtyConnection& operator=(PtyConnection&&) noexcept;
+  ~PtyConnection();
+
+  // The next frame; waits for it, at most `timeout` where one is given (then nullopt). After Exit, and when the sandbox
+  // or somebody's takeover closed the connection: ErrorKind::Cancelled with code CLOSED, TAKEN_OVER or what was said.
+  // A connection that broke: ErrorKind::Network; attach again with since = offset().
+  Result<std::optional<PtyFrame>> read(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
+  // Readable (poll, epoll) as long as read() would return without waiting. It belongs to the connection; do not read
+  // it.
+  int poll_fd() const;
+
+  Result<void> write(std::string_view input);
+  Result<void> resize(int columns, int rows);
+  // SIGINT, SIGTERM, SIGKILL, SIGQUIT or SIGHUP to the shell's process group.
+  Result<void> signal(std::string_view name);
+  Result<void> ping();
+
+  // Where the output is: the `since` that continues behind the last frame that was read.
+  std::uint64_t offset() const;
+  // Closes the connection, the shell goes on. read() in another thread returns.
+  void detach();
+
+  struct Impl;  // internal
+  explicit PtyConnection(std::shared_ptr<Impl> impl);
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// Terminals of a sandbox. Thread-safe.
+class Ptys {
+ public:
+  // The terminal's id; its shell starts with the first attach().
+  Result<std::string> create(const PtyCreateOptions& options = {}) const;
+  Result<PtyStatus> status(const std::string& id) const;
+  Result<void> remove(const std::string& id) const;  // kills what runs in it
+  Result<PtyConnection> attach(const std::string& id, const PtyAttachOptions& options = {}) const;
+
+  struct Impl;  // internal
+  explicit Ptys(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace opensandbox
