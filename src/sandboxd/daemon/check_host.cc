@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <functional>
-#include <linux/dqblk_xfs.h>
-#include <linux/quota.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -27,6 +25,7 @@
 #include "kernel/netlink_route.h"
 #include "kernel/nftables.h"
 #include "kernel/process_exit.h"
+#include "kernel/project_quota.h"
 #include "kernel/reflink.h"
 #include "kernel/seccomp_policy.h"
 #include "sandboxd/daemon/check.h"
@@ -233,15 +232,7 @@ HostCheck check_reflink(const fs::path& scratch) {
 
 HostCheck check_disk_limit(const fs::path& scratch) {
   const auto directory = sys::open_at(AT_FDCWD, scratch, O_RDONLY | O_DIRECTORY);
-  bool quota = false;
-  if (directory) {
-    if_dqinfo info{};
-    fs_quota_statv status{};
-    status.qs_version = FS_QSTATV_VERSION1;
-    quota = ::syscall(SYS_quotactl_fd, directory->get(), QCMD(Q_GETINFO, PRJQUOTA), 0, &info) == 0 ||
-            (::syscall(SYS_quotactl_fd, directory->get(), QCMD(Q_XGETQSTATV, PRJQUOTA), 0, &status) == 0 &&
-             (status.qs_flags & FS_QUOTA_PDQ_ENFD));
-  }
+  const bool quota = directory && kernel::has_project_quotas(directory->get());
   if (quota) return {"disk limit", State::Ok, "by project quota", ""};
   return {"disk limit", State::Missing, "a sandbox can fill the state directory's file system",
           "give the state directory a file system of its own, mounted with project quota"};

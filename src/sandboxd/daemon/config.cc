@@ -133,6 +133,7 @@ void read_daemon(Section s, DaemonConfig& out) {
 void read_sandbox(Section s, DaemonConfig& out) {
   s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20);
   s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40);
+  s.number("default_disk_bytes", out.sandbox.default_disk_bytes, 0, std::int64_t{1} << 50);
   s.flag("allow_host_network", out.sandbox.allow_host_network);
   s.text("exec_label", out.sandbox.exec_label);
   s.text("default_runtime", out.sandbox.default_runtime);

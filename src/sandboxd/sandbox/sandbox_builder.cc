@@ -12,6 +12,7 @@
 #include "kernel/spread_directories.h"
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/launch/seccomp_profile.h"
+#include "sandboxd/sandbox/disk_limit.h"
 #include "sandboxd/sandbox/image_user.h"
 #include "sandboxd/sandbox/launch_request.h"
 #include "sys/syscall.h"
@@ -73,6 +74,10 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
   const SandboxConfig& c = out->config_;
   for (const char* name : {"", "/sandboxes", "/trash", "/host"}) {
     if (auto made = own_directory(c.state_directory + name, 0700, 0); !made) return Failure(made.error());
+  }
+  if (c.default_disk_bytes != 0 && !has_disk_limits(c.state_directory)) {
+    return fail(Code::Unsupported, "[sandbox] default_disk_bytes: the file system of " + c.state_directory +
+                                       " has no project quotas; see `sandboxd check`");
   }
   // Neighbours on disk slow each other down (kernel/spread_directories.h).
   if (auto spread = kernel::spread_subdirectories(c.state_directory + "/sandboxes"); !spread)
@@ -177,10 +182,6 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   if (host_network && !spec.ports.empty()) {
     return fail(Code::InvalidRequest, "/ports: nothing to publish in the host's network");
   }
-  if (spec.limits.disk_bytes) {
-    return fail(Code::Unsupported, "limit disk_bytes: the file system of " + config_.state_directory +
-                                       " has no project quotas; see `sandboxd check`");
-  }
   if (!spec.runtime.empty() && spec.network != api::native::NetworkMode::Bridge) {
     return fail(Code::Unsupported, "runtime " + spec.runtime +
                                        ": execd is reached by the sandbox's address there; use network mode bridge");
@@ -201,6 +202,9 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   }
 
   if (auto made = make_directories(id); !made) return made;
+  if (const std::uint64_t bytes = spec.limits.disk_bytes.value_or(config_.default_disk_bytes); bytes != 0) {
+    if (auto limited = limit_disk(directory(id), bytes); !limited) return limited;
+  }
   step("directories");
   // A directory without a record is an unfinished create too. Only volumes that go with the sandbox have to be known by
   // name, and an OCI runtime's state; writing it costs a twentieth of a create.

@@ -33,6 +33,7 @@ struct SandboxConfig {
   std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
   std::uint64_t default_shm_bytes = 64 << 20;
+  std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs project quotas
   // Tests end the process here: called with the name of each step that has just been done.
   std::function<void(std::string_view step)> after_step;
 };

@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "kernel/remove_tree.h"
+#include "sandboxd/sandbox/disk_limit.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sys/pidfd.h"
 #include "sys/syscall.h"
@@ -85,8 +86,11 @@ void SandboxBuilder::empty_trash() const {
     names.push_back(entry.path().filename().string());
   }
   for (const std::string& name : names) {
+    const std::uint32_t limit = disk_limit_of(config_.state_directory + "/trash/" + name);
     if (auto removed = kernel::remove_tree(trash->get(), name); !removed) {
       log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
+    } else {
+      free_disk_limit(config_.state_directory, limit);
     }
   }
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # First process of the machine that run_in_uml.py boots. Its argument is the directory, on the host, where the plan is
-# (`run`, a shell script) and where the answers go (`output`, `status`).
+# (`run`, a shell script) and where the answers go (`output`, `status`); then the type of its disk's file system.
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH HOME=/root TMPDIR=/run/tmp
 off() { busybox poweroff -f; }
@@ -33,7 +33,8 @@ echo /run/modprobe >/proc/sys/kernel/modprobe
 
 if [ -b /dev/ubda ]; then
   mkdir -p /var/lib/opensandbox
-  mount -t ext4 /dev/ubda /var/lib/opensandbox || off
+  case $2 in xfs) options=prjquota ;; *) options=defaults ;; esac
+  mount -t "$2" -o "$options" /dev/ubda /var/lib/opensandbox || off
 fi
 
 mount -t hostfs -o "$1" none /mnt || off

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs a program inside User-Mode Linux: a real kernel (Debian's 6.1) with cgroup v2, booted as a process of this host.
 
-    run_in_uml.py [--memory 512M] [--disk 256M] [--timeout 120] -- PROGRAM ARGUMENT...
+    run_in_uml.py [--memory 512M] [--disk 256M] [--filesystem ext4] [--timeout 120] -- PROGRAM ARGUMENT...
 
 The machine sees the host's files (not its /run) below a writable layer in memory, so programs and libraries are
 where they are here; it has all of cgroup v2's controllers, the kernel's modules, and no network but loopback. With --disk
-an ext4 file system of its own is at /var/lib/opensandbox. The program runs as root of that machine, in /run/tmp, and can do
+a file system of its own is at /var/lib/opensandbox: ext4, or xfs with project quotas. The program runs as root of that machine, in /run/tmp, and can do
 what it likes: nothing reaches the host but its output and exit status, which become ours. When the time is up the
 machine is switched off and the exit status is 124; 125 means that it did not come up or crashed.
 """
@@ -30,18 +30,24 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def make_disk(path: pathlib.Path, size: str) -> None:
+MAKE_FILESYSTEM = {
+    "ext4": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=1,nodiscard"],
+    "xfs": ["mkfs.xfs", "-q", "-K"],
+}
+
+
+def make_disk(path: pathlib.Path, size: str, filesystem: str) -> None:
     subprocess.run(["truncate", "-s", size, path], check=True)
-    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=1,nodiscard", path], check=True)
+    subprocess.run([*MAKE_FILESYSTEM[filesystem], path], check=True)
 
 
-def boot(directory: pathlib.Path, memory: str, disk: bool, timeout: float) -> bool:
+def boot(directory: pathlib.Path, memory: str, filesystem: str, timeout: float) -> bool:
     """False when the time was up. The console goes to `console`."""
     command = [
         "linux.uml", f"mem={memory}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
         "con=null", "con0=null,fd:1", "ssl=null", f"uml_dir={directory}", "umid=machine",
-        *([f"ubda={directory / 'disk'}"] if disk else []),
-        f"init={HERE / 'init.sh'}", "--", str(directory),
+        *([f"ubda={directory / 'disk'}"] if filesystem else []),
+        f"init={HERE / 'init.sh'}", "--", str(directory), filesystem,
     ]
     with open(directory / "console", "wb") as console:
         # A session of its own: the machine is many processes, and all of them go at once.
@@ -64,6 +70,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--memory", default="512M")
     parser.add_argument("--disk", metavar="SIZE")
+    parser.add_argument("--filesystem", choices=MAKE_FILESYSTEM, default="ext4")
     parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("program", nargs="+")
     options = parser.parse_args()
@@ -75,8 +82,8 @@ def main() -> int:
         directory = pathlib.Path(name)
         (directory / "run").write_text(f"cd /run/tmp && exec {shlex.join(options.program)}\n")
         if options.disk:
-            make_disk(directory / "disk", options.disk)
-        in_time = boot(directory, options.memory, bool(options.disk), options.timeout)
+            make_disk(directory / "disk", options.disk, options.filesystem)
+        in_time = boot(directory, options.memory, options.filesystem if options.disk else "", options.timeout)
         output, status = directory / "output", directory / "status"
         if output.exists():
             sys.stdout.buffer.write(output.read_bytes())

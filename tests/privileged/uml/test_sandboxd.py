@@ -1,51 +1,10 @@
 """sandboxd on a pure cgroup v2 host with an older kernel that has no nftables: everything but a network works. Runs
 inside User-Mode Linux (run_in_uml.py), where a command takes ten times as long as outside."""
 
-import pathlib
-import shutil
-import subprocess
-import sys
-
 import httpx
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-
-import host_state  # noqa: E402
-from sandboxd_process import Sandboxd  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def daemon():
-    root = pathlib.Path("/var/lib/opensandbox/busybox")
-    (root / "bin").mkdir(parents=True)
-    (root / "root").mkdir()
-    shutil.copy(shutil.which("busybox"), root / "bin" / "busybox")
-    subprocess.run(["busybox", "--install", "-s", root / "bin"], check=True)
-    for link in (root / "bin").iterdir():
-        if link.is_symlink():
-            link.unlink()
-            link.symlink_to("busybox")
-    running = Sandboxd(directory="/var/lib/opensandbox", settings={"sandbox": {"allow_host_network": True},
-                                                                   "images": {"allowed_directories": [str(root)]}})
-    answer = running.client.post(f"/v1/images/add-directory?path={root}&name=busybox")
-    assert answer.status_code == 200, answer.text
-    yield running
-    running.close()
-
-
-def create(daemon, id, network="none", **fields):
-    # Not from the host's own files: they come through hostfs, which cannot be idmapped.
-    return daemon.create(id, image="busybox", network=network, **fields)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(daemon):
-    yield
-    daemon.remove_all()
-    host_state.wait_for_empty(daemon.state / "trash")
-    assert not any(host_state.files(daemon).values())
-    assert host_state.cgroups(daemon) == host_state.processes(daemon) == set()
+import host_state
 
 
 def test_a_network_is_refused_by_name_of_what_is_missing(daemon):
@@ -56,14 +15,14 @@ def test_a_network_is_refused_by_name_of_what_is_missing(daemon):
 
 
 @pytest.mark.parametrize("network", ["none", "host"])
-def test_runs_commands_in_a_root_of_its_own(daemon, network):
-    sandbox = create(daemon, f"root-{network}", network=network)
+def test_runs_commands_in_a_root_of_its_own(daemon, create, network):
+    sandbox = create(f"root-{network}", network=network)
     assert sandbox.output("id -u; echo x > /root/file && cat /root/file; cat /proc/self/cgroup; "
                           "stat -f -c %t /sys/fs/cgroup") == "0\nx\n0::/\n63677270"  # cgroup v2
 
 
-def test_limits(daemon):
-    sandbox = create(daemon, "limits", limits={"memory_bytes": 64 << 20, "pids": 24, "cpu_millis": 500})
+def test_limits(daemon, create):
+    sandbox = create("limits", limits={"memory_bytes": 64 << 20, "pids": 24, "cpu_millis": 500})
     sees = "cd /sys/fs/cgroup && cat memory.max pids.max cpu.max"
     assert sandbox.output(sees) == f"{64 << 20}\n24\n50000 100000"
     code, text = sandbox.run("for n in $(seq 40); do sleep 60 & done; wait")
@@ -72,14 +31,14 @@ def test_limits(daemon):
     assert stats["memory_limit_bytes"] == 64 << 20 and stats["pids"] <= 24
 
 
-def test_out_of_memory_is_named(daemon):
-    create(daemon, "hog", limits={"memory_bytes": 32 << 20},
+def test_out_of_memory_is_named(daemon, create):
+    create("hog", limits={"memory_bytes": 32 << 20},
                   entrypoint=["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"])
     assert daemon.wait_for_end("hog")["reason"] == "OUT_OF_MEMORY"
 
 
-def test_paused_it_stands_still(daemon):
-    sandbox = create(daemon, "still")
+def test_paused_it_stands_still(daemon, create):
+    sandbox = create("still")
     assert daemon.client.post("/v1/sandboxes/still/pause").status_code == 204
     with pytest.raises(httpx.TimeoutException):
         sandbox.execd.get("/ping", timeout=0.5)
@@ -87,18 +46,18 @@ def test_paused_it_stands_still(daemon):
     assert sandbox.execd.get("/ping").status_code == 200
 
 
-def test_a_killed_entrypoint_ends_it(daemon):
-    sandbox = create(daemon, "killed", entrypoint=["sleep", "1000"])
+def test_a_killed_entrypoint_ends_it(daemon, create):
+    sandbox = create("killed", entrypoint=["sleep", "1000"])
     sandbox.run("kill -9 $(pidof sleep)")
     assert daemon.wait_for_end("killed")["exit"]["signal"] == 9
 
 
-def test_sandboxes_outlive_the_daemon(daemon):
-    sandbox = create(daemon, "alive")
+def test_sandboxes_outlive_the_daemon(daemon, create):
+    sandbox = create("alive")
     sandbox.output("echo kept > /root/file")
-    create(daemon, "paused")
+    create("paused")
     assert daemon.client.post("/v1/sandboxes/paused/pause").status_code == 204
-    ending = create(daemon, "ending", entrypoint=["sleep", "1000"])
+    ending = create("ending", entrypoint=["sleep", "1000"])
     daemon.kill()
     ending.run("kill -9 $(pidof sleep)")
     daemon.start()
@@ -108,11 +67,11 @@ def test_sandboxes_outlive_the_daemon(daemon):
     assert daemon.client.post("/v1/sandboxes/paused/resume").status_code == 204
 
 
-def test_a_crash_in_the_middle_leaves_nothing(daemon):
+def test_a_crash_in_the_middle_leaves_nothing(daemon, create):
     daemon.stop()
     daemon.start(env={"SANDBOXD_FAULT": "launched"})
     with pytest.raises(httpx.TransportError):
-        create(daemon, "half")
+        create("half")
     assert daemon.process.wait(30) == 137
     daemon.start()
     assert daemon.list() == []
