@@ -1,9 +1,11 @@
 #include "sandboxd/sandbox/check_request.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "image/manifest.h"
+#include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -16,6 +18,12 @@ const std::map<std::string, std::uint64_t, std::less<>> kLeastUlimits = {
     {"data", std::uint64_t{16} << 20},
     {"stack", std::uint64_t{128} << 10},
 };
+
+// What the kernel lets anybody have; not even root gets more.
+std::uint64_t most_open_files() {
+  const auto text = sys::read_text("/proc/sys/fs/nr_open");
+  return text ? std::strtoull(text->c_str(), nullptr, 10) : std::uint64_t{1} << 20;
+}
 
 bool in_hostnames(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
@@ -45,6 +53,10 @@ Result<void> check_request(const api::native::CreateSandbox& spec) {
     if (least != kLeastUlimits.end() && value < least->second) {
       return fail(Code::InvalidRequest,
                   "/ulimits/" + name + ": at least " + std::to_string(least->second) + " are needed");
+    }
+    if (name == "nofile" && value > most_open_files()) {
+      return fail(Code::InvalidRequest,
+                  "/ulimits/nofile: this host allows " + std::to_string(most_open_files()) + " (fs.nr_open)");
     }
   }
   return check_platform(spec.platform);

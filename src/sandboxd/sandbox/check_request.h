@@ -5,12 +5,13 @@
 
 namespace osb::sandboxd {
 
-// What can be said about a request without a look at the host, beyond the types of its fields: before anything is made
-// or pulled. Code::InvalidRequest, or Code::Unsupported for another machine's platform, with the field's JSON pointer.
+// What can be said about a request before anything is looked up, beyond the types of its fields: before anything is
+// made or pulled. Code::InvalidRequest, or Code::Unsupported for another machine's platform, with the field's JSON
+// pointer.
 //   hostname   goes into files as it is: letters, digits, '-', '_' and '.'
 //   platform   images are run, not emulated: this host's or none
 //   shm_bytes  0 means "as much as you like" to the kernel
-//   ulimits    so low that execd itself would not start
+//   ulimits    so low that execd itself would not start, or beyond what the kernel gives
 Result<void> check_request(const api::native::CreateSandbox& spec);
 
 }  // namespace osb::sandboxd

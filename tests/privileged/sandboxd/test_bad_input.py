@@ -75,6 +75,7 @@ REFUSED = [
     ({"limits": {"io_bytes_per_second": 0}}, 400, "io"),
     ({"limits": {"disk_bytes": 1 << 20}}, 501, "disk_bytes"),
     ({"ulimits": {"nofile": 0}}, 400, "/ulimits/nofile"),
+    ({"ulimits": {"nofile": 1 << 40}}, 400, "fs.nr_open"),
     ({"ulimits": {"as": 4096}}, 400, "/ulimits/as"),
     ({"ulimits": {"colour": 1}}, 400, "/ulimits/colour"),
     ({"user": "nobody-here"}, 400, "nobody-here"),
