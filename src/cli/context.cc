@@ -1,0 +1,79 @@
+#include "cli/context.h"
+
+#include <cstdio>
+
+namespace osb::cli {
+
+std::filesystem::path Context::config_path() const { return cli::config_path(flags, environment_); }
+
+Expected<void> Context::load_config() {
+  auto resolved = resolve_config(flags, environment_, config_path());
+  if (!resolved) return std::unexpected(resolved.error());
+  config_ = std::move(*resolved);
+  return {};
+}
+
+Expected<opensandbox::Client> Context::client() {
+  if (client_) return *client_;
+  opensandbox::ConnectionConfig wanted;
+  wanted.domain = config_.domain.value_or("");
+  wanted.api_key = config_.api_key.value_or("");
+  wanted.protocol = config_.protocol;
+  wanted.request_timeout = std::chrono::seconds(config_.request_timeout);
+  wanted.use_server_proxy = config_.use_server_proxy;
+  wanted.user_agent = "osb/" OSB_VERSION;
+  if (flags.verbose) {
+    wanted.debug = [](std::string_view line) {
+      std::fprintf(stderr, "osb: %.*s\n", static_cast<int>(line.size()), line.data());
+    };
+  }
+  auto opened = opensandbox::Client::open(std::move(wanted));
+  if (!opened) return sdk_failed(*this, opened.error());
+  return client_.emplace(std::move(*opened));
+}
+
+Expected<opensandbox::SandboxManager> Context::manager() {
+  auto connected = client();
+  if (!connected) return std::unexpected(connected.error());
+  return opensandbox::SandboxManager(std::move(*connected));
+}
+
+Expected<opensandbox::Sandbox> Context::sandbox(const std::string& id) {
+  auto connected = client();
+  if (!connected) return std::unexpected(connected.error());
+  return opensandbox::Sandbox::attach(*connected, id);
+}
+
+void Context::set_output(Format format) {
+  const bool color = config_.color && !flags.no_color;
+  out_ = std::make_unique<Output>(format, standard_out(color), standard_error(color));
+}
+
+namespace {
+
+std::string advice(const Context& context, const opensandbox::Error& error) {
+  using opensandbox::ErrorKind;
+  const Config& config = context.config();
+  if (error.kind == ErrorKind::Network) {
+    const std::string where = config.domain.value_or("localhost:8080");
+    return "Is the server at " + where + " running? 'osb doctor' checks it; --domain names another one.";
+  }
+  if (error.status == 401) {
+    return config.api_key ? "The API key is wrong: set --api-key or OPEN_SANDBOX_API_KEY."
+                          : "The server wants an API key: set --api-key or OPEN_SANDBOX_API_KEY.";
+  }
+  if (error.not_found()) return "See 'osb sandbox list' for what there is.";
+  if (error.kind == ErrorKind::ReadyTimeout) return "Give it longer, or look at 'osb devops summary ID'.";
+  return {};
+}
+
+}  // namespace
+
+std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::Error& error) {
+  Problem problem{"Sandbox Error", error.code, error.message, advice(context, error)};
+  problem.status = error.status;
+  problem.request_id = error.request_id;
+  return std::unexpected(std::move(problem));
+}
+
+}  // namespace osb::cli

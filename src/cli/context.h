@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <opensandbox/connection.h>
+#include <opensandbox/manager.h>
+#include <opensandbox/sandbox.h>
+#include <optional>
+#include <string>
+
+#include "cli/config/config.h"
+#include "cli/output/output.h"
+#include "cli/problem.h"
+
+namespace osb::cli {
+
+// What every action gets: the resolved configuration, where to write, and the connection, made when first asked for.
+// One per process; it outlives the command tree's actions.
+class Context {
+ public:
+  explicit Context(Environment environment) : environment_(std::move(environment)) {}
+
+  // Root options land here while the command line is parsed.
+  Flags flags;
+
+  // Resolved before an action runs, unless its command is without_config().
+  const Config& config() const { return config_; }
+  Expected<void> load_config();
+  std::filesystem::path config_path() const;
+  const Environment& environment() const { return environment_; }
+
+  // Nothing is sent, no thread and no TLS before the first of these.
+  Expected<opensandbox::Client> client();
+  Expected<opensandbox::SandboxManager> manager();
+  Expected<opensandbox::Sandbox> sandbox(const std::string& id);  // not looked up: the first use does that
+
+  Output& out() { return *out_; }
+  void set_output(Format format);
+
+ private:
+  Environment environment_;
+  Config config_;
+  std::unique_ptr<Output> out_;
+  std::optional<opensandbox::Client> client_;
+};
+
+// An error of the SDK with what to do about it:  if (!info) return sdk_failed(context, info.error());
+std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::Error& error);
+
+}  // namespace osb::cli

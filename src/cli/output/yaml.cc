@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/json_escape.h"
+#include "cli/output/output.h"
+
+namespace osb::cli {
+namespace {
+
+bool looks_like_number(const std::string& text) {
+  char* end = nullptr;
+  (void)std::strtod(text.c_str(), &end);  // also takes hex, inf and nan
+  return end != text.c_str() && *end == '\0';
+}
+
+// YAML 1.1 readers take these for something else than text.
+bool is_reserved(const std::string& text) {
+  std::string lower;
+  for (const char c : text) lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  for (const char* word : {"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf",
+                           "-.inf", "+.inf", "=", "<<"}) {
+    if (lower == word) return true;
+  }
+  return false;
+}
+
+// Plain where no reader can misunderstand it: letters, digits and a few signs, not a number, a date or a word with a
+// meaning. Everything else in double quotes, which YAML reads as JSON does.
+std::string scalar(std::string_view text) {
+  const std::string copy(text);
+  const auto safe = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '/' ||
+           c == '.' || c == '-' || c == ' ' || c == '+';
+  };
+  const bool letters_first = !copy.empty() && ((copy[0] >= 'a' && copy[0] <= 'z') ||
+                                               (copy[0] >= 'A' && copy[0] <= 'Z') || copy[0] == '/' || copy[0] == '_');
+  if (letters_first && std::ranges::all_of(copy, safe) && copy.back() != ' ' && !is_reserved(copy) &&
+      !looks_like_number(copy)) {
+    return copy;
+  }
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+std::string inline_value(const json::value& value) {
+  if (value.is_string()) return scalar(std::string_view(value.get_string()));
+  return to_json_line(value);  // numbers, booleans, null, [] and {}
+}
+
+bool is_block(const json::value& value) {
+  return (value.is_object() && !value.get_object().empty()) || (value.is_array() && !value.get_array().empty());
+}
+
+// Lines of `value`, each behind `indent` blanks; the first without, when it follows a "- ".
+void append(std::string& out, const json::value& value, std::size_t indent, bool first_inline) {
+  const std::string blanks(indent, ' ');
+  const auto begin_line = [&] {
+    if (!std::exchange(first_inline, false)) out += blanks;
+  };
+  if (const json::object* object = value.if_object()) {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, unused] : *object) keys.emplace_back(key);
+    std::ranges::sort(keys);
+    for (const std::string_view key : keys) {
+      const json::value& item = object->at(key);
+      begin_line();
+      out += scalar(key) + ":";
+      if (is_block(item)) {
+        out += '\n';
+        append(out, item, item.is_array() ? indent : indent + 2, false);
+      } else {
+        out += " " + inline_value(item) + "\n";
+      }
+    }
+  } else if (const json::array* array = value.if_array()) {
+    for (const json::value& item : *array) {
+      begin_line();
+      out += "- ";
+      if (is_block(item)) {
+        append(out, item, indent + 2, true);
+      } else {
+        out += inline_value(item) + "\n";
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_yaml(const json::value& value) {
+  if (!is_block(value)) return inline_value(value) + "\n";
+  std::string out;
+  append(out, value, 0, false);
+  return out;
+}
+
+}  // namespace osb::cli
