@@ -24,7 +24,7 @@ ctest := ctest --output-on-failure --no-label-summary --no-tests=error
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build test demo up bench asan tsan fuzz soak fmt lint clean
+.PHONY: help build images test demo up bench asan tsan fuzz soak fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -33,6 +33,10 @@ build: ## the programs, optimised, in build/release/bin
 	@scripts/setup build
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target $(apps)
+
+images: build ## the execd image, in build/images and in the engine at DOCKER_HOST
+	@scripts/setup run
+	@scripts/images
 
 test: ## everything: all tests of the release build, then unit tests and execd's contract under ASan and UBSan
 	@scripts/setup build test

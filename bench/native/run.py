@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -46,28 +45,6 @@ def timed(command):
     if out.returncode != 0 or "first" not in out.stdout:
         raise RuntimeError(f"{' '.join(command)}: {out.stdout}{out.stderr}")
     return (time.monotonic() - begin) * 1000
-
-
-@contextlib.contextmanager
-def dockerd(directory):
-    socket = directory / "docker.sock"
-    log = open(directory / "dockerd.log", "wb")
-    process = subprocess.Popen(
-        ["dockerd", "--data-root", directory / "data", "--exec-root", directory / "exec", "-H", f"unix://{socket}",
-         "--pidfile", directory / "pid", "--iptables=false", "--ip6tables=false", "--bridge=none"],
-        stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    docker = ["docker", "-H", f"unix://{socket}"]
-    try:
-        deadline = time.monotonic() + 60
-        while subprocess.run([*docker, "info"], capture_output=True).returncode != 0:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError((directory / "dockerd.log").read_text()[-2000:])
-            time.sleep(0.2)
-        yield docker
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
-        log.close()
 
 
 def runc_bundle(directory, root):
@@ -111,6 +88,7 @@ def memory(options, daemon, count):
 def measure(options, work, foreign):
     os.environ.setdefault("SANDBOXD_BINARY", str(options.build / "bin" / "sandboxd"))
     os.environ.setdefault("EXECD_BINARY", str(options.build / "bin" / "execd"))
+    from docker_engine import Engine
     from sandboxd_process import Sandboxd
     root = work / "root"
     make_root(root)
@@ -120,7 +98,10 @@ def measure(options, work, foreign):
         response = daemon.client.post("/v1/images/add-directory", params={"path": str(root), "name": IMAGE})
         assert response.status_code == 200, response.text
         bundle = runc_bundle(work, root)
-        with dockerd(work) as docker:
+        data = work / "docker"
+        data.mkdir()
+        with contextlib.closing(Engine(data=data, host_image=False)) as dockerd:
+            docker = ["docker", "-H", dockerd.url]
             tar = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
             subprocess.run([*docker, "import", "-", "bench:1"], stdin=tar.stdout, check=True, capture_output=True)
             tar.wait()

@@ -6,7 +6,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from sandboxd_process import Sandboxd  # noqa: E402
+from backend import make_daemon  # noqa: E402
 from server_process import Server  # noqa: E402
 
 if os.geteuid() != 0:
@@ -15,7 +15,7 @@ if os.geteuid() != 0:
 
 @pytest.fixture(scope="session")
 def server():
-    daemon = Sandboxd()
+    daemon = make_daemon()
     running = Server(daemon)
     yield running
     running.close()

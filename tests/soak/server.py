@@ -27,8 +27,6 @@ import sys
 import threading
 import time
 
-import httpx
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from sandboxd_process import Sandboxd  # noqa: E402
 from server_process import KEY_HEADER, Server  # noqa: E402
@@ -274,23 +272,9 @@ def check_snapshot(server, id):
 
 
 def wait_same(server, ids):
-    """Until sandboxd has exactly these sandboxes; what was taken from the records goes there a moment later."""
-    present = set()
-    try:
-        with server.daemon.client.stream("GET", "/v1/events", timeout=SETTLE) as stream:
-            for line in stream.iter_lines():
-                event = json.loads(line)
-                if "sandboxes" in event:
-                    present = {each["id"] for each in event["sandboxes"]}
-                elif event.get("type") == "removed":
-                    present.discard(event["id"])
-                elif "sandbox" in event:
-                    present.add(event["sandbox"]["id"])
-                if present == ids:
-                    return
-    except httpx.ReadTimeout:
-        pass
-    raise AssertionError(f"leaked in sandboxd: {present - ids}; missing there: {ids - present}")
+    """Until the backend has exactly these sandboxes; what was taken from the records goes there a moment later."""
+    present = server.daemon.wait_for_exactly(ids, SETTLE)
+    assert present == ids, f"leaked in the backend: {present - ids}; missing there: {ids - present}"
 
 
 def direct(server):

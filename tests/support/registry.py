@@ -55,6 +55,7 @@ def symlink(target):
 def hard_link(target):
     def change(info):
         info.type, info.linkname = tarfile.LNKTYPE, target
+        info.mode = 0o755  # engines give it to the file
     return change
 
 

@@ -117,6 +117,49 @@ class Sandboxd:
     def wait_for_end(self, id):
         return self.wait_for(id, lambda status: status["state"] == "exited")
 
+    # --- what the server's suites ask of every backend
+
+    code_prefix = "NATIVE"
+
+    def server_settings(self):
+        return {"runtime": {"type": "native"}, "native": {"socket": str(self.run / "sandboxd.sock")}}
+
+    def server_environment(self, home):
+        return {"HOME": str(home)}
+
+    def remove(self, id):
+        """Behind the server's back."""
+        assert self.client.delete(f"/v1/sandboxes/{id}").status_code == 204
+
+    @contextlib.contextmanager
+    def until_removed(self, id):
+        """Waits after its body until the sandbox has been removed."""
+        with self.client.stream("GET", "/v1/events") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            yield
+            assert any('"removed"' in line and id in line for line in lines)
+
+    def wait_for_exactly(self, ids, seconds):
+        """Until it has these sandboxes and no others, or nothing has changed for so long; those it has."""
+        present = set()
+        with contextlib.suppress(httpx.ReadTimeout), self.client.stream("GET", "/v1/events", timeout=seconds) as stream:
+            for line in stream.iter_lines():
+                event = json.loads(line)
+                if "sandboxes" in event:
+                    present = {each["id"] for each in event["sandboxes"]}
+                elif event.get("type") == "removed":
+                    present.discard(event["id"])
+                elif "sandbox" in event:
+                    present.add(event["sandbox"]["id"])
+                if present == ids:
+                    break
+        return present
+
+    def direct_endpoint(self, id, port):
+        """Where clients are sent that talk to a sandbox without the server's proxy."""
+        return f"{next(each['address'] for each in self.list() if each['id'] == id)}:{port}"
+
     def traces(self, id):
         """What there is of a sandbox: directory, socket, cgroups, the daemon's own knowledge."""
         found = [self.state / "sandboxes" / id, self.run / "execd" / f"{id}.sock"]

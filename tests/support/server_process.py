@@ -1,4 +1,4 @@
-"""Runs the real opensandbox-server on a real sandboxd for tests. Needs what sandboxd_process needs."""
+"""Runs the real opensandbox-server on a real sandboxd, or a real container engine, for tests. Needs what those need."""
 
 import json
 import os
@@ -6,10 +6,11 @@ import pathlib
 import signal
 import socket
 import subprocess
+import tempfile
 
 import httpx
 
-from sandboxd_process import ROOT, Sandboxd
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 KEY = "a-key-for-tests"
 KEY_HEADER = "OPEN-SANDBOX-API-KEY"
@@ -26,22 +27,21 @@ def free_port():
 
 
 class Server:
-    """One server on `daemon`, with records of its own in the daemon's directory.
+    """One server on `daemon`, a Sandboxd or an Engine, with records of its own below the daemon's directory.
 
     `settings` are sections of its TOML file. stop() and kill() leave its sandboxes alone, start() starts it again on
     the same records and port.
     """
 
-    def __init__(self, daemon: Sandboxd, settings=None, key=KEY):
+    def __init__(self, daemon, settings=None, key=KEY):
         self.daemon = daemon
-        self.directory = pathlib.Path(daemon.directory)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server-", dir=daemon.directory))
         self.port = free_port()
         self.key = key
         sections = {
             "server": {"host": "127.0.0.1", "port": self.port, "api_key": key},
-            "runtime": {"type": "native"},
-            "native": {"socket": str(daemon.run / "sandboxd.sock")},
             "store": {"path": str(self.directory / "server.db")},
+            **daemon.server_settings(),
         }
         for section, keys in (settings or {}).items():
             sections[section] = {**sections.get(section, {}), **keys}
@@ -63,7 +63,8 @@ class Server:
     def start(self):
         """Returns when it says that it is ready."""
         self.process = subprocess.Popen([server_binary(), "--config", str(self.config)], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=self.log_file)
+                                        stdout=subprocess.PIPE, stderr=self.log_file,
+                                        env={**os.environ, **self.daemon.server_environment(self.directory)})
         for line in self.process.stdout:
             self.log_file.write(line)
             self.log_file.flush()
@@ -98,6 +99,10 @@ class Server:
         self.log_file.close()
 
     # --- the API
+
+    def code(self, name):
+        """A code that begins with the backend's name."""
+        return f"{self.daemon.code_prefix}::{name}"
 
     def post_sandbox(self, wait=20, headers=None, **fields):
         body = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {}, **fields}

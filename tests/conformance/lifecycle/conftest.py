@@ -1,4 +1,3 @@
-import itertools
 import os
 import pathlib
 import sys
@@ -7,7 +6,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 
-from sandboxd_process import Sandboxd  # noqa: E402
+from backend import backend, make_daemon  # noqa: E402
 from server_process import Server  # noqa: E402
 
 if os.geteuid() != 0:
@@ -16,7 +15,7 @@ if os.geteuid() != 0:
 
 @pytest.fixture(scope="session")
 def daemon():
-    running = Sandboxd()
+    running = make_daemon()
     yield running
     running.close()
 
@@ -29,30 +28,42 @@ def server(daemon):
     running.close()
 
 
-networks = itertools.count(1)
-
-
-def another_daemon():
-    """Beside the one that the session has: in the same network namespace, with a network of its own."""
-    number = next(networks)
-    return Sandboxd(settings={"network": {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
-                                          "interface_prefix": f"osb{number}-"}})
+@pytest.fixture(scope="session")
+def spare_engines():
+    """A container engine takes seconds to start with its images, so tests that need one to themselves take turns with
+    one; sandboxd is made anew for each."""
+    made = []
+    yield made
+    for each in made:
+        each.close()
 
 
 @pytest.fixture
-def make_server():
-    """For tests that stop, kill or configure their own: each has a sandboxd of its own. Two daemons cannot share a
-    network, so a file uses either this or `server`."""
+def make_server(spare_engines):
+    """For tests that stop, kill or configure their own: each has a daemon of its own, beside the one that the session
+    has, in the same network namespace."""
     made = []
 
     def make(**options):
-        made.append(Server(another_daemon(), **options))
+        if backend() == "native":
+            daemon = make_daemon(1 + len(made))
+        else:
+            assert made == [], "one engine, one server"
+            if not spare_engines:
+                spare_engines.append(make_daemon(1))
+            daemon = spare_engines[0]
+        made.append(Server(daemon, **options))
         return made[-1]
 
     yield make
     for each in made:
         each.close()
-        each.daemon.close()
+        if each.daemon not in spare_engines:
+            each.daemon.close()
+        else:
+            if not each.daemon.running:
+                each.daemon.start()
+            each.daemon.remove_all()
 
 
 @pytest.fixture(autouse=True)

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_said(server, matches):
     id = server.create()["id"]
     for what in ("logs", "events", "inspect", "summary", "logs?scope=container"):
         response = server.client.get(f"/sandboxes/unknown/diagnostics/{what}")
-        assert (response.status_code, response.json()["code"]) == (404, "NATIVE::SANDBOX_NOT_FOUND"), what
+        assert (response.status_code, response.json()["code"]) == (404, server.code("SANDBOX_NOT_FOUND")), what
         matches("diagnostics.yaml", "ErrorResponse", response.json())
     moon = ask(server, id, "logs", scope="moon")
     assert (moon.status_code, moon.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER")
@@ -155,7 +155,7 @@ def test_without_the_backend_what_is_known_is_shown(make_server, matches):
     id = server.create()["id"]
     server.daemon.stop()
     logs = ask(server, id, "logs", scope="container")
-    assert (logs.status_code, logs.json()["code"]) == (500, "NATIVE::SANDBOX_QUERY_FAILED")
+    assert (logs.status_code, logs.json()["code"]) == (500, server.code("SANDBOX_QUERY_FAILED"))
     matches("diagnostics.yaml", "ErrorResponse", logs.json())
     text = text_of(ask(server, id, "summary"))
     assert "Status:       Running\n" in text and text.endswith("[error] The logs could not be read.\n")

@@ -1,8 +1,13 @@
-"""/images: what sandboxes can start from."""
+"""/images: what sandboxes can start from, where the backend keeps images itself."""
 
 import json
 
+import pytest
+
+from backend import backend
 from registry import busybox_layer, docker_archive
+
+own_images = pytest.mark.skipif(backend() != "native", reason="engines keep their images: refused, see the last test")
 
 
 def uris(server):
@@ -11,6 +16,7 @@ def uris(server):
     return [item["uri"] for item in response.json()["items"]]
 
 
+@own_images
 def test_an_archive_becomes_an_image_to_start_from(server):
     assert uris(server) == ["host"]
     loaded = server.client.post("/v1/images/load", content=docker_archive("mine:1", [busybox_layer()]))
@@ -20,22 +26,32 @@ def test_an_archive_becomes_an_image_to_start_from(server):
     id = server.create(image={"uri": "mine:1"}, entrypoint=["sleep", "1000"])["id"]
     assert server.run(id, "ls /usr 2>/dev/null; echo from busybox").endswith("from busybox")
     used = server.client.delete("/v1/images", params={"uri": "mine:1"})
-    assert (used.status_code, used.json()["code"]) == (409, "NATIVE::IMAGE_IN_USE")
+    assert (used.status_code, used.json()["code"]) == (409, server.code("IMAGE_IN_USE"))
     server.delete(id)
     assert server.client.delete("/v1/images", params={"uri": "mine:1"}).status_code == 204
     gone = server.client.delete("/v1/images", params={"uri": "mine:1"})
-    assert (gone.status_code, gone.json()["code"]) == (404, "NATIVE::IMAGE_NOT_FOUND")
+    assert (gone.status_code, gone.json()["code"]) == (404, server.code("IMAGE_NOT_FOUND"))
     assert uris(server) == ["host"]
 
 
+@own_images
 def test_what_is_no_archive_is_refused(server):
     refused = server.client.post("/v1/images/load", content=b"no archive")
     assert refused.status_code == 400 and refused.json()["code"]
     assert server.client.delete("/v1/images").status_code == 422
 
 
+@own_images
 def test_a_pull_that_fails_says_so_in_its_stream(server):
     response = server.client.post("/v1/images/pull", json={"uri": "127.0.0.1:1/none:1"})
     assert response.status_code == 200
     last = json.loads([line for line in response.text.split("\n\n") if line][-1])
-    assert last["type"] == "error" and last["error"]["code"] == "NATIVE::SANDBOX_IMAGE_PULL_FAILED"
+    assert last["type"] == "error" and last["error"]["code"] == server.code("SANDBOX_IMAGE_PULL_FAILED")
+
+
+@pytest.mark.skipif(backend() == "native", reason="sandboxd keeps images: see above")
+@pytest.mark.parametrize("method, path", [("GET", "/v1/images"), ("POST", "/images/pull"), ("POST", "/v1/images/load"),
+                                          ("DELETE", "/v1/images?uri=host")])
+def test_images_of_an_engine_are_the_engines(server, method, path):
+    refused = server.client.request(method, path)
+    assert (refused.status_code, refused.json()["code"]) == (501, server.code("IMAGES_NOT_SUPPORTED"))

@@ -115,6 +115,6 @@ def test_upgrades_become_a_plain_connection(server, echo):
 
 def test_direct_endpoints_reach_the_same_execd(server, echo):
     endpoint = server.client.get(f"/v1/sandboxes/{echo}/endpoints/44772").json()
-    assert endpoint["endpoint"] == f"{server.daemon.list()[0]['address']}:44772"
+    assert endpoint["endpoint"] == server.daemon.direct_endpoint(echo, 44772)
     assert httpx.get(f"http://{endpoint['endpoint']}/ping", headers=endpoint["headers"],
                      trust_env=False).status_code == 200

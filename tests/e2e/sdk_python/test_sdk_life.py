@@ -40,7 +40,7 @@ def test_traffic_goes_the_way_that_was_chosen(sdk, sandbox, server):
     if sdk.proxied:
         assert endpoint == f"127.0.0.1:{server.port}/sandboxes/{sandbox.id}/proxy/44772"
     else:
-        assert endpoint == f"{server.daemon.list()[0]['address']}:44772"
+        assert endpoint == server.daemon.direct_endpoint(sandbox.id, 44772)
 
 
 def test_a_killed_sandbox_is_gone(sdk, manager, server):

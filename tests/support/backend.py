@@ -1,0 +1,25 @@
+"""Which backend the suites of the server run on: BACKEND=native (default), docker or podman."""
+
+import os
+
+KINDS = ("native", "docker", "podman")
+
+
+def backend():
+    kind = os.environ.get("BACKEND", "native")
+    assert kind in KINDS, f"BACKEND={kind} is none of {KINDS}"
+    return kind
+
+
+def make_daemon(number=0):
+    """What makes sandboxes for a server. Those beside each other in one network namespace need different numbers."""
+    if backend() == "native":
+        from sandboxd_process import Sandboxd
+
+        if number == 0:
+            return Sandboxd()
+        return Sandboxd(settings={"network": {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
+                                              "interface_prefix": f"osb{number}-"}})
+    from docker_engine import Engine, Podman
+
+    return (Podman if backend() == "podman" else Engine)(number)

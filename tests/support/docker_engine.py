@@ -1,0 +1,348 @@
+"""A private container engine for tests: Debian's dockerd, or podman's Docker-compatible service. Needs root and a network
+namespace of its own (tests/privileged/in_namespace)."""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import tempfile
+
+import httpx
+
+from registry import busybox_layer, docker_archive
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXECD_IMAGE = "opensandbox/execd:test"
+ID_LABEL = "opensandbox.io/id"
+# What an image called "host" holds here: the shell, the tools and the Python of the machine that runs the tests.
+PACKAGES = ["bash", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal"]
+LEFT_OUT = ("/share/", "/gconv/", "/audit/", "/pydoc_data/", "/test/", "/lib2to3/", "/idlelib/", "/var/")
+
+
+def _packages(names):
+    """These Debian packages and what they need, without alternatives that are not installed."""
+    wanted, seen = list(names), set()
+    while wanted:
+        name = wanted.pop()
+        shown = subprocess.run(["dpkg-query", "-W", "-f=${db:Status-Status}\t${Depends}, ${Pre-Depends}", name],
+                               capture_output=True, text=True).stdout
+        if name in seen or not shown.startswith("installed"):
+            continue
+        seen.add(name)
+        for group in shown.partition("\t")[2].split("\n")[0].split(","):
+            wanted += [each.split()[0].split(":")[0] for each in group.split("|") if each.strip()]
+    return sorted(seen - {"perl-base", "debconf", "install-info", "passwd", "login", "adduser"})
+
+
+@functools.cache
+def host_layer():
+    """A root made of this machine's own packages, some forty megabytes."""
+    listed = subprocess.run(["dpkg", "-L", *_packages(PACKAGES), *_standard_library()], capture_output=True, text=True,
+                            check=True).stdout.splitlines()
+    # Directories that are links here (/bin) are links there; files are where those point to.
+    files = {}
+    for name in listed:
+        if not name.startswith("/") or name == "/." or any(part in name for part in LEFT_OUT):
+            continue
+        real = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+        if os.path.lexists(real):
+            files[real] = None
+            for parent in pathlib.PurePath(real).parents:
+                files.setdefault(str(parent))
+    for name in ("/bin", "/sbin", "/lib", "/lib64"):
+        if os.path.islink(name):
+            files[name] = None
+    texts = {"/etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/bin/sh\n",
+             "/etc/group": "root:x:0:\nnogroup:x:65534:\n"}
+    directories = {"/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755, "/etc": 0o755}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name, mode in directories.items():
+            info = tarfile.TarInfo(name[1:])
+            info.type, info.mode = tarfile.DIRTYPE, mode
+            archive.addfile(info)
+        for name, text in texts.items():
+            info = tarfile.TarInfo(name[1:])
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+        for name in sorted(set(files) - {"/"} - set(texts) - set(directories)):
+            archive.add(name, name[1:], recursive=False)
+    return out.getvalue()
+
+
+def _standard_library():
+    python = os.path.basename(os.path.realpath("/usr/bin/python3"))
+    return [f"lib{python}-stdlib"]
+
+
+class Engine:
+    """One engine with everything below `directory`. `client` speaks to its socket.
+
+    All its processes live in a process and a mount namespace that ends with this object, or with this process if that
+    is killed: nothing of it stays on the machine. stop() ends the engine alone; what it runs goes on where the engine
+    lets it (dockerd --live-restore). Engines beside each other need different numbers: the first has the usual bridge
+    and firewall rules, the others a bridge of their own and published ports without rules.
+    """
+
+    kind = "docker"
+
+    def __init__(self, number=0, directory=None, arguments=(), data=None, host_image=True):
+        """`data` is where images and containers go: a directory, or nothing for memory, which is much quicker."""
+        self._own = tempfile.mkdtemp(prefix="engine-") if directory is None else None
+        self.directory = pathlib.Path(directory or self._own)
+        os.chmod(self.directory, 0o711)
+        self.number = number
+        self.data = pathlib.Path(data or self.directory / "data")
+        self.data.mkdir(exist_ok=True)
+        memory = f"mount -t tmpfs -o mode=0711 none {self.data}; " if data is None else ""
+        self.socket = self.directory / "engine.sock"
+        self.cgroup_parent = f"osb-test-{os.getpid()}-{self.directory.name}"
+        self.arguments = list(arguments)
+        self.log_file = open(self.directory / "log", "ab")
+        self.process = self.client = None
+        # Ends with its standard input, and then so does everything in its namespaces.
+        self._holder = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+                                         "docker-init", "--", "sh", "-ec", f"{memory}echo ready; exec cat"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            assert self._holder.stdout.readline() == b"ready\n", "unshare failed"
+            self._init = _child_of(self._holder.pid)
+            self.start()
+            self.load_execd()
+            if host_image:
+                self.load("host:latest", [host_layer()])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self):
+        return f"unix://{self.socket}"
+
+    def _command(self):
+        command = ["dockerd", "--data-root", self.data, "--exec-root", self.directory / "exec", "-H", self.url,
+                   "--pidfile", self.directory / "pid", f"--cgroup-parent=/{self.cgroup_parent}", "--live-restore",
+                   "--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "warn"]
+        if self.number:
+            bridge = f"osbtest{self.number}"
+            if not os.path.exists(f"/sys/class/net/{bridge}"):
+                for line in (f"link add {bridge} type bridge", f"addr add 10.{200 + self.number}.0.1/16 dev {bridge}",
+                             f"link set {bridge} up"):
+                    subprocess.run(["ip", *line.split()], check=True)
+            command += ["--bridge", bridge, "--iptables=false", "--ip6tables=false"]
+        return [*command, *self.arguments]
+
+    def _spawn(self, command, **options):
+        """Runs it in the engine's namespaces. The process that is returned is its parent out here."""
+        return subprocess.Popen(["nsenter", "--target", str(self._init), "--mount", "--pid", "--",
+                                 *map(str, command)], stdin=subprocess.DEVNULL, stdout=self.log_file,
+                                stderr=self.log_file, start_new_session=True, **options)
+
+    def start(self):
+        """Returns when it says that it is ready, on the socket that systemd would give it."""
+        notify = self.directory / "notify"
+        with contextlib.suppress(FileNotFoundError):
+            notify.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(str(notify))
+            ready.settimeout(1)
+            self.process = self._spawn(self._command(), env={**os.environ, "NOTIFY_SOCKET": str(notify)})
+            while True:
+                try:
+                    if b"READY=1" in ready.recv(4096):
+                        break
+                except TimeoutError:
+                    if self.process.poll() is not None:
+                        raise RuntimeError(f"the engine ended with {self.process.returncode}:\n{self.log()}") from None
+        self._connect()
+
+    def _connect(self):
+        self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://engine",
+                                   timeout=120, trust_env=False)
+
+    @property
+    def pid(self):
+        return _child_of(self.process.pid)
+
+    def log(self):
+        return (self.directory / "log").read_text(errors="replace")
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.client.close()
+            os.kill(self.pid, how)
+            self.process.wait(60)
+
+    def kill(self):
+        self.stop(signal.SIGKILL)
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def close(self):
+        if self.client:
+            self.client.close()
+        # The namespace's first process ends when nobody can speak to it any more, and the kernel ends all others.
+        self._holder.stdin.close()
+        self._holder.stdout.close()
+        self._holder.wait()
+        if self.process:
+            self.process.wait()
+        self.log_file.close()
+        for mount in ("", *os.listdir("/sys/fs/cgroup")):
+            _remove_cgroup(pathlib.Path("/sys/fs/cgroup") / mount / self.cgroup_parent)
+        if self._own:
+            shutil.rmtree(self._own, ignore_errors=True)
+
+    # --- what tests ask it
+
+    def ask(self, method, path, status=(200, 201, 204, 304), **options):
+        response = self.client.request(method, path, **options)
+        assert response.status_code in status, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json() if response.headers.get("content-type", "").startswith("application/json") else response
+
+    def load_archive(self, data):
+        response = self.client.post("/images/load", params={"quiet": "1"}, content=data,
+                                    headers={"Content-Type": "application/x-tar"})
+        assert response.status_code == 200 and '"error"' not in response.text, response.text
+
+    def load(self, name, layers, **config):
+        self.load_archive(docker_archive(name, layers, **config))
+
+    def load_execd(self, name=EXECD_IMAGE):
+        """With the program that makes the image for users."""
+        execd = os.environ.get("EXECD_BINARY") or ROOT / "build" / "release" / "bin" / "execd"
+        done = subprocess.run([ROOT / "scripts" / "images", "--execd", execd, "--name", name,
+                               "--out", self.directory / "execd.tar"], env={**os.environ, "DOCKER_HOST": self.url},
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    def load_busybox(self, name="busybox:latest", **config):
+        self.load(name, [busybox_layer()], **config)
+
+    def containers(self, all=True, **labels):
+        """Of every kind, also those that sandboxes need beside them."""
+        filters = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]}
+        return self.ask("GET", "/containers/json", params={"all": "1" if all else "0", "filters": json.dumps(filters)})
+
+    def inspect(self, id):
+        """The container of a sandbox."""
+        return self.ask("GET", f"/containers/sandbox-{id}/json")
+
+    def inventory(self):
+        """Names of everything that a sandbox could leave behind."""
+        images = self.ask("GET", "/images/json")
+        return {
+            "containers": sorted(each["Names"][0] for each in self.containers()),
+            "volumes": sorted(each["Name"] for each in self.ask("GET", "/volumes").get("Volumes") or []),
+            "networks": sorted(each["Name"] for each in self.ask("GET", "/networks")),
+            "images": sorted(tag for each in images for tag in each.get("RepoTags") or ["<none>"]),
+        }
+
+    @contextlib.contextmanager
+    def events(self, seconds=60, **filters):
+        """What its own stream says from before the body runs; httpx.ReadTimeout after so long a silence."""
+        params = {"filters": json.dumps(filters)} if filters else {}
+        with self.client.stream("GET", "/events", params=params, timeout=seconds) as stream:
+            yield (json.loads(line) for line in stream.iter_lines() if line)
+
+    # --- the face that it shares with Sandboxd
+
+    def server_settings(self):
+        return {"runtime": {"type": "docker", "execd_image": EXECD_IMAGE}, "docker": {"network_mode": "bridge"}}
+
+    def server_environment(self, home):
+        return {"DOCKER_HOST": self.url, "HOME": str(home)}
+
+    code_prefix = "DOCKER"
+
+    def list(self):
+        found = []
+        for each in self.containers(**{ID_LABEL: None}):
+            networks = each["NetworkSettings"]["Networks"] or {}
+            address = next((network["IPAddress"] for network in networks.values() if network["IPAddress"]), "")
+            found.append({"id": each["Labels"][ID_LABEL], "state": each["State"], "address": address})
+        return found
+
+    def remove(self, id):
+        """Behind the server's back."""
+        self.ask("DELETE", f"/containers/sandbox-{id}", params={"force": "1"}, status=(204, 200))
+
+    @contextlib.contextmanager
+    def until_removed(self, id):
+        """Waits after its body until the sandbox has been removed."""
+        with self.events(type=["container"], event=["destroy", "remove"]) as events:
+            yield
+            assert any(event["Actor"]["Attributes"].get("name") == f"sandbox-{id}" for event in events)
+
+    def wait_for_exactly(self, ids, seconds):
+        """Until it has these sandboxes and no others, or nothing has changed for so long; those it has."""
+        with contextlib.suppress(httpx.ReadTimeout), self.events(seconds, type=["container"]) as events:
+            while (present := {each["id"] for each in self.list()}) != ids:
+                next(events)
+        return present
+
+    def direct_endpoint(self, id, port):
+        """Where clients are sent that talk to a sandbox without the server's proxy."""
+        published = self.inspect(id)["NetworkSettings"]["Ports"]["44772/tcp"][0]
+        return f"{published['HostIp']}:{published['HostPort']}/proxy/{port}"
+
+    def remove_all(self):
+        for each in self.containers():
+            self.ask("DELETE", f"/containers/{each['Id']}", params={"force": "1", "v": "1"}, status=(200, 204, 404))
+
+
+def _child_of(pid):
+    """The only child of a process, which is being started."""
+    path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    while not (children := path.read_text().split()):
+        pass
+    return int(children[0])
+
+
+def _remove_cgroup(path):
+    with contextlib.suppress(OSError):
+        for entry in list(path.iterdir()):
+            if entry.is_dir():
+                _remove_cgroup(entry)
+        path.rmdir()
+
+
+class Podman(Engine):
+    """podman's service instead of dockerd: containers belong to no daemon and go on without it."""
+
+    kind = "podman"
+
+    def _command(self):
+        network = self.directory / "networks"
+        network.mkdir(exist_ok=True)
+        registries = self.directory / "registries.conf"
+        registries.write_text('unqualified-search-registries = []\n'
+                              '[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n')
+        return ["podman", "--root", self.data, "--runroot", self.directory / "exec", "--tmpdir", self.directory / "tmp",
+                "--network-config-dir", network, "--cgroup-manager", "cgroupfs", "--events-backend", "file",
+                "--log-level", "warn", *self.arguments, "system", "service", "--time", "0"]
+
+    def start(self):
+        """It is handed the socket, as systemd would do: whoever connects is answered when it is ready."""
+        with contextlib.suppress(FileNotFoundError):
+            self.socket.unlink()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(self.socket))
+            listener.listen(128)
+            # The number that it takes the socket by is 3, and it looks whether the socket is meant for itself.
+            script = 'exec 3<&"$1"; shift; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
+            self.process = self._spawn(["bash", "-c", script, "podman", listener.fileno(), *self._command()],
+                                       pass_fds=[listener.fileno()],
+                                       env={**os.environ, "CONTAINERS_REGISTRIES_CONF":
+                                            str(self.directory / "registries.conf")})
+        self._connect()
+        assert self.ask("GET", "/_ping").text == "OK"
