@@ -50,6 +50,7 @@ struct PtyFrame {
   std::string data = {};
   std::uint64_t offset = 0;
   int exit_code = 0;
+  int signal = 0;  // Exit: the signal that ended it; 0 where there was none or the sandbox does not tell
   std::string session_id = {};
   std::string mode = {};
   std::string code = {};

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <opensandbox/async.h>
+#include <optional>
+#include <string>
+
+#include "client/wire.h"
+
+namespace opensandbox::async {
+
+// One sandbox and where its ports are reached. Looked up with the first use and kept; forgotten when nobody answers
+// there or the sandbox was resumed, because an address may change then.
+class SandboxState {
+ public:
+  SandboxState(Client client, std::string id) : client_(std::move(client)), id_(std::move(id)) {}
+
+  const Client& client() const { return client_; }
+  const std::string& id() const { return id_; }
+  ClientState wire() const { return client_.state(); }
+
+  Task<Peer> execd() { return find(kExecdPort, execd_); }
+  Task<Peer> egress() { return find(kEgressPort, egress_); }
+  void forget() { execd_.reset(), egress_.reset(); }
+
+ private:
+  Task<Peer> find(int port, std::optional<Peer>& known);
+
+  const Client client_;
+  const std::string id_;
+  std::optional<Peer> execd_;
+  std::optional<Peer> egress_;
+};
+
+using SandboxPtr = std::shared_ptr<SandboxState>;
+
+// A call to execd. Where the connection cannot be made at all the address is forgotten.
+Task<Reply> call_execd(SandboxPtr sandbox, Call call);
+Task<StreamReply> open_execd(SandboxPtr sandbox, Call call);
+// The same without an answer worth reading.
+Task<void> tell_execd(SandboxPtr sandbox, Call call);
+
+template <typename T>
+Task<T> failed_task(Failure failure) {
+  co_return failure;
+}
+
+}  // namespace opensandbox::async

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <opensandbox/async.h>
+#include <opensandbox/sandbox.h>
+
+#include "client/loop.h"
+
+// What the synchronous handles hold: the client, which keeps the loop alive, and the coroutine object.
+namespace opensandbox {
+
+struct Sandbox::Impl {
+  Client client;
+  async::Sandbox sandbox;
+};
+struct Commands::Impl {
+  Client client;
+  async::Sandbox sandbox;
+};
+struct Files::Impl {
+  Client client;
+  async::Files files;
+};
+struct Ptys::Impl {
+  Client client;
+  async::Sandbox sandbox;
+};
+struct Egress::Impl {
+  Client client;
+  async::Sandbox sandbox;
+};
+
+// Handlers of the caller as a sink that runs them on the caller's thread. `handlers` outlives the call.
+async::EventSink event_sink(Caller& caller, const ExecutionHandlers& handlers);
+async::ByteSource byte_source(Caller& caller, const ByteSource& source);
+async::ByteSink byte_sink(Caller& caller, const ByteSink& sink);
+async::HealthCheck health_check(Caller& caller, const Client& client, const HealthCheck& check);
+
+}  // namespace opensandbox

@@ -1,0 +1,106 @@
+#include <opensandbox/manager.h>
+
+#include "client/sync.h"
+
+namespace opensandbox {
+namespace {
+
+async::SandboxManager on(const Client& client) { return async::SandboxManager(*client.core()->client); }
+
+}  // namespace
+
+Result<SandboxInfo> SandboxManager::create(const CreateOptions& options, std::chrono::seconds wait) const {
+  return client_.core()->run_task(on(client_).create(options, wait));
+}
+Result<SandboxInfo> SandboxManager::get(const std::string& id) const {
+  return client_.core()->run_task(on(client_).get(id));
+}
+Result<SandboxList> SandboxManager::list(const ListOptions& options) const {
+  return client_.core()->run_task(on(client_).list(options));
+}
+Result<std::vector<SandboxInfo>> SandboxManager::list_all(ListOptions options) const {
+  return client_.core()->run_task(on(client_).list_all(std::move(options)));
+}
+Result<void> SandboxManager::kill(const std::string& id) const {
+  return client_.core()->run_task(on(client_).kill(id));
+}
+Result<void> SandboxManager::pause(const std::string& id) const {
+  return client_.core()->run_task(on(client_).pause(id));
+}
+Result<void> SandboxManager::resume(const std::string& id) const {
+  return client_.core()->run_task(on(client_).resume(id));
+}
+Result<Timestamp> SandboxManager::renew(const std::string& id, std::chrono::milliseconds timeout) const {
+  return client_.core()->run_task(on(client_).renew(id, timeout));
+}
+Result<Timestamp> SandboxManager::renew_until(const std::string& id, Timestamp expires_at) const {
+  return client_.core()->run_task(on(client_).renew_until(id, expires_at));
+}
+Result<SandboxInfo> SandboxManager::patch_metadata(const std::string& id, const MetadataPatch& patch) const {
+  return client_.core()->run_task(on(client_).patch_metadata(id, patch));
+}
+Result<Endpoint> SandboxManager::endpoint(const std::string& id, int port, const EndpointOptions& options) const {
+  return client_.core()->run_task(on(client_).endpoint(id, port, options));
+}
+
+Result<void> SandboxManager::watch(const std::string& id, const StateHandler& handler,
+                                   std::chrono::milliseconds poll_interval) const {
+  return client_.core()->run([&](Caller& caller) {
+    return on(client_).watch(
+        id,
+        [&caller, &handler](const SandboxInfo* info) -> async::Task<bool> {
+          return caller.run<bool>([&handler, info]() -> Result<bool> { return handler(info); });
+        },
+        poll_interval);
+  });
+}
+
+Result<SandboxInfo> SandboxManager::wait_for_state(const std::string& id, const std::vector<std::string>& states,
+                                                   std::chrono::milliseconds timeout) const {
+  return client_.core()->run_task(on(client_).wait_for_state(id, states, timeout));
+}
+
+Result<Snapshot> SandboxManager::create_snapshot(const std::string& sandbox_id, const std::string& name) const {
+  return client_.core()->run_task(on(client_).create_snapshot(sandbox_id, name));
+}
+Result<Snapshot> SandboxManager::snapshot(const std::string& id) const {
+  return client_.core()->run_task(on(client_).snapshot(id));
+}
+Result<SnapshotList> SandboxManager::snapshots(const SnapshotListOptions& options) const {
+  return client_.core()->run_task(on(client_).snapshots(options));
+}
+Result<void> SandboxManager::delete_snapshot(const std::string& id) const {
+  return client_.core()->run_task(on(client_).delete_snapshot(id));
+}
+Result<Snapshot> SandboxManager::wait_for_snapshot(const std::string& id, std::chrono::milliseconds timeout) const {
+  return client_.core()->run_task(on(client_).wait_for_snapshot(id, timeout));
+}
+
+Result<Diagnostics> SandboxManager::logs(const std::string& id, const std::string& scope, std::optional<int> tail,
+                                         const std::string& since) const {
+  return client_.core()->run_task(on(client_).logs(id, scope, tail, since));
+}
+Result<Diagnostics> SandboxManager::events(const std::string& id, const std::string& scope,
+                                           std::optional<int> limit) const {
+  return client_.core()->run_task(on(client_).events(id, scope, limit));
+}
+Result<std::string> SandboxManager::logs_text(const std::string& id, std::optional<int> tail,
+                                              const std::string& since) const {
+  return client_.core()->run_task(on(client_).logs_text(id, tail, since));
+}
+Result<std::string> SandboxManager::events_text(const std::string& id, std::optional<int> limit) const {
+  return client_.core()->run_task(on(client_).events_text(id, limit));
+}
+Result<std::string> SandboxManager::inspect_text(const std::string& id) const {
+  return client_.core()->run_task(on(client_).inspect_text(id));
+}
+Result<std::string> SandboxManager::summary_text(const std::string& id, std::optional<int> tail,
+                                                 std::optional<int> event_limit) const {
+  return client_.core()->run_task(on(client_).summary_text(id, tail, event_limit));
+}
+Result<std::string> SandboxManager::request(const std::string& method, const std::string& path,
+                                            const std::string& body) const {
+  return client_.core()->run_task(on(client_).request(method, path, body));
+}
+
+}  // namespace opensandbox
