@@ -1,0 +1,196 @@
+#include <fcntl.h>
+#include <opensandbox/files.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/unique_fd.h"
+#include "client/sync.h"
+#include "sys/syscall.h"
+
+namespace opensandbox {
+namespace {
+
+constexpr std::size_t kBlock = 1024 * 1024;
+
+Failure from_local(const osb::Error& error) { return local_error(error.message); }
+
+Failure from_errno(const std::string& what, int error) { return from_local(osb::sys::from_errno(what, error).error()); }
+
+Result<void> write_fd(int fd, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return from_errno("write " + what, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+// Pieces of a descriptor, at most `limit` bytes of it.
+class DescriptorSource {
+ public:
+  DescriptorSource(int fd, std::string what, std::optional<std::uint64_t> limit, const TransferProgress& progress)
+      : fd_(fd), what_(std::move(what)), limit_(limit), progress_(progress), buffer_(kBlock, '\0') {}
+
+  Result<std::string_view> next() {
+    if (progress_ && done_ > 0) progress_(done_, limit_);
+    std::size_t want = buffer_.size();
+    if (limit_) want = static_cast<std::size_t>(std::min<std::uint64_t>(want, *limit_ - done_));
+    if (want == 0) return std::string_view();
+    for (;;) {
+      const ssize_t n = ::read(fd_, buffer_.data(), want);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return from_errno("read " + what_, errno);
+      done_ += static_cast<std::uint64_t>(n);
+      return std::string_view(buffer_.data(), static_cast<std::size_t>(n));
+    }
+  }
+
+ private:
+  int fd_;
+  std::string what_;
+  std::optional<std::uint64_t> limit_;
+  const TransferProgress& progress_;
+  std::string buffer_;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+async::ByteSource byte_source(Caller& caller, const ByteSource& source) {
+  return [&caller, &source]() -> async::Task<std::string_view> {
+    return caller.run<std::string_view>([&source] { return source(); });
+  };
+}
+
+async::ByteSink byte_sink(Caller& caller, const ByteSink& sink) {
+  return [&caller, &sink](std::string_view piece) -> async::Task<void> {
+    return caller.run<void>([&sink, piece] { return sink(piece); });
+  };
+}
+
+Result<std::string> Files::read(const std::string& path, const ReadRange& range) const {
+  return impl_->client.core()->run_task(impl_->files.read(path, range));
+}
+
+Result<std::uint64_t> Files::read_to(const std::string& path, const ByteSink& sink, const ReadRange& range) const {
+  return impl_->client.core()->run(
+      [&](Caller& caller) { return impl_->files.read_to(path, byte_sink(caller, sink), range); });
+}
+
+Result<void> Files::write(const std::string& path, std::string_view data, const Permission& permission) const {
+  return impl_->client.core()->run_task(impl_->files.write(path, std::string(data), permission));
+}
+
+Result<void> Files::write_all(const std::vector<WriteEntry>& entries) const {
+  return impl_->client.core()->run_task(impl_->files.write_all(entries));
+}
+
+Result<std::uint64_t> Files::write_from(const std::string& path, const ByteSource& source,
+                                        const Permission& permission) const {
+  return impl_->client.core()->run(
+      [&](Caller& caller) { return impl_->files.write_from(path, byte_source(caller, source), permission); });
+}
+
+Result<std::uint64_t> Files::upload(const std::string& local, const std::string& remote, const Permission& permission,
+                                    const TransferProgress& progress) const {
+  const auto fd = osb::sys::open_at(AT_FDCWD, local, O_RDONLY | O_NOCTTY);
+  if (!fd) return from_local(fd.error());
+  return upload_fd(fd->get(), remote, permission, progress);
+}
+
+Result<std::uint64_t> Files::upload_fd(int fd, const std::string& remote, const Permission& permission,
+                                       const TransferProgress& progress) const {
+  struct stat st{};
+  if (::fstat(fd, &st) < 0) return from_errno("fstat", errno);
+  if (S_ISDIR(st.st_mode)) return local_error("upload to " + remote + ": the source is a directory");
+  std::optional<std::uint64_t> length;
+  if (S_ISREG(st.st_mode)) {
+    const off_t at = ::lseek(fd, 0, SEEK_CUR);
+    if (at < 0) return from_errno("lseek", errno);
+    length = static_cast<std::uint64_t>(std::max<off_t>(st.st_size - at, 0));
+  }
+  DescriptorSource reader(fd, "the file for " + remote, length, progress);
+  const ByteSource source = [&reader] { return reader.next(); };
+  return impl_->client.core()->run(
+      [&](Caller& caller) { return impl_->files.write_from(remote, byte_source(caller, source), permission, length); });
+}
+
+Result<std::uint64_t> Files::download_fd(const std::string& remote, int fd, const TransferProgress& progress) const {
+  std::uint64_t done = 0;
+  std::optional<std::uint64_t> total;
+  const ByteSink sink = [&](std::string_view piece) -> Result<void> {
+    if (auto written = write_fd(fd, piece, "what comes from " + remote); !written) return written;
+    done += piece.size();
+    if (progress) progress(done, total);
+    return {};
+  };
+  return impl_->client.core()->run([&](Caller& caller) {
+    return impl_->files.read_to(remote, byte_sink(caller, sink), {},
+                                [&total](std::optional<std::uint64_t> length) { total = length; });
+  });
+}
+
+Result<std::uint64_t> Files::download(const std::string& remote, const std::string& local,
+                                      const TransferProgress& progress) const {
+  struct stat st{};
+  const bool exists = ::stat(local.c_str(), &st) == 0;
+  if (exists && S_ISDIR(st.st_mode)) return local_error("download to " + local + ": is a directory");
+  if (exists && !S_ISREG(st.st_mode)) {  // a terminal, /dev/null, a pipe
+    const auto fd = osb::sys::open_at(AT_FDCWD, local, O_WRONLY | O_NOCTTY);
+    if (!fd) return from_local(fd.error());
+    return download_fd(remote, fd->get(), progress);
+  }
+  const std::string staged = local + ".part-" + osb::new_hex_id().substr(0, 12);
+  const osb::UniqueFd fd(::open(staged.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (fd.get() < 0) return from_errno("create " + staged, errno);
+  auto done = download_fd(remote, fd.get(), progress);
+  if (done && exists && ::fchmod(fd.get(), st.st_mode & 07777) < 0) done = from_errno("chmod " + staged, errno);
+  if (done && ::rename(staged.c_str(), local.c_str()) < 0) done = from_errno("rename " + staged, errno);
+  if (!done) ::unlink(staged.c_str());
+  return done;
+}
+
+Result<std::uint64_t> Files::read_archive(const std::string& remote, const ByteSink& sink) const {
+  return impl_->client.core()->run(
+      [&](Caller& caller) { return impl_->files.read_archive(remote, byte_sink(caller, sink)); });
+}
+Result<std::uint64_t> Files::write_archive(const std::string& remote, const ByteSource& source) const {
+  return impl_->client.core()->run(
+      [&](Caller& caller) { return impl_->files.write_archive(remote, byte_source(caller, source)); });
+}
+
+Result<FileInfo> Files::info(const std::string& path) const {
+  return impl_->client.core()->run_task(impl_->files.info(path));
+}
+Result<std::map<std::string, FileInfo>> Files::infos(const std::vector<std::string>& paths) const {
+  return impl_->client.core()->run_task(impl_->files.infos(paths));
+}
+Result<std::vector<FileInfo>> Files::list(const std::string& path, std::optional<int> depth) const {
+  return impl_->client.core()->run_task(impl_->files.list(path, depth));
+}
+Result<std::vector<FileInfo>> Files::search(const std::string& path, const std::string& pattern) const {
+  return impl_->client.core()->run_task(impl_->files.search(path, pattern));
+}
+Result<void> Files::move(const std::string& from, const std::string& to) const { return move_all({{from, to}}); }
+Result<void> Files::move_all(const std::vector<std::pair<std::string, std::string>>& moves) const {
+  return impl_->client.core()->run_task(impl_->files.move_all(moves));
+}
+Result<void> Files::remove(const std::vector<std::string>& paths) const {
+  return impl_->client.core()->run_task(impl_->files.remove(paths));
+}
+Result<void> Files::make_directories(const std::vector<std::string>& paths, const Permission& permission) const {
+  return impl_->client.core()->run_task(impl_->files.make_directories(paths, permission));
+}
+Result<void> Files::remove_directories(const std::vector<std::string>& paths) const {
+  return impl_->client.core()->run_task(impl_->files.remove_directories(paths));
+}
+Result<void> Files::set_permissions(const std::map<std::string, Permission>& paths) const {
+  return impl_->client.core()->run_task(impl_->files.set_permissions(paths));
+}
+Result<std::map<std::string, std::int64_t>> Files::replace(const std::vector<Replacement>& replacements) const {
+  return impl_->client.core()->run_task(impl_->files.replace(replacements));
+}
+
+}  // namespace opensandbox
