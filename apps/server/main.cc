@@ -16,7 +16,7 @@
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
-#include "runtime/native/native_backend.h"
+#include "open_backend.h"
 #include "server/audit/audit_log.h"
 #include "server/http/auth.h"
 #include "server/http/routes.h"
@@ -160,7 +160,8 @@ int serve(const config::ServerConfig& config) {
 
   auto store = open_sqlite_store({.path = config.store.path});
   if (!store) return refuse(store.error());
-  runtime::NativeBackend backend(config.native.socket, config.native.request_timeout);
+  auto backend = open_backend(io, config);
+  if (!backend) return refuse(backend.error());
   auto audit = AuditLog::open(config.log.audit_file_path, static_cast<std::uint64_t>(config.log.file_max_bytes),
                               config.log.file_backup_count + 1);
   if (!audit) return refuse(audit.error());
@@ -169,8 +170,8 @@ int serve(const config::ServerConfig& config) {
   options.on_create_stage = [&metrics](CreateStage stage, std::chrono::nanoseconds time) {
     metrics.note_create_stage(stage, time);
   };
-  SandboxService service(executor, **store, backend, system_clock(), std::move(options));
-  http::Client proxy(backend.connector());
+  SandboxService service(executor, **store, **backend, system_clock(), std::move(options));
+  http::Client proxy((*backend)->connector());
   const bool loopback = is_loopback(config.server.host);
   RouteContext context{service, proxy, {config.server.eip, loopback && config.server.eip.empty()}};
   http::Router router;
@@ -204,6 +205,7 @@ int serve(const config::ServerConfig& config) {
     service.begin_close();
     co_await server.stop(kDrain);
     co_await service.close();
+    co_await (*backend)->close();
   };
   int status = 0;
   net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
@@ -228,9 +230,6 @@ int start(const std::vector<std::string>& args) {
   if (!guard) return refuse(guard.error());
   if (*guard == config::KeyGuard::Acknowledged) {
     log_warn("no API key: everybody who reaches this address can run code on this machine");
-  }
-  if (config->runtime.type != config::RuntimeType::Native) {
-    return refuse(Error(Code::Unsupported, "[runtime] type: this build has the native backend only"));
   }
   return serve(*config);
 }

@@ -28,6 +28,7 @@ struct Capabilities {
   bool snapshots = false;
   bool images = false;
   bool signed_routes = false;
+  bool endpoints = false;  // clients reach its endpoints wherever they reach the server
   bool log_times = false;  // every line of logs() begins with an RFC 3339 time and a space
   std::string no_network_policy;
   std::string no_credential_proxy;
@@ -65,6 +66,7 @@ struct Instance {
   std::string address;       // an IP address that this host reaches; "" when there is none
   std::string execd_token;   // a secret
   std::string execd_socket;  // a Unix socket of this host where execd answers; "" when there is none
+  std::uint16_t execd_host_port = 0, http_host_port = 0;  // of the host, leading to 44772 and 8080; 0: none
 
   // For a server that has no record of it: with opensandbox.io/id among the labels it is taken over, without it is
   // somebody else's and left alone. A backend gives back only labels that were put on this very sandbox, not those
@@ -100,6 +102,8 @@ class Observer {
 class Backend {
  public:
   virtual ~Backend() = default;
+  // Ends what it does in the background; awaited before it goes.
+  virtual net::awaitable<void> close() { co_return; }
   virtual Capabilities capabilities() const = 0;  // asked first
 
   // What only this backend can check, before anything is recorded.
@@ -120,6 +124,14 @@ class Backend {
   // Where a port of a sandbox answers, for a client that uses connector(). No question is asked: this is on the path
   // of every proxied request.
   virtual std::string origin(const Instance& instance, std::uint16_t port) const = 0;
+  // What the origin wants in front of the path: "/proxy/8000" where a port is reached through execd.
+  virtual std::string origin_path(const Instance&, std::uint16_t) const { return ""; }
+  // What clients are given for a port, "host:port[/path]"; "" when they need the server's proxy. Asks nothing either.
+  virtual std::string endpoint(const Instance& instance, std::uint16_t port) const {
+    return instance.address.empty() ? "" : instance.address + ":" + std::to_string(port);
+  }
+  // Whether execd, and with it its token, is on the way of that endpoint.
+  virtual bool through_execd(const Instance&, std::uint16_t port) const { return port == 44772; }
   virtual std::unique_ptr<http::Connector> connector() = 0;
 
   virtual net::awaitable<Result<ResourceUse>> stats(std::string id) = 0;

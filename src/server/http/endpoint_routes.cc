@@ -15,12 +15,6 @@ constexpr std::uint16_t kExecdPort = 44772;
 // the proxy, which can wait.
 constexpr std::chrono::milliseconds kAddressWait(500);
 
-// "host:port" of the sandbox itself, or "" when only the proxy reaches it.
-std::string direct_endpoint(const runtime::Instance& instance, std::uint16_t port) {
-  if (instance.address.empty()) return "";
-  return instance.address + ":" + std::to_string(port);
-}
-
 Answer resolve(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
   const auto pairs = query_pairs(request);
@@ -30,7 +24,7 @@ Answer resolve(RouteContext& context, Request& request) {
   const std::string id = request.params["id"];
   auto record = service.get(id);
   if (!record) co_return refusal(record.error());
-  const bool direct = context.endpoints.direct && !query->use_server_proxy;
+  const bool direct = (context.endpoints.direct || service.capabilities().endpoints) && !query->use_server_proxy;
   if (direct) {
     (void)co_await service.wait_settled(*record, kAddressWait);
     record = service.get(id);
@@ -39,8 +33,10 @@ Answer resolve(RouteContext& context, Request& request) {
   api::Endpoint out;
   const runtime::Instance* instance = service.instance(id);
   if (instance != nullptr) {
-    if (direct) out.endpoint = direct_endpoint(*instance, query->port);
-    if (query->port == kExecdPort) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
+    if (direct) out.endpoint = service.backend().endpoint(*instance, query->port);
+    const bool execd =
+        query->port == kExecdPort || (!out.endpoint.empty() && service.backend().through_execd(*instance, query->port));
+    if (execd) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
   }
   if (out.endpoint.empty()) {
     out.endpoint = api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), id, query->port);

@@ -74,7 +74,9 @@ Answer proxy(RouteContext& context, Request& request) {
   }
   http::ProxyTarget target;
   target.origin = service.backend().origin(*instance, static_cast<std::uint16_t>(port));
-  target.target = target_behind_port(request);
+  const std::string through = service.backend().origin_path(*instance, static_cast<std::uint16_t>(port));
+  target.target = through + target_behind_port(request);
+  if (!through.empty()) target.add.set("X-EXECD-ACCESS-TOKEN", instance->execd_token);
   target.host = "sandbox:" + std::to_string(port);
   target.drop = {"Authorization", "Cookie", "OPEN-SANDBOX-API-KEY"};
   add_forwarded(request, target.add);

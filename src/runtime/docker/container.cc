@@ -1,0 +1,141 @@
+#include "runtime/docker/container.h"
+
+#include <charconv>
+
+#include "api/json.h"
+#include "runtime/docker/engine_json.h"
+#include "runtime/labels.h"
+
+namespace osb::runtime {
+namespace {
+
+namespace json = boost::json;
+
+std::uint16_t port_of(const api::StringMap& labels, std::string_view name) {
+  const auto found = labels.find(std::string(name));
+  std::uint16_t port = 0;
+  if (found != labels.end()) std::from_chars(found->second.data(), found->second.data() + found->second.size(), port);
+  return port;
+}
+
+std::vector<std::string> list_in(const api::StringMap& labels, std::string_view name) {
+  const auto found = labels.find(std::string(name));
+  if (found == labels.end()) return {};
+  const auto value = api::parse_json(found->second);
+  return value ? engine::string_list(*value, {}) : std::vector<std::string>();
+}
+
+// Engines write "0001-01-01T00:00:00Z" for never.
+std::optional<Timestamp> time_at(const json::value& value, engine::Path path) {
+  const auto time = parse_timestamp(engine::text(value, path));
+  if (!time || *time < Timestamp{}) return std::nullopt;
+  return *time;
+}
+
+std::string address_in(const json::value& inspected, const std::string& network) {
+  if (auto address = engine::text(inspected, {"NetworkSettings", "Networks", network, "IPAddress"}); !address.empty()) {
+    return address;
+  }
+  const json::value* networks = engine::find(inspected, {"NetworkSettings", "Networks"});
+  if (networks != nullptr && networks->is_object()) {
+    for (const auto& [name, each] : networks->get_object()) {
+      if (auto address = engine::text(each, {"IPAddress"}); !address.empty()) return address;
+    }
+  }
+  return engine::text(inspected, {"NetworkSettings", "IPAddress"});
+}
+
+// Labels that were put on this very container.
+api::StringMap own_labels(const api::StringMap& labels) {
+  const auto listed = labels.find(std::string(label::kMetadataKeys));
+  if (listed == labels.end() || listed->second.empty()) return labels;  // made by another implementation
+  api::StringMap out;
+  for (const auto& [name, value] : labels) {
+    if (name.starts_with(label::kPrefix)) out.emplace(name, value);
+  }
+  for (const std::string& name : list_in(labels, label::kMetadataKeys)) {
+    if (const auto found = labels.find(name); found != labels.end()) out.insert(*found);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string container_name(std::string_view sandbox) { return "sandbox-" + std::string(sandbox); }
+std::string snapshot_image(std::string_view snapshot) { return "opensandbox-snapshots:" + std::string(snapshot); }
+
+bool has_metadata_name(std::string_view name) {
+  for (const std::string_view prefix : {label::kPrefix, std::string_view("org.opencontainers.image."),
+                                        std::string_view("com.docker."), std::string_view("desktop.docker.")}) {
+    if (name.starts_with(prefix)) return false;
+  }
+  return true;
+}
+
+std::vector<std::string> Container::managed_volumes() const { return list_in(labels, label::kManagedVolumes); }
+
+Container read_container(const json::value& inspected, const std::string& network) {
+  Container out;
+  out.id = engine::text(inspected, {"Id"});
+  out.labels = engine::string_map(inspected, {"Config", "Labels"});
+  if (const auto id = out.labels.find(std::string(label::kId)); id != out.labels.end()) out.sandbox = id->second;
+  out.status = engine::text(inspected, {"State", "Status"});
+  // Podman's words for what Docker calls "created".
+  if (out.status == "configured" || out.status == "initialized") out.status = "created";
+  if (out.status == "stopped") out.status = "exited";
+  out.exit_code = static_cast<int>(engine::number(inspected, {"State", "ExitCode"}));
+  out.out_of_memory = engine::flag(inspected, {"State", "OOMKilled"});
+  out.error = engine::text(inspected, {"State", "Error"});
+  out.created_at = time_at(inspected, {"Created"});
+  out.finished_at = time_at(inspected, {"State", "FinishedAt"});
+  out.address = address_in(inspected, network);
+  out.image = engine::text(inspected, {"Config", "Image"});
+  out.command = engine::string_list(inspected, {"Config", "Cmd"});
+  const std::string token = std::string(kTokenVariable) + "=";
+  for (const std::string& variable : engine::string_list(inspected, {"Config", "Env"})) {
+    if (variable.starts_with(token)) out.execd_token = variable.substr(token.size());
+  }
+  out.memory_limit = engine::number(inspected, {"HostConfig", "Memory"});
+  out.execd_host_port = port_of(out.labels, label::kExecdHostPort);
+  out.http_host_port = port_of(out.labels, label::kHttpHostPort);
+  return out;
+}
+
+Instance to_instance(const Container& container) {
+  Instance out;
+  out.id = container.sandbox;
+  if (container.status == "running" || container.status == "restarting") {
+    out.state = InstanceState::Running;
+  } else if (container.status == "paused") {
+    out.state = InstanceState::Paused;
+  } else if (container.status == "removing") {
+    out.state = InstanceState::Removing;
+  } else if (container.status == "exited" || container.status == "dead") {
+    out.state = InstanceState::Ended;
+    out.exit_code = container.exit_code;
+    out.ended_at = container.finished_at;
+    if (container.out_of_memory) {
+      out.reason = "OUT_OF_MEMORY";
+      out.message = "The sandbox ran out of memory.";
+      if (container.exit_code == 0) out.exit_code = 137;
+    } else if (container.exit_code == 0) {
+      out.reason = "CONTAINER_EXITED";
+      out.message = "The sandbox container exited successfully.";
+    } else {
+      out.reason = "CONTAINER_EXITED_ERROR";
+      out.message = "The sandbox container exited with code " + std::to_string(container.exit_code) + ".";
+      if (!container.error.empty()) out.message += " " + container.error;
+    }
+  }
+  out.address = container.address;
+  out.execd_token = container.execd_token;
+  out.execd_host_port = container.execd_host_port;
+  out.http_host_port = container.http_host_port;
+  out.labels = own_labels(container.labels);
+  out.created_at = container.created_at;
+  if (!container.labels.contains(std::string(label::kSnapshotId))) out.image = container.image;
+  out.entrypoint = container.command;
+  return out;
+}
+
+}  // namespace osb::runtime

@@ -1,0 +1,179 @@
+#include "runtime/docker/create_body.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "api/lifecycle_error.h"
+#include "base/quantity.h"
+#include "runtime/docker/container.h"
+#include "runtime/labels.h"
+
+namespace osb::runtime {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kBootstrap = "/opt/opensandbox/bootstrap.sh";
+
+json::array to_array(const std::vector<std::string>& list) { return json::array(list.begin(), list.end()); }
+
+json::array environment(const SandboxSpec& spec) {
+  json::array out;
+  for (const auto& [name, value] : spec.create->env) {
+    if (name != kTokenVariable) out.push_back(json::value(name + "=" + value));
+  }
+  // Set even when empty: a snapshot's image may hold the one of its source.
+  out.push_back(json::value(std::string(kTokenVariable) + "=" + spec.execd_token));
+  return out;
+}
+
+json::array security_options(const ContainerPlan& plan, const config::DockerSection& docker) {
+  json::array out;
+  if (docker.no_new_privileges) out.push_back("no-new-privileges:true");
+  if (!docker.apparmor_profile.empty()) out.push_back(json::value("apparmor=" + docker.apparmor_profile));
+  if (!plan.seccomp.empty()) out.push_back(json::value("seccomp=" + plan.seccomp));
+  return out;
+}
+
+json::object port_bindings(const ContainerPlan& plan, const std::string& address) {
+  const auto binding = [&](std::uint16_t port) {
+    return json::array{json::object{{"HostIp", address}, {"HostPort", std::to_string(port)}}};
+  };
+  return {{"44772/tcp", binding(plan.execd_port)}, {"8080/tcp", binding(plan.http_port)}};
+}
+
+}  // namespace
+
+api::StringMap container_labels(const SandboxSpec& spec, const ContainerPlan& plan) {
+  api::StringMap out;
+  // A committed image carries labels of its source; these say what they say also where ours have nothing to say.
+  if (!spec.create->snapshot_id.empty()) {
+    for (const std::string_view name :
+         {label::kExpiresAt, label::kManualCleanup, label::kPlatformOs, label::kPlatformArch, label::kSnapshotId,
+          label::kAccessRenew, label::kExecdHostPort, label::kHttpHostPort, label::kManagedVolumes, label::kEgressToken,
+          label::kOssfsMounts}) {
+      out[std::string(name)] = "";
+    }
+  }
+  json::array metadata;
+  for (const auto& [name, value] : spec.labels) {
+    out[name] = value;
+    if (!name.starts_with(label::kPrefix)) metadata.push_back(json::value(name));
+  }
+  out[std::string(label::kId)] = spec.id;
+  out[std::string(label::kMetadataKeys)] = json::serialize(metadata);
+  if (plan.execd_port != 0) {
+    out[std::string(label::kExecdHostPort)] = std::to_string(plan.execd_port);
+    out[std::string(label::kHttpHostPort)] = std::to_string(plan.http_port);
+  }
+  if (!plan.managed_volumes.empty()) {
+    out[std::string(label::kManagedVolumes)] = json::serialize(to_array(plan.managed_volumes));
+  }
+  return out;
+}
+
+json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, const DockerOptions& options) {
+  const Limits limits = read_limits(spec.create->resource_limits).value_or(Limits());
+  json::object labels;
+  for (const auto& [name, value] : container_labels(spec, plan)) labels[name] = value;
+  json::array files;
+  for (const FileMount& file : plan.files) {
+    files.push_back(
+        json::object{{"Type", "bind"}, {"Source", file.source}, {"Target", file.target}, {"ReadOnly", true}});
+  }
+  json::object host{{"NetworkMode", options.docker.network_mode},
+                    {"Binds", to_array(plan.binds)},
+                    {"Mounts", std::move(files)},
+                    {"SecurityOpt", security_options(plan, options.docker)},
+                    {"CapDrop", to_array(options.docker.drop_capabilities)},
+                    {"RestartPolicy", json::object{{"Name", "no"}}}};
+  if (limits.memory > 0) host["Memory"] = limits.memory;
+  if (limits.nano_cpus > 0) host["NanoCpus"] = limits.nano_cpus;
+  if (limits.gpus != 0) {
+    host["DeviceRequests"] = json::array{json::object{{"Driver", ""},
+                                                      {"Count", limits.gpus},
+                                                      {"DeviceIDs", json::array()},
+                                                      {"Capabilities", json::array{json::array{"gpu"}}},
+                                                      {"Options", json::object()}}};
+  }
+  if (options.docker.pids_limit) host["PidsLimit"] = *options.docker.pids_limit;
+  if (!options.runtime.empty()) host["Runtime"] = options.runtime;
+  if (plan.execd_port != 0) host["PortBindings"] = port_bindings(plan, options.publish_address);
+  json::object body{{"Image", plan.image},
+                    {"Entrypoint", json::array{kBootstrap}},
+                    {"Cmd", to_array(command_words(spec.create->entrypoint).value_or(spec.create->entrypoint))},
+                    {"Env", environment(spec)},
+                    {"Labels", std::move(labels)},
+                    {"Tty", false},
+                    {"OpenStdin", false},
+                    {"HostConfig", std::move(host)}};
+  if (plan.execd_port != 0) {
+    body["ExposedPorts"] = json::object{{"44772/tcp", json::object()}, {"8080/tcp", json::object()}};
+  }
+  return body;
+}
+
+Result<std::vector<std::string>> command_words(const std::vector<std::string>& entrypoint) {
+  if (entrypoint.size() != 1 || entrypoint.front().find(' ') == std::string::npos) return entrypoint;
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;  // a word has begun, maybe an empty one: ''
+  char quote = 0;
+  const std::string& line = entrypoint.front();
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote == '\'') {
+      if (c == '\'') {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\\' && (quote == 0 || (i + 1 < line.size() && (line[i + 1] == '"' || line[i + 1] == '\\')))) {
+      if (i + 1 == line.size()) return api::invalid_parameter("/entrypoint", "nothing follows the last backslash");
+      word += line[++i];
+      inside = true;
+    } else if (quote == '"') {
+      if (c == '"') {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      inside = true;
+    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+      if (inside) words.push_back(std::exchange(word, ""));
+      inside = false;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (quote != 0) return api::invalid_parameter("/entrypoint", "a quote is not closed");
+  if (inside) words.push_back(std::move(word));
+  return words;
+}
+
+Result<Limits> read_limits(const std::optional<api::StringMap>& wanted) {
+  Limits out;
+  if (!wanted) return out;
+  for (const auto& [name, text] : *wanted) {
+    if (name == "memory") {
+      const auto bytes = parse_docker_memory(text);
+      if (!bytes) return api::invalid_parameter("/resourceLimits/memory", bytes.error().message);
+      out.memory = *bytes;
+    } else if (name == "cpu") {
+      const auto cpus = parse_docker_cpu(text);
+      if (!cpus) return api::invalid_parameter("/resourceLimits/cpu", cpus.error().message);
+      out.nano_cpus = *cpus;
+    } else if (name == "gpu") {
+      const auto gpus = parse_docker_gpu(text);
+      if (!gpus) return api::invalid_parameter("/resourceLimits/gpu", gpus.error().message);
+      out.gpus = *gpus;
+    }
+  }
+  return out;
+}
+
+}  // namespace osb::runtime

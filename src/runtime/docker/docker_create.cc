@@ -1,0 +1,243 @@
+// From a request to a container whose execd has answered, and back again when something fails.
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "api/lifecycle_error.h"
+#include "base/log.h"
+#include "http/url.h"
+#include "runtime/docker/docker_backend.h"
+#include "runtime/docker/engine_json.h"
+
+namespace osb::runtime {
+
+using namespace net::experimental::awaitable_operators;
+namespace json = boost::json;
+using Call = EngineClient::Call;
+
+namespace {
+
+constexpr int kPortTries = 5;
+constexpr std::chrono::seconds kReadyLimit(60);
+// execd listens some milliseconds after the engine has started its container.
+constexpr std::chrono::milliseconds kFirstAsk(1), kLastAsk(50);
+constexpr std::string_view kStartFailed = "DOCKER::SANDBOX_START_FAILED";
+
+Failure start_failed(const Error& why) {
+  if (why.code == Code::Unavailable || why.code == Code::Cancelled || !why.reason.empty()) return Failure(why);
+  return api::refuse(Code::Internal, kStartFailed, why.message);
+}
+
+bool is_port_clash(const Error& error) {
+  return error.message.contains("port is already allocated") || error.message.contains("address already in use");
+}
+
+// A 404 of a create may also be about a network.
+bool is_missing_image(const Error& error) {
+  if (error.code != Code::NotFound) return false;
+  return error.message.contains("No such image") || error.message.contains("no such image") ||
+         error.message.contains("image not known") || error.message.contains("does not match the specified platform");
+}
+
+Failure removed_meanwhile() { return fail(Code::Cancelled, "the sandbox was removed while it was being created"); }
+
+}  // namespace
+
+void DockerBackend::tell_progress(const std::string& id, const std::string& message) {
+  if (observer_ == nullptr) return;
+  Instance instance;
+  instance.id = id;
+  instance.message = message;
+  observer_->on_change(std::move(instance));
+}
+
+Interest DockerBackend::interest_of(const std::string& id, Creation& creation) {
+  return {creation.changed, [&creation] { return creation.given_up; },
+          [this, id](const std::string& message) { tell_progress(id, message); }};
+}
+
+net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
+  const std::string id = spec.id;
+  if (creating_.contains(id)) co_return fail(Code::Conflict, "sandbox " + id + " is being created");
+  const auto creation = std::make_shared<Creation>(executor_);
+  creating_[id] = creation;
+  leftovers_.erase(id);
+  const struct Over {
+    DockerBackend& self;
+    const std::string& id;
+    Creation& creation;
+    ~Over() {
+      self.creating_.erase(id);
+      creation.over.set();
+    }
+  } over{*this, id, *creation};
+  for (int left = kPortTries;; --left) {
+    Made made;
+    auto instance = co_await make(spec, *creation, made);
+    if (instance) co_return instance;
+    const Error error = instance.error();
+    const bool away = error.code == Code::Unavailable && error.reason == "DOCKER::UNAVAILABLE";
+    if (away) {
+      // What there is of it goes when the engine is back, unless the next try goes on from there.
+      leftovers_[id] = std::move(made);
+      co_return Failure(error);
+    }
+    co_await undo(id, std::move(made));
+    if (!is_port_clash(error) || left <= 1 || creation->given_up) co_return Failure(error);
+    creation->died = false;
+    log_info("port taken meanwhile, trying others", {{"id", id}, {"error", error.message}});
+  }
+}
+
+net::awaitable<void> DockerBackend::undo(std::string id, Made made) {
+  if (made.container) {
+    Call call{.method = "DELETE",
+              .target = "/containers/" + container_name(id) + "?force=1&v=1",
+              .patience = EngineClient::Patience::Unlimited};
+    const auto removed = co_await engine_->call(std::move(call));
+    if (!removed && removed.error().code != Code::NotFound) {
+      log_warn("container not removed", {{"id", id}, {"error", removed.error().message}});
+    }
+    forget(id);
+  }
+  for (const std::uint16_t port : made.ports) ports_->give_back(port);
+  co_await remove_managed_volumes(*engine_, std::move(made.volumes.created));
+}
+
+net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation& creation, Made& made) {
+  ContainerPlan plan;
+  if (auto ok = co_await prepare(spec, creation, made, plan); !ok) co_return start_failed(ok.error());
+  if (creation.given_up) co_return removed_meanwhile();
+  if (auto ok = co_await make_container(spec, creation, made, std::move(plan)); !ok) co_return start_failed(ok.error());
+  if (creation.given_up) co_return removed_meanwhile();
+  const std::string path = "/containers/" + container_name(spec.id);
+  if (auto started = co_await engine_->call({.method = "POST", .target = path + "/start"}); !started) {
+    co_return start_failed(started.error());
+  }
+  for (const std::uint16_t port : made.ports) ports_->settle(port);
+  // Its address is known only now.
+  auto container = co_await inspect_container(spec.id);
+  if (!container) co_return start_failed(container.error());
+  note(std::move(*container));
+  co_return co_await wait_for_execd(spec.id, creation);
+}
+
+net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
+                                                    ContainerPlan& plan) {
+  const api::CreateSandbox& wanted = *spec.create;
+  const VolumeContext volumes{*engine_, pool_, options_.allowed_host_paths, local_};
+  if (!wanted.volumes.empty()) {
+    if (auto ok = co_await prepare_volumes(volumes, wanted.volumes, made.volumes); !ok) co_return ok;
+  }
+  plan.binds = made.volumes.binds;
+  plan.managed_volumes = made.volumes.managed;
+  plan.seccomp = seccomp_;
+  const bool restored = !wanted.snapshot_id.empty();
+  plan.image = restored ? snapshot_image(wanted.snapshot_id) : wanted.image->uri;
+  Images::Wanted image{.name = plan.image, .platform = wanted.platform, .login = {}, .pull = !restored};
+  if (wanted.image) image.login = wanted.image->auth;
+  if (auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation)); !there) {
+    co_return Failure(there.error());
+  }
+  auto files = co_await stage_.mounts(wanted.platform, interest_of(spec.id, creation));
+  if (!files) co_return Failure(files.error());
+  plan.files = std::move(*files);
+  if (!host_network()) {
+    for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
+      const auto taken = ports_->take();
+      if (!taken) co_return api::refuse(Code::Internal, kStartFailed, taken.error().message);
+      made.ports.push_back(*port = *taken);
+    }
+  }
+  co_return Result<void>();
+}
+
+net::awaitable<Result<void>> DockerBackend::make_container(const SandboxSpec& spec, Creation& creation, Made& made,
+                                                           ContainerPlan plan) {
+  Call call{.method = "POST", .target = "/containers/create?name=" + http::percent_encode(container_name(spec.id))};
+  if (spec.create->platform && engine_->version().minor >= 41) {
+    call.target += "&platform=" + http::percent_encode(spec.create->platform->os + "/" + spec.create->platform->arch);
+  }
+  call.body = create_body(spec, plan, options_);
+  auto answer = co_await engine_->call(call);
+  if (!answer && is_missing_image(answer.error()) && spec.create->snapshot_id.empty()) {
+    // Removed behind our back.
+    images_.forget_all();
+    Images::Wanted image{.name = plan.image, .platform = spec.create->platform, .login = spec.create->image->auth};
+    auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation));
+    if (!there) co_return Failure(there.error());
+    answer = co_await engine_->call(std::move(call));
+  }
+  if (!answer && answer.error().code == Code::Conflict) {
+    // An earlier try, or an earlier process, got so far. It was made of the same request; its ports are its own.
+    auto container = co_await inspect_container(spec.id);
+    if (!container) co_return Failure(answer.error());
+    made.container = true;
+    for (const std::uint16_t port : std::exchange(made.ports, {})) ports_->give_back(port);
+    note(std::move(*container));
+    co_return Result<void>();
+  }
+  if (!answer) {
+    // Made or not: nobody has said.
+    made.container = answer.error().code == Code::Unavailable;
+    co_return Failure(answer.error());
+  }
+  made.container = true;
+  for (const std::string& warning : engine::string_list(*answer, {"Warnings"})) {
+    log_debug("the engine warns", {{"id", spec.id}, {"warning", warning}});
+  }
+  co_return Result<void>();
+}
+
+// True: execd has answered with our token. False: not yet. An error: somebody else answers in its place.
+net::awaitable<Result<bool>> DockerBackend::ask_execd(Instance instance) {
+  http::ClientRequest request;
+  request.target = "/ping";
+  request.headers.set("X-EXECD-ACCESS-TOKEN", instance.execd_token);
+  request.headers.set("Connection", "close");
+  request.timeouts.connect = request.timeouts.head = std::chrono::seconds(2);
+  const auto response = co_await execd_.send(origin(instance, kExecdPort), std::move(request));
+  if (!response) co_return false;
+  if (response->status == 200) co_return true;
+  if (response->status == 401) {
+    co_return fail(Code::Internal, "port " + std::to_string(kExecdPort) + " of the host is taken by another sandbox");
+  }
+  co_return false;
+}
+
+// There is no cheaper way to know than to ask: the engine says only that the container was started. On a local engine
+// the question goes to the container's own address, where the kernel refuses connections until execd listens; a
+// published port would be accepted by the engine's proxy, which is why an answer counts and a connection does not. The
+// questions begin when the start has returned, and end with the container.
+net::awaitable<Result<Instance>> DockerBackend::wait_for_execd(std::string id, Creation& creation) {
+  const auto deadline = std::chrono::steady_clock::now() + kReadyLimit;
+  auto pause = kFirstAsk;
+  for (;;) {
+    if (creation.given_up) co_return removed_meanwhile();
+    auto known = known_.find(id);
+    if (creation.died || known == known_.end() || known->second.container.status == "exited") {
+      auto container = co_await inspect_container(id);
+      if (!container) co_return start_failed(with_context("its container ended", container.error()).error());
+      const bool ended = container->status == "exited" || container->status == "dead";
+      note(std::move(*container));
+      // An entrypoint that is over so soon is nobody's failure but its own; what it wrote can be read.
+      if (ended) co_return instance_of(known_[id]);
+      creation.died = false;
+      continue;
+    }
+    const auto answered = co_await ask_execd(instance_of(known->second));
+    if (!answered) co_return start_failed(answered.error());
+    known = known_.find(id);
+    if (*answered && known != known_.end()) {
+      known->second.answered = true;
+      co_return instance_of(known->second);
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      co_return api::refuse(Code::Internal, kStartFailed,
+                            "execd has not answered for " + std::to_string(kReadyLimit.count()) + " s");
+    }
+    if (!creation.died && !creation.given_up) (void)co_await (creation.changed.wait() || sleep_for(pause));
+    pause = std::min(pause * 2, kLastAsk);
+  }
+}
+
+}  // namespace osb::runtime

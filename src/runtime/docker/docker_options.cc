@@ -1,0 +1,72 @@
+#include "runtime/docker/docker_options.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/unique_fd.h"
+
+namespace osb::runtime {
+namespace {
+
+bool is_wildcard(std::string_view host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
+bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+// The address this host would use towards others; connecting a datagram socket sends nothing.
+std::string own_address() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(53);
+  ::inet_pton(AF_INET, "8.8.8.8", &address.sin_addr);
+  socklen_t length = sizeof address;
+  char text[INET_ADDRSTRLEN];
+  if (socket.get() < 0 || ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) < 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) < 0 ||
+      ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text) == nullptr) {
+    return "127.0.0.1";
+  }
+  return text;
+}
+
+}  // namespace
+
+DockerOptions docker_options(const config::ServerConfig& config, const config::Environment& environment) {
+  DockerOptions out;
+  const auto variable = [&](const char* name) {
+    const std::string* value = environment.find(name);
+    return value != nullptr ? *value : std::string();
+  };
+  if (const std::string host = variable("DOCKER_HOST"); !host.empty()) out.engine.host = host;
+  out.engine.tls = !variable("DOCKER_TLS_VERIFY").empty();
+  out.engine.cert_path = variable("DOCKER_CERT_PATH");
+  if (out.engine.tls && out.engine.cert_path.empty()) out.engine.cert_path = environment.home() / ".docker";
+  out.docker = config.docker;
+  out.execd_image = config.runtime.execd_image;
+  out.runtime = config.secure_runtime.docker_runtime;
+  out.allowed_host_paths = config.storage.allowed_host_paths;
+
+  const std::string& host = config.server.host;
+  std::error_code ignored;
+  const bool contained = std::filesystem::exists("/.dockerenv", ignored);
+  if (is_loopback(host) && config.server.eip.empty()) {
+    out.publish_address = "127.0.0.1";
+  } else if (!is_wildcard(host) && config.server.eip.empty()) {
+    out.publish_address = host;
+  }
+  if (!config.server.eip.empty()) {
+    out.public_host = config.server.eip;
+  } else if (!is_wildcard(host)) {
+    out.public_host = host;
+  } else if (contained && !config.docker.host_ip.empty()) {
+    out.public_host = config.docker.host_ip;
+  } else {
+    out.public_host = own_address();
+  }
+  const std::string directory = variable("DOCKER_CONFIG");
+  out.credentials =
+      (directory.empty() ? environment.home() / ".docker" : std::filesystem::path(directory)) / "config.json";
+  return out;
+}
+
+}  // namespace osb::runtime

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/server_config.h"
+#include "runtime/docker/engine_client.h"
+
+namespace osb::runtime {
+
+// How sandboxes are made in a container engine.
+struct DockerOptions {
+  EngineAddress engine;
+  config::DockerSection docker;
+  // An image that holds /execd and /bootstrap.sh; or, beginning with '/', a directory of the engine's host with the
+  // two.
+  std::string execd_image;
+  std::string runtime;  // OCI runtime of every sandbox; "" is the engine's default
+  std::vector<std::string> allowed_host_paths;
+  std::string publish_address = "0.0.0.0";  // where the ports of sandboxes appear
+  std::string public_host = "127.0.0.1";    // what clients are told to use for them
+  std::filesystem::path credentials;        // ~/.docker/config.json of the server's user
+};
+
+// By the server's address and environment, as the contract says: DOCKER_HOST and its companions; published on loopback
+// when the server listens there, so that nobody reaches a sandbox who cannot reach the server.
+DockerOptions docker_options(const config::ServerConfig& config, const config::Environment& environment);
+
+inline constexpr std::uint16_t kExecdPort = 44772;
+inline constexpr std::uint16_t kHttpPort = 8080;
+
+}  // namespace osb::runtime

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/lifecycle_volume.h"
+#include "async/blocking_pool.h"
+#include "runtime/docker/engine_client.h"
+
+namespace osb::runtime {
+
+// Volumes of one sandbox on their way to becoming binds.
+struct DockerVolumes {
+  std::vector<std::string> binds;    // "source:target:ro|rw", in the order of the request
+  std::vector<std::string> created;  // named volumes that were made for it: removed when its create fails
+  std::vector<std::string> managed;  // of those, the ones to delete with it
+};
+
+struct VolumeContext {
+  EngineClient& engine;
+  BlockingPool& pool;
+  const std::vector<std::string>& allowed_host_paths;
+  bool local = true;  // host paths are paths of this machine: real paths can be checked and directories made
+};
+
+// What can be said without asking anybody.
+Result<void> check_docker_volumes(const std::vector<api::Volume>& volumes);
+
+// Makes directories and named volumes as needed. `out` says what was done also when it fails. References outlive the
+// call.
+net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes,
+                                             DockerVolumes& out);
+
+// Those of them that carry the label of a server; what is missing or in use stays. Best effort.
+net::awaitable<void> remove_managed_volumes(EngineClient& engine, std::vector<std::string> names);
+
+}  // namespace osb::runtime

@@ -1,0 +1,220 @@
+#include "runtime/docker/engine_client.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include <boost/json/serialize.hpp>
+
+#include "api/json.h"
+#include "http/url.h"
+#include "runtime/docker/engine_json.h"
+#include "tls/connector.h"
+
+namespace osb::runtime {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxAnswer = 64 << 20;  // a list of all containers
+constexpr std::size_t kMaxLine = 16 << 20;
+constexpr std::uint16_t kPlainPort = 2375, kTlsPort = 2376;
+
+Failure unreachable(const std::string& name, const Error& why) {
+  Error error(Code::Unavailable, "container engine at " + name + ": " + why.message, why.sys_errno);
+  error.reason = "DOCKER::UNAVAILABLE";
+  return Failure(std::move(error));
+}
+
+Code code_of(int status) {
+  switch (status) {
+    case 400:
+      return Code::InvalidRequest;
+    case 401:
+    case 403:
+      return Code::Forbidden;
+    case 404:
+      return Code::NotFound;
+    case 409:
+      return Code::Conflict;
+    case 501:
+      return Code::Unsupported;
+    case 503:
+      return Code::Unavailable;
+    default:
+      return Code::Internal;
+  }
+}
+
+Failure refused(int status, const std::string& body) {
+  Error error(code_of(status), "the engine answered " + std::to_string(status));
+  if (const auto value = api::parse_json(body)) {
+    std::string message = engine::text(*value, {"message"});
+    // Podman says the same in two pieces.
+    if (message.empty()) message = engine::text(*value, {"cause"});
+    if (!message.empty()) error.message = std::move(message);
+  }
+  return Failure(std::move(error));
+}
+
+Result<std::shared_ptr<const tls::ClientContext>> tls_context(const EngineAddress& address) {
+  const std::filesystem::path directory = address.cert_path;
+  auto identity = tls::Identity::load(directory / "cert.pem", directory / "key.pem");
+  if (!identity) return with_context("DOCKER_CERT_PATH", identity.error());
+  tls::ClientOptions options;
+  options.ca_file = directory / "ca.pem";
+  options.identity = std::move(*identity);
+  return tls::ClientContext::make(options);
+}
+
+}  // namespace
+
+Result<ApiVersion> parse_api_version(std::string_view text) {
+  ApiVersion out;
+  const std::string_view minor = text.starts_with("1.") ? text.substr(2) : std::string_view();
+  const auto [end, error] = std::from_chars(minor.data(), minor.data() + minor.size(), out.minor);
+  if (minor.empty() || error != std::errc() || end != minor.data() + minor.size()) {
+    return fail(Code::Unsupported, "the engine's API version '" + std::string(text) + "' is not 1.N");
+  }
+  return out;
+}
+
+Result<std::unique_ptr<EngineClient>> EngineClient::open(net::any_io_executor executor, const EngineAddress& address,
+                                                         std::chrono::milliseconds timeout) {
+  std::string_view host = address.host;
+  std::string origin;
+  std::shared_ptr<const tls::ClientContext> context;
+  if (host.starts_with("unix:")) {
+    const auto url = http::Url::parse(host);
+    if (!url) return with_context("DOCKER_HOST", url.error());
+    origin = "unix:" + url->host;
+  } else if (host.starts_with("tcp://") || host.starts_with("http://") || host.starts_with("https://")) {
+    const bool tls = address.tls || host.starts_with("https://");
+    const std::string scheme = tls ? "https" : "http";
+    const std::string rest(host.substr(host.find("://") + 3));
+    auto url = http::Url::parse(scheme + "://" + rest);
+    if (!url) return with_context("DOCKER_HOST", url.error());
+    const bool has_port =
+        rest.find(':', rest.rfind(']') == std::string::npos ? 0 : rest.rfind(']')) != std::string::npos;
+    const std::uint16_t port = has_port ? url->port : tls ? kTlsPort : kPlainPort;
+    const std::string name = url->host.find(':') == std::string::npos ? url->host : "[" + url->host + "]";
+    origin = scheme + "://" + name + ":" + std::to_string(port);
+    if (address.tls && !address.cert_path.empty()) {
+      auto made = tls_context(address);
+      if (!made) return Failure(made.error());
+      context = std::move(*made);
+    }
+  } else {
+    return fail(Code::InvalidRequest, "DOCKER_HOST: '" + address.host + "' is neither unix:// nor tcp://");
+  }
+  return std::unique_ptr<EngineClient>(
+      new EngineClient(std::move(origin), address.host, tls::make_connector(executor, std::move(context)), timeout));
+}
+
+EngineClient::EngineClient(std::string origin, std::string name, std::unique_ptr<http::Connector> connector,
+                           std::chrono::milliseconds timeout)
+    : origin_(std::move(origin)), name_(std::move(name)), timeout_(timeout), client_(std::move(connector)) {}
+
+std::string EngineClient::remote_host() const {
+  if (unix_socket()) return "";
+  const std::string rest = origin_.substr(origin_.find("://") + 3);
+  return rest.substr(0, rest.rfind(':'));
+}
+
+net::awaitable<Result<json::value>> EngineClient::negotiate() {
+  version_ = {};
+  auto answer = co_await call({.target = "/version"});
+  if (!answer) co_return Failure(answer.error());
+  const auto engine = parse_api_version(engine::text(*answer, {"ApiVersion"}));
+  if (!engine) co_return with_context("container engine at " + name_, engine.error());
+  const auto oldest = parse_api_version(engine::text(*answer, {"MinAPIVersion"}));
+  if (engine->minor < kOldestApi || (oldest && oldest->minor > kNewestApi)) {
+    co_return fail(Code::Unsupported, "container engine at " + name_ + " speaks API " + engine->to_string() +
+                                          ", needed is 1." + std::to_string(kOldestApi) + " to 1." +
+                                          std::to_string(kNewestApi));
+  }
+  version_.minor = std::min(engine->minor, kNewestApi);
+  co_return answer;
+}
+
+net::awaitable<Result<http::ClientResponse>> EngineClient::send(Call call, std::string raw_body) {
+  http::ClientRequest request;
+  request.method = std::move(call.method);
+  request.target = version_.minor > 0 ? "/v" + version_.to_string() + call.target : std::move(call.target);
+  request.headers = std::move(call.headers);
+  request.body = std::move(raw_body);
+  if (!call.body.is_null()) {
+    request.body = json::serialize(call.body);
+    request.headers.set("Content-Type", "application/json");
+  }
+  request.timeouts.head = call.patience == Patience::Short ? timeout_ : std::chrono::milliseconds(0);
+  auto response = co_await client_.send(origin_, std::move(request));
+  if (!response) co_return unreachable(name_, response.error());
+  if (!response->body) co_return unreachable(name_, Error(Code::Unavailable, "unexpected upgrade"));
+  if (response->status >= 400) {
+    const auto body = co_await response->body->read_all(kMaxAnswer);
+    if (!body) co_return unreachable(name_, body.error());
+    co_return refused(response->status, *body);
+  }
+  co_return std::move(*response);
+}
+
+net::awaitable<Result<json::value>> EngineClient::call(Call call) {
+  auto response = co_await send(std::move(call), "");
+  if (!response) co_return Failure(response.error());
+  const auto body = co_await response->body->read_all(kMaxAnswer);
+  if (!body) co_return unreachable(name_, body.error());
+  if (body->empty()) co_return json::value();
+  auto value = api::parse_json(*body);
+  // Some answers ("OK") are no JSON; nobody reads those.
+  if (!value) co_return json::value();
+  co_return std::move(*value);
+}
+
+net::awaitable<Result<std::string>> EngineClient::bytes(std::string target, std::size_t limit) {
+  auto response = co_await send({.target = std::move(target)}, "");
+  if (!response) co_return Failure(response.error());
+  auto body = co_await response->body->read_all(limit);
+  if (!body && body.error().code != Code::TooLarge) co_return unreachable(name_, body.error());
+  co_return body;
+}
+
+net::awaitable<Result<void>> EngineClient::put(std::string target, std::string content_type, std::string body) {
+  Call call{.method = "PUT", .target = std::move(target)};
+  call.headers.set("Content-Type", std::move(content_type));
+  auto response = co_await send(std::move(call), std::move(body));
+  if (!response) co_return Failure(response.error());
+  const auto rest = co_await response->body->read_all(kMaxAnswer);
+  if (!rest) co_return unreachable(name_, rest.error());
+  co_return Result<void>();
+}
+
+net::awaitable<Result<std::unique_ptr<EngineClient::Stream>>> EngineClient::stream(Call call) {
+  auto response = co_await send(std::move(call), "");
+  if (!response) co_return Failure(response.error());
+  co_return std::make_unique<Stream>(name_, std::move(*response));
+}
+
+net::awaitable<Result<json::value>> EngineClient::Stream::next() {
+  for (;;) {
+    if (const std::size_t end = rest_.find('\n', at_); end != std::string::npos) {
+      const std::string_view line = std::string_view(rest_).substr(at_, end - at_);
+      at_ = end + 1;
+      if (line.find_first_not_of(" \r") == std::string_view::npos) continue;
+      auto value = api::parse_json(line);
+      if (!value) co_return with_context("stream of the container engine", value.error());
+      co_return std::move(*value);
+    }
+    rest_.erase(0, std::exchange(at_, 0));
+    if (rest_.size() > kMaxLine) co_return fail(Code::Internal, "the container engine sent a line without an end");
+    auto piece = co_await response_.body->read();
+    if (!piece) co_return unreachable(name_, piece.error());
+    if (piece->empty()) {
+      if (rest_.find_first_not_of(" \r\n") == std::string::npos) co_return json::value();
+      rest_ += '\n';  // the last document may lack it
+      continue;
+    }
+    rest_ += *piece;
+  }
+}
+
+}  // namespace osb::runtime

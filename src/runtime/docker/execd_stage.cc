@@ -1,0 +1,149 @@
+#include "runtime/docker/execd_stage.h"
+
+#include <array>
+#include <cstdio>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "api/lifecycle_error.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "http/url.h"
+#include "runtime/docker/container.h"
+#include "runtime/docker/engine_json.h"
+
+namespace osb::runtime {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kHome = "/opt/opensandbox";
+constexpr std::string_view kInside = "/opt/opensandbox-stage";  // where the helper sees the volume
+constexpr std::size_t kMaxFile = 512 << 20;
+
+Failure failed(Code code, std::string_view reason, const Error& why) {
+  if (why.code == Code::Unavailable || why.code == Code::Cancelled) return Failure(why);
+  return api::refuse(code, reason, why.message);
+}
+
+std::vector<FileMount> mounts_from(const std::string& directory) {
+  std::vector<FileMount> out;
+  for (const char* name : {"/execd", "/bootstrap.sh"}) out.push_back({directory + name, std::string(kHome) + name});
+  return out;
+}
+
+// An archive of one empty file: the last thing put into a volume.
+std::string empty_file_tar(std::string_view name) {
+  std::string block(512, '\0');
+  const auto put = [&](std::size_t at, std::string_view text) { block.replace(at, text.size(), text); };
+  put(0, name);
+  put(100, "0000444");
+  put(108, "0000000");
+  put(116, "0000000");
+  put(124, "00000000000");
+  put(136, "00000000000");
+  put(148, "        ");
+  put(156, "0");
+  put(257, std::string_view("ustar\0"
+                            "00",
+                            8));
+  unsigned sum = 0;
+  for (const char c : block) sum += static_cast<unsigned char>(c);
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "%06o", sum);
+  put(148, std::string_view(text.data(), 7));
+  return block + std::string(1024, '\0');
+}
+
+}  // namespace
+
+void ExecdStage::forget(const std::string& volume) {
+  std::erase_if(staged_, [&](const auto& entry) { return entry.second->volume == volume; });
+}
+
+net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<api::Platform> platform,
+                                                                  Interest interest) {
+  if (image_.starts_with('/')) co_return mounts_from(image_);
+  const std::string key = platform ? platform->os + "/" + platform->arch : "";
+  if (const auto found = staged_.find(key); found != staged_.end()) {
+    const std::shared_ptr<Staged> staged = found->second;
+    if (!co_await staged->done.wait()) co_return fail(Code::Cancelled, "the server is ending");
+    co_return staged->mounts;
+  }
+  const auto staged = std::make_shared<Staged>(executor_);
+  staged_[key] = staged;
+  const struct Done {
+    ExecdStage& self;
+    const std::string& key;
+    const std::shared_ptr<Staged>& staged;
+    ~Done() {
+      if (!staged->mounts && self.staged_.contains(key) && self.staged_[key] == staged) self.staged_.erase(key);
+      staged->done.set();
+    }
+  } done{*this, key, staged};
+  staged->mounts = co_await stage(std::move(platform), std::move(interest), staged);
+  co_return staged->mounts;
+}
+
+net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<api::Platform> platform,
+                                                                 Interest interest, std::shared_ptr<Staged> staged) {
+  constexpr std::string_view kStartFailed = "DOCKER::SANDBOX_EXECD_START_FAILED";
+  Images::Wanted wanted{.name = image_, .platform = std::move(platform), .login = {}};
+  const auto id = co_await images_.ensure(std::move(wanted), std::move(interest));
+  if (!id) co_return failed(Code::Unavailable, kStartFailed, id.error());
+  staged->volume = "opensandbox-execd-" + id->substr(id->find(':') + 1, 16);
+  EngineClient::Call call{.method = "POST", .target = "/volumes/create"};
+  call.body = json::object{{"Name", staged->volume}, {"Labels", json::object{{label::kManagedVolumes, "server"}}}};
+  const auto made = co_await engine_.call(std::move(call));
+  if (!made) co_return failed(Code::Internal, "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED", made.error());
+  const std::string directory = engine::text(*made, {"Mountpoint"});
+  if (directory.empty()) {
+    co_return api::refuse(Code::Internal, "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED",
+                          "volume " + staged->volume + " has no directory");
+  }
+  if (auto filled = co_await fill(*id, staged->volume); !filled) co_return Failure(filled.error());
+  log_info("execd is staged", {{"image", image_}, {"volume", staged->volume}});
+  co_return mounts_from(directory);
+}
+
+net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
+  EngineClient::Call call{.method = "POST", .target = "/containers/create?name=sandbox-execd-" + new_uuid()};
+  call.body = json::object{{"Image", image_id},
+                           {"Entrypoint", json::array{"tail", "-f", "/dev/null"}},
+                           {"NetworkDisabled", true},
+                           {"HostConfig", json::object{{"NetworkMode", "none"},
+                                                       {"Binds", json::array{volume + ":" + std::string(kInside)}}}}};
+  const auto made = co_await engine_.call(std::move(call));
+  if (!made) co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
+  const std::string container = "/containers/" + engine::text(*made, {"Id"});
+  auto copied = co_await copy_files(container);
+  const auto removed = co_await engine_.call({.method = "DELETE", .target = container + "?force=1"});
+  if (!removed)
+    log_warn("helper container not removed", {{"container", container}, {"error", removed.error().message}});
+  co_return copied;
+}
+
+net::awaitable<Result<void>> ExecdStage::copy_files(std::string container) {
+  const std::string archive = container + "/archive?path=";
+  const std::string into = archive + http::percent_encode(kInside);
+  if (const auto complete = co_await engine_.bytes(into + http::percent_encode("/complete"), kMaxFile)) {
+    co_return Result<void>();
+  } else if (complete.error().code == Code::Unavailable) {
+    co_return Failure(complete.error());
+  }
+  for (const char* name : {"/execd", "/bootstrap.sh"}) {
+    const std::string_view reason = std::string_view(name) == "/execd" ? "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED"
+                                                                       : "DOCKER::SANDBOX_BOOTSTRAP_INSTALL_FAILED";
+    auto file = co_await engine_.bytes(archive + http::percent_encode(name), kMaxFile);
+    if (!file) co_return failed(Code::Internal, reason, with_context(image_ + name, file.error()).error());
+    if (auto put = co_await engine_.put(into, "application/x-tar", std::move(*file)); !put) {
+      co_return failed(Code::Internal, reason, put.error());
+    }
+  }
+  auto put = co_await engine_.put(into, "application/x-tar", empty_file_tar("complete"));
+  if (!put) co_return failed(Code::Internal, "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED", put.error());
+  co_return Result<void>();
+}
+
+}  // namespace osb::runtime

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/docker/images.h"
+
+namespace osb::runtime {
+
+// A file of the engine's host that appears read-only in a container.
+struct FileMount {
+  std::string source, target;
+};
+
+// Where execd and bootstrap.sh come from. Mounted as two files: the directory that they appear in stays the
+// container's own, because bootstrap writes there.
+//
+// From a directory of the engine's host if that was configured. Otherwise from a volume, filled once per version of the
+// execd image: a container is made of the image (it never runs), and what it holds is copied. The volume's own
+// directory is what gets mounted, so this also works where the engine is not on this machine and the server could not
+// put a file anywhere.
+class ExecdStage {
+ public:
+  ExecdStage(EngineClient& engine, Images& images, std::string image, net::any_io_executor executor)
+      : engine_(engine), images_(images), image_(std::move(image)), executor_(std::move(executor)) {}
+
+  // Of the first users one does the work, the others wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
+  net::awaitable<Result<std::vector<FileMount>>> mounts(std::optional<api::Platform> platform, Interest interest);
+  // A volume was removed: what was in it must be staged again.
+  void forget(const std::string& volume);
+
+ private:
+  struct Staged {
+    explicit Staged(net::any_io_executor executor) : done(std::move(executor)) {}
+    Event done;
+    std::string volume;
+    Result<std::vector<FileMount>> mounts = fail(Code::Internal, "execd was not staged");
+  };
+  net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest,
+                                                       std::shared_ptr<Staged> staged);
+  net::awaitable<Result<void>> fill(std::string image_id, std::string volume);
+  net::awaitable<Result<void>> copy_files(std::string container);
+
+  EngineClient& engine_;
+  Images& images_;
+  std::string image_;
+  net::any_io_executor executor_;
+  std::map<std::string, std::shared_ptr<Staged>> staged_;  // by platform
+};
+
+}  // namespace osb::runtime
