@@ -7,6 +7,15 @@
 // commands.cc, whose order is the order of `osb --help`.
 namespace osb::cli {
 
+void add_sandbox_group(Command& root, Context& context);
+void add_command_group(Command& root, Context& context);
+void add_file_group(Command& root, Context& context);
+void add_egress_group(Command& root, Context& context);
+void add_credential_vault_group(Command& root, Context& context);
 void add_config_group(Command& root, Context& context);
+void add_diagnostics_group(Command& root, Context& context);
+void add_devops_group(Command& root, Context& context);
+void add_skills_group(Command& root, Context& context);
+void add_completion(Command& root, Context& context);
 
 }  // namespace osb::cli

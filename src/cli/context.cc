@@ -1,5 +1,6 @@
 #include "cli/context.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace osb::cli {
@@ -11,6 +12,10 @@ Expected<void> Context::load_config() {
   if (!resolved) return std::unexpected(resolved.error());
   config_ = std::move(*resolved);
   return {};
+}
+
+void Context::limit_request_time(std::chrono::seconds limit) {
+  config_.request_timeout = std::min<std::int64_t>(config_.request_timeout, limit.count());
 }
 
 Expected<opensandbox::Client> Context::client() {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <map>
+#include <chrono>
+#include <filesystem>
 #include <memory>
 #include <opensandbox/connection.h>
 #include <opensandbox/manager.h>
@@ -27,6 +28,8 @@ class Context {
   const Config& config() const { return config_; }
   Expected<void> load_config();
   std::filesystem::path config_path() const;
+  // For the client that is made next, where the configuration allows more.
+  void limit_request_time(std::chrono::seconds limit);
   const Environment& environment() const { return environment_; }
 
   // Nothing is sent, no thread and no TLS before the first of these.

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "cli/completion/scripts.h"
+
 namespace osb::cli {
 namespace {
 
@@ -52,10 +54,23 @@ int finish(Context& context, int status) {
   return status;
 }
 
+// The hook of the original: with _OSB_COMPLETE=bash_source (_OPENSANDBOX_COMPLETE) the program prints its script.
+std::string_view asked_for_script(const Environment& environment) {
+  for (const char* name : {"_OSB_COMPLETE", "_OPENSANDBOX_COMPLETE"}) {
+    const std::string value = environment(name).value_or("");
+    if (value.ends_with("_source")) return completion_script(std::string_view(value).substr(0, value.size() - 7));
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& words, const Environment& environment) {
   Context context(environment);
+  if (const std::string_view script = asked_for_script(environment); !script.empty()) {
+    std::fwrite(script.data(), 1, script.size(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
   Command root("osb", "OpenSandbox: create and use sandboxes from the terminal.");
   add_root_options(root, context.flags);
   add_commands(root, context);

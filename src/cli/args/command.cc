@@ -86,6 +86,7 @@ Command& Command::formats(std::vector<Format> allowed, std::optional<Format> fal
   made.choices_ = std::move(names);
   made.set_ = [this](std::string_view text) {
     format_ = parse_format(text).value_or(format_);
+    format_given_ = true;
     return Complaint();
   };
   return *this;

@@ -153,6 +153,7 @@ class Command {
   const std::string& name() const { return name_; }
   bool needs_config() const { return !without_config_; }
   Format format() const { return format_; }
+  bool format_given() const { return format_given_; }
   Outcome run() const { return run_(); }
 
  private:
@@ -169,7 +170,7 @@ class Command {
 
   std::string name_, summary_, details_;
   Command* parent_ = nullptr;
-  bool hidden_ = false, without_config_ = false, help_ = false;
+  bool hidden_ = false, without_config_ = false, format_given_ = false;
   std::deque<Option> options_;
   std::deque<Argument> arguments_;
   std::deque<Command> children_;

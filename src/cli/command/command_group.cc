@@ -1,0 +1,216 @@
+#include "cli/command/remote_run.h"
+#include "cli/command/shell_words.h"
+#include "cli/commands.h"
+#include "cli/encode.h"
+
+namespace osb::cli {
+namespace {
+
+const std::vector<Format> kFormats = {Format::Table, Format::Json, Format::Yaml};
+const std::vector<Format> kAllFormats = {Format::Table, Format::Json, Format::Yaml, Format::Raw};
+
+struct RunOptions {
+  std::string id;
+  std::vector<std::string> words;
+  bool background = false, argv = false;
+  std::string workdir;
+  Duration timeout;
+};
+
+Outcome run_in_background(Context& context, const RunOptions& options, opensandbox::RunOptions wanted) {
+  auto sandbox = context.sandbox(options.id);
+  if (!sandbox) return failed(sandbox.error());
+  wanted.background = true;
+  const auto commands = sandbox->commands();
+  auto run =
+      options.argv ? commands.run_program(options.words, wanted) : commands.run(shell_join(options.words), wanted);
+  if (!run) return sdk_failed(context, run.error());
+  if (run->error) {
+    return failed(Problem{"Execution Error", "EXECUTION_ERROR", run->error->name + ": " + run->error->value});
+  }
+  context.out().panel("Background Command Started",
+                      {{"execution_id", run->id}, {"sandbox_id", options.id}, {"mode", "background"}});
+  return 0;
+}
+
+Outcome run_in_foreground(Context& context, const RunOptions& options, opensandbox::RunOptions wanted) {
+  RemoteRun remote(context);
+  auto sandbox = context.sandbox(options.id);
+  if (!sandbox) return failed(sandbox.error());
+  wanted.discard_output = true;
+  const auto commands = sandbox->commands();
+  const auto handlers = remote.handlers(commands);
+  return remote.finish(options.argv ? commands.run_program(options.words, wanted, handlers)
+                                    : commands.run(shell_join(options.words), wanted, handlers));
+}
+
+void add_run(Command& group, Context& context) {
+  Command& command = group.command("run", "Run a command in a sandbox.");
+  command.details(
+      "Write -- before the command. Its words reach it as they are; for shell syntax run a shell: -- sh -c 'a | b'. "
+      "Output goes to stdout and stderr, the command's exit code becomes osb's.");
+  RunOptions& o = command.values<RunOptions>();
+  command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
+  command.argument("COMMAND", o.words);
+  command.flag("-d,--background", "Do not wait for its end; see status and logs.", o.background);
+  command.option("-w,--workdir", "TEXT", "Working directory.", o.workdir);
+  command.option("-t,--timeout", "DURATION", "Kill it after so long.", o.timeout);
+  command.flag("--argv", "Without a shell: the words are the program and its arguments.", o.argv);
+  command.formats(kAllFormats, Format::Raw);
+  command.action([&context, &command, &o]() -> Outcome {
+    const Format format = command.format();
+    const auto refuse = [&](std::string_view allowed) {
+      return invalid("This command does not support `-o " + std::string(format_name(format)) +
+                     "`. Allowed values: " + std::string(allowed) + ".");
+    };
+    opensandbox::RunOptions wanted;
+    wanted.cwd = o.workdir;
+    wanted.timeout = o.timeout.value;
+    if (o.background) {
+      if (command.format_given() && format == Format::Raw) return refuse("table, json, yaml");
+      if (!command.format_given()) context.set_output(Format::Table);
+      return run_in_background(context, o, std::move(wanted));
+    }
+    if (command.format_given() && format != Format::Raw) return refuse("raw");
+    return run_in_foreground(context, o, std::move(wanted));
+  });
+}
+
+struct OneExecution {
+  std::string id, execution;
+};
+
+Command& execution_command(Command& group, std::string name, std::string summary, OneExecution& options) {
+  Command& command = group.command(std::move(name), std::move(summary));
+  command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
+  command.argument("EXECUTION_ID", options.execution);
+  return command;
+}
+
+void add_status(Command& group, Context& context) {
+  OneExecution& o = group.values<OneExecution>();
+  Command& command = execution_command(group, "status", "Show how a command is doing.", o);
+  command.formats(kFormats);
+  command.action([&context, &o]() -> Outcome {
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    auto status = sandbox->commands().status(o.execution);
+    if (!status) return sdk_failed(context, status.error());
+    context.out().object(encode(*status), "Command Status");
+    return 0;
+  });
+}
+
+void add_logs(Command& group, Context& context) {
+  struct Options : OneExecution {
+    std::optional<std::int64_t> cursor;
+  };
+  Options& o = group.values<Options>();
+  Command& command = execution_command(group, "logs", "Show the output of a background command.", o);
+  command.option("--cursor", "INTEGER", "Only what came after this cursor.", o.cursor);
+  command.formats(kAllFormats);
+  command.action([&context, &o]() -> Outcome {
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    auto logs = sandbox->commands().logs(o.execution, o.cursor);
+    if (!logs) return sdk_failed(context, logs.error());
+    Output& out = context.out();
+    if (out.structured()) {
+      out.data(json::object{{"content", logs->text}, {"cursor", logs->cursor}});
+      return 0;
+    }
+    if (out.format() == Format::Table && out.out().terminal) out.text("--- Command Logs ---\n");
+    out.text(logs->text);
+    if (!logs->text.empty() && logs->text.back() != '\n' && out.format() == Format::Table) out.text("\n");
+    return 0;
+  });
+}
+
+void add_interrupt(Command& group, Context& context) {
+  OneExecution& o = group.values<OneExecution>();
+  Command& command = execution_command(group, "interrupt", "Interrupt a running command.", o);
+  command.formats(kFormats);
+  command.action([&context, &o]() -> Outcome {
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    if (auto done = sandbox->commands().interrupt(o.execution); !done) return sdk_failed(context, done.error());
+    context.out().ok("Interrupted: " + o.execution);
+    return 0;
+  });
+}
+
+struct SessionOptions {
+  std::string id, session, workdir;
+  std::vector<std::string> words;
+  Duration timeout;
+};
+
+void add_session_create(Command& group, Context& context) {
+  Command& command = group.command("create", "Start a shell that keeps its variables and directory.");
+  SessionOptions& o = command.values<SessionOptions>();
+  command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
+  command.option("-w,--workdir", "TEXT", "Directory to start in.", o.workdir);
+  command.formats(kFormats);
+  command.action([&context, &o]() -> Outcome {
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    auto made = sandbox->sessions().create(o.workdir);
+    if (!made) return sdk_failed(context, made.error());
+    context.out().panel("Session Created",
+                        {{"sandbox_id", o.id}, {"session_id", *made}, {"working_directory", text_or_null(o.workdir)}});
+    return 0;
+  });
+}
+
+void add_session_run(Command& group, Context& context) {
+  Command& command = group.command("run", "Run a command in a session. Write -- before it.");
+  SessionOptions& o = command.values<SessionOptions>();
+  command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
+  command.argument("SESSION_ID", o.session);
+  command.argument("COMMAND", o.words);
+  command.option("-w,--workdir", "TEXT", "Working directory of this run.", o.workdir);
+  command.option("-t,--timeout", "DURATION", "Kill it after so long.", o.timeout);
+  command.formats({Format::Raw});
+  command.action([&context, &o]() -> Outcome {
+    RemoteRun remote(context);
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    opensandbox::SessionRunOptions wanted;
+    wanted.cwd = o.workdir;
+    wanted.timeout = o.timeout.value;
+    wanted.discard_output = true;
+    return remote.finish(
+        sandbox->sessions().run(o.session, shell_join(o.words), wanted, remote.handlers(sandbox->commands())));
+  });
+}
+
+void add_session_delete(Command& group, Context& context) {
+  Command& command = group.command("delete", "End a session.");
+  SessionOptions& o = command.values<SessionOptions>();
+  command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
+  command.argument("SESSION_ID", o.session);
+  command.formats(kFormats);
+  command.action([&context, &o]() -> Outcome {
+    auto sandbox = context.sandbox(o.id);
+    if (!sandbox) return failed(sandbox.error());
+    if (auto done = sandbox->sessions().remove(o.session); !done) return sdk_failed(context, done.error());
+    context.out().ok("Deleted session: " + o.session);
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_command_group(Command& root, Context& context) {
+  Command& group = root.command("command", "Run commands in a sandbox.");
+  add_run(group, context);
+  add_status(group, context);
+  add_logs(group, context);
+  add_interrupt(group, context);
+  Command& session = group.command("session", "Shells that stay between commands.");
+  add_session_create(session, context);
+  add_session_run(session, context);
+  add_session_delete(session, context);
+}
+
+}  // namespace osb::cli

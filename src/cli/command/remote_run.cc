@@ -1,0 +1,85 @@
+#include "cli/command/remote_run.h"
+
+#include <csignal>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace osb::cli {
+
+using opensandbox::ExecutionEvent;
+
+RemoteRun::RemoteRun(Context& context)
+    : context_(context),
+      signals_({SIGINT, SIGTERM}),
+      stop_(::eventfd(0, EFD_CLOEXEC)),
+      thread_([this] { wait_for_signals(); }) {}
+
+RemoteRun::~RemoteRun() {
+  (void)::eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void RemoteRun::wait_for_signals() {
+  for (bool first = true;; first = false) {
+    pollfd waits[] = {{signals_.fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0) continue;
+    if (waits[1].revents != 0) return;
+    const auto signal = signals_.take();
+    if (!signal) continue;
+    std::unique_lock lock(mutex_);
+    if (!first || execution_id_.empty()) ::_exit(exit_code_of_signal(*signal));
+    const std::string id = execution_id_;
+    lock.unlock();
+    (void)commands_->interrupt(id);  // the stream tells how it ended
+  }
+}
+
+bool RemoteRun::write(const ExecutionEvent& event) {
+  const bool to_stdout = event.type == ExecutionEvent::Type::Stdout;
+  if (!to_stdout && event.type != ExecutionEvent::Type::Stderr) return true;
+  std::FILE* const file = (to_stdout ? context_.out().out() : context_.out().err()).file;
+  const std::string line = event.line();
+  std::fwrite(line.data(), 1, line.size(), file);
+  std::fflush(file);
+  if (std::ferror(file) == 0) return true;
+  return output_lost_ = true, false;
+}
+
+opensandbox::ExecutionHandlers RemoteRun::handlers(opensandbox::Commands commands) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.emplace(std::move(commands));
+  }
+  opensandbox::ExecutionHandlers out;
+  out.on_event = [this](const ExecutionEvent& event) {
+    if (event.type == ExecutionEvent::Type::Init) {
+      const std::lock_guard lock(mutex_);
+      execution_id_ = event.text;
+    }
+    if (event.type == ExecutionEvent::Type::Gap) {
+      context_.out().error_text("osb: the connection was lost for too long; some output is missing here\n");
+    }
+    return write(event);
+  };
+  return out;
+}
+
+Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run) {
+  if (output_lost_) {
+    // Nobody reads any more (head): the command must not go on for nobody.
+    if (!execution_id_.empty()) (void)commands_->interrupt(execution_id_);
+    return exit_code_of_signal(SIGPIPE);
+  }
+  if (!run) return sdk_failed(context_, run.error());
+  if (run->exit_code && *run->exit_code >= 0 && *run->exit_code <= 255) return *run->exit_code;
+  if (run->error) {
+    return failed(Problem{"Execution Error", "EXECUTION_ERROR", run->error->name + ": " + run->error->value});
+  }
+  if (run->exit_code) return 1;
+  return failed(Problem{"Execution Incomplete", "EXECUTION_INCOMPLETE",
+                        "The output stream ended before the command finished, so its result is unknown.",
+                        "Look with 'osb command status SANDBOX_ID " + run->id + "'."});
+}
+
+}  // namespace osb::cli

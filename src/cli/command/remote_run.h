@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <opensandbox/commands.h>
+#include <string>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "cli/context.h"
+#include "cli/terminal/signal_fd.h"
+
+namespace osb::cli {
+
+// A command of a sandbox in the foreground: its output goes to ours as it comes, line by line, and Ctrl-C goes to it
+// (a second one ends osb at once). Make it before the connection: see SignalFd.
+class RemoteRun {
+ public:
+  explicit RemoteRun(Context& context);
+  ~RemoteRun();
+  RemoteRun(const RemoteRun&) = delete;
+  RemoteRun& operator=(const RemoteRun&) = delete;
+
+  // For Commands::run, follow and Sessions::run, with discard_output. `commands` is where a signal is sent to.
+  opensandbox::ExecutionHandlers handlers(opensandbox::Commands commands);
+
+  // osb's exit code: the command's own where it has one. Nothing is written about a command that just failed, so that
+  // stderr is the command's.
+  Outcome finish(const opensandbox::Result<opensandbox::Execution>& run);
+
+ private:
+  void wait_for_signals();
+  bool write(const opensandbox::ExecutionEvent& event);
+
+  Context& context_;
+  SignalFd signals_;
+  UniqueFd stop_;  // an eventfd: the thread is to end
+  std::mutex mutex_;
+  std::string execution_id_;                       // "" before the command has started
+  std::optional<opensandbox::Commands> commands_;  // guarded like the id
+  bool output_lost_ = false;
+  std::thread thread_;
+};
+
+}  // namespace osb::cli

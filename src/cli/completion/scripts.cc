@@ -1,0 +1,72 @@
+#include "cli/completion/scripts.h"
+
+namespace osb::cli {
+namespace {
+
+constexpr std::string_view kBash = R"script(# bash completion of osb
+_osb_complete() {
+  local line value
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [[ $line == ":files" ]]; then
+      compopt -o default 2>/dev/null
+      continue
+    fi
+    value=${line%%$'\t'*}
+    COMPREPLY+=("$value")
+  done < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _osb_complete osb opensandbox
+)script";
+
+constexpr std::string_view kZsh = R"script(#compdef osb opensandbox
+_osb() {
+  local -a candidates
+  local line value help files=0
+  for line in "${(@f)$("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -z $line ]] && continue
+    if [[ $line == ":files" ]]; then
+      files=1
+      continue
+    fi
+    value=${line%%$'\t'*}
+    help=""
+    [[ $line == *$'\t'* ]] && help=${line#*$'\t'}
+    candidates+=("${value//:/\\:}${help:+:$help}")
+  done
+  (( ${#candidates} )) && _describe -t osb osb candidates
+  (( files )) && _files
+}
+if [[ ${funcstack[1]} == _osb ]]; then
+  _osb "$@"
+elif (( $+functions[compdef] )); then
+  compdef _osb osb opensandbox
+fi
+)script";
+
+constexpr std::string_view kFish = R"script(# fish completion of osb
+function __osb_complete
+    set -l before (commandline -opc)
+    set -l current (commandline -ct)
+    for line in ($before[1] __complete -- $before[2..-1] "$current" 2>/dev/null)
+        if test "$line" = ":files"
+            __fish_complete_path "$current"
+        else
+            echo $line
+        end
+    end
+end
+complete -c osb -f -a '(__osb_complete)'
+complete -c opensandbox -f -a '(__osb_complete)'
+)script";
+
+}  // namespace
+
+std::string_view completion_script(std::string_view shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "zsh") return kZsh;
+  if (shell == "fish") return kFish;
+  return {};
+}
+
+}  // namespace osb::cli

@@ -1,0 +1,129 @@
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <yaml.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "cli/read_input.h"
+
+namespace osb::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMaxDepth = 64;
+
+// Plain scalars of YAML's core schema; everything else is text.
+json::value plain_scalar(const std::string& text) {
+  if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return nullptr;
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  const bool number_like = text.find_first_not_of("0123456789+-.eE") == std::string::npos &&
+                           text.find_first_of("0123456789") != std::string::npos;
+  if (number_like) {
+    char* end = nullptr;
+    errno = 0;
+    const long long integer = std::strtoll(text.c_str(), &end, 10);
+    if (*end == '\0' && errno == 0) return integer;
+    const double number = std::strtod(text.c_str(), &end);
+    if (*end == '\0') return number;
+  }
+  return json::value(text);
+}
+
+class YamlReader {
+ public:
+  explicit YamlReader(const std::string& text) {
+    yaml_parser_initialize(&parser_);
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  }
+  ~YamlReader() {
+    yaml_event_delete(&event_);
+    yaml_parser_delete(&parser_);
+  }
+  YamlReader(const YamlReader&) = delete;
+  YamlReader& operator=(const YamlReader&) = delete;
+
+  Expected<json::value> document() {
+    if (auto started = expect(YAML_STREAM_START_EVENT); !started) return failed(started.error());
+    if (auto more = next(); !more) return failed(more.error());
+    if (event_.type == YAML_STREAM_END_EVENT) return json::value(nullptr);
+    if (auto more = next(); !more) return failed(more.error());
+    auto value = read(0);
+    if (!value) return value;
+    if (auto ended = expect(YAML_DOCUMENT_END_EVENT); !ended) return failed(ended.error());
+    if (auto ended = expect(YAML_STREAM_END_EVENT); !ended) return invalid("more than one document");
+    return value;
+  }
+
+ private:
+  Expected<void> next() {
+    yaml_event_delete(&event_);
+    event_ = {};
+    if (yaml_parser_parse(&parser_, &event_) == 1) return {};
+    return invalid("line " + std::to_string(parser_.problem_mark.line + 1) + ": " +
+                   (parser_.problem != nullptr ? parser_.problem : "cannot be read"));
+  }
+
+  Expected<void> expect(yaml_event_type_t type) {
+    if (auto more = next(); !more) return more;
+    if (event_.type != type)
+      return invalid("line " + std::to_string(event_.start_mark.line + 1) + ": not expected here");
+    return {};
+  }
+
+  // The value that the current event begins.
+  Expected<json::value> read(std::size_t depth) {
+    if (depth > kMaxDepth) return invalid("nested too deeply");
+    switch (event_.type) {
+      case YAML_SCALAR_EVENT: {
+        const auto& scalar = event_.data.scalar;
+        if (scalar.anchor != nullptr) return invalid("anchors are not supported");
+        const std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
+        return scalar.plain_implicit != 0 ? plain_scalar(text) : json::value(text);
+      }
+      case YAML_SEQUENCE_START_EVENT:
+        return read_sequence(depth);
+      case YAML_MAPPING_START_EVENT:
+        return read_mapping(depth);
+      default:
+        return invalid("line " + std::to_string(event_.start_mark.line + 1) + ": not supported here");
+    }
+  }
+
+  Expected<json::value> read_sequence(std::size_t depth) {
+    json::array out;
+    for (;;) {
+      if (auto more = next(); !more) return failed(more.error());
+      if (event_.type == YAML_SEQUENCE_END_EVENT) return json::value(std::move(out));
+      auto item = read(depth + 1);
+      if (!item) return item;
+      out.push_back(std::move(*item));
+    }
+  }
+
+  Expected<json::value> read_mapping(std::size_t depth) {
+    json::object out;
+    for (;;) {
+      if (auto more = next(); !more) return failed(more.error());
+      if (event_.type == YAML_MAPPING_END_EVENT) return json::value(std::move(out));
+      if (event_.type != YAML_SCALAR_EVENT) return invalid("keys must be text");
+      const std::string key(reinterpret_cast<const char*>(event_.data.scalar.value), event_.data.scalar.length);
+      if (auto more = next(); !more) return failed(more.error());
+      auto item = read(depth + 1);
+      if (!item) return item;
+      out[key] = std::move(*item);
+    }
+  }
+
+  yaml_parser_t parser_{};
+  yaml_event_t event_{};
+};
+
+}  // namespace
+
+Expected<json::value> parse_yaml(const std::string& text) { return YamlReader(text).document(); }
+
+}  // namespace osb::cli
