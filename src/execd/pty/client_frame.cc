@@ -71,7 +71,11 @@ std::string connected_text(std::string_view session_id, std::string_view mode, b
 
 std::string pong_text() { return R"({"type":"pong"})"; }
 
-std::string exit_text(int code) { return R"({"type":"exit","exit_code":)" + std::to_string(code) + '}'; }
+std::string exit_text(int code, int signal) {
+  std::string out = R"({"type":"exit","exit_code":)" + std::to_string(code);
+  if (signal != 0) out += R"(,"signal":)" + std::to_string(signal);
+  return out + '}';
+}
 
 std::string error_text(std::string_view code, std::string_view message) {
   std::string out = R"({"type":"error","error":)";

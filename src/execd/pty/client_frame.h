@@ -38,7 +38,8 @@ inline constexpr char kReplayTag = 3;
 std::string replay_head(std::uint64_t offset);
 std::string connected_text(std::string_view session_id, std::string_view mode, bool read_only);
 std::string pong_text();
-std::string exit_text(int code);
+// `signal`, which the contract does not have, only where one ended it; `code` is -1 then.
+std::string exit_text(int code, int signal = 0);
 std::string error_text(std::string_view code, std::string_view message);
 
 }  // namespace osb::execd

@@ -48,7 +48,8 @@ TEST(ServerFrame, HasTheContractsForm) {
   EXPECT_EQ(connected_text("id", "pty", false), R"({"type":"connected","session_id":"id","mode":"pty"})");
   EXPECT_EQ(connected_text("id", "pipe", true),
             R"({"type":"connected","session_id":"id","mode":"pipe","readonly":true})");
-  EXPECT_EQ(exit_text(-1), R"({"type":"exit","exit_code":-1})");
+  EXPECT_EQ(exit_text(3), R"({"type":"exit","exit_code":3})");
+  EXPECT_EQ(exit_text(-1, 9), R"({"type":"exit","exit_code":-1,"signal":9})");
   EXPECT_EQ(error_text("START_FAILED", "no \"sh\""), R"({"type":"error","error":"no \"sh\"","code":"START_FAILED"})");
 }
 

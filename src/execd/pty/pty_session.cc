@@ -120,7 +120,7 @@ void PtySession::on_input_failed(PtyShell&, const Error& error) {
 
 void PtySession::on_end(PtyShell&, sys::ExitStatus status) {
   shell_.reset();
-  end_clients({exit_text(status.signal != 0 ? -1 : status.code), 1000, "process exited"});
+  end_clients({exit_text(status.signal != 0 ? -1 : status.code, status.signal), 1000, "process exited"});
 }
 
 void PtySession::end_clients(const PtyClient::End& end) {
