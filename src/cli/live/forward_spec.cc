@@ -1,0 +1,32 @@
+#include "cli/live/forward_spec.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace osb::cli {
+namespace {
+
+std::optional<std::uint16_t> parse_port(std::string_view text, int lowest) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port < lowest || port > 65535) return std::nullopt;
+  return static_cast<std::uint16_t>(port);
+}
+
+}  // namespace
+
+Result<ForwardSpec> parse_forward_spec(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const auto remote = parse_port(colon == std::string_view::npos ? text : text.substr(colon + 1), 1);
+  std::optional<std::uint16_t> local = remote;
+  if (colon == 0) local = 0;
+  if (colon != std::string_view::npos && colon > 0) local = parse_port(text.substr(0, colon), 0);
+  if (!remote || !local) {
+    return fail(Code::InvalidRequest,
+                "'" + std::string(text) + "' is no port mapping; write LOCAL:REMOTE, as in 8080:80, PORT or :REMOTE");
+  }
+  return ForwardSpec{*local, *remote};
+}
+
+}  // namespace osb::cli

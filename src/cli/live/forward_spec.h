@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace osb::cli {
+
+// "LOCAL:REMOTE", "PORT" (the same on both sides) or ":REMOTE" (any free local port).
+struct ForwardSpec {
+  std::uint16_t local = 0;  // 0: any free one
+  std::uint16_t remote = 0;
+};
+
+Result<ForwardSpec> parse_forward_spec(std::string_view text);
+
+}  // namespace osb::cli

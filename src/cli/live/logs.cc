@@ -1,0 +1,123 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include "cli/live/log_overlap.h"
+#include "cli/more_commands.h"
+#include "cli/output/spinner.h"
+#include "cli/terminal/signal_fd.h"
+
+namespace osb::cli {
+namespace {
+
+struct LogsOptions {
+  std::string id, execution;
+  bool follow = false;
+  std::int64_t tail = 0;
+};
+
+constexpr int kMostLines = 10'000;   // that a server gives at once
+constexpr int kBetweenLooks = 1000;  // ms: servers cannot be asked to tell what an entrypoint writes
+
+std::string_view last_lines(std::string_view text, std::int64_t lines) {
+  std::size_t from = text.size();
+  if (from > 0 && text.back() == '\n') --from;
+  for (std::int64_t i = 0; i < lines; ++i) {
+    if (from == 0) return text;
+    const std::size_t end = text.rfind('\n', from - 1);
+    if (end == std::string_view::npos) return text;
+    from = end;
+  }
+  return text.substr(from + 1);
+}
+
+void print(Context& context, std::string_view text) {
+  context.out().text(text);
+  context.out().flush();
+}
+
+bool is_over(const opensandbox::SandboxInfo& info) {
+  return info.status.state == opensandbox::state::kTerminated || info.status.state == opensandbox::state::kFailed;
+}
+
+// The entrypoint's output.
+Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
+  SignalFd signals({SIGINT, SIGTERM, SIGHUP});
+  auto manager = context.manager();
+  if (!manager) return failed(manager.error());
+  auto found = manager->logs(options.id, "container", kMostLines);
+  if (!found) return sdk_failed(context, found.error());
+  std::string seen = std::move(found->content);
+  print(context, options.tail > 0 ? last_lines(seen, options.tail) : std::string_view(seen));
+  while (options.follow) {
+    pollfd wait{signals.fd(), POLLIN, 0};
+    if (::poll(&wait, 1, kBetweenLooks) > 0) {
+      const int signal = signals.take().value_or(SIGINT);
+      return signal == SIGINT ? 0 : exit_code_of_signal(signal);
+    }
+    const auto info = manager->get(options.id);  // before the log: what it says at its end is still shown
+    auto now = manager->logs(options.id, "container", kMostLines);
+    if (now) {
+      print(context, new_part(seen, now->content));
+      seen = std::move(now->content);
+    }
+    if (!info && info.error().not_found()) return 0;
+    if (!now && now.error().not_found()) return 0;
+    if (!now) return sdk_failed(context, now.error());
+    if (info && is_over(*info)) return 0;
+  }
+  return 0;
+}
+
+// A background command's; following it the sandbox tells every line as it comes.
+Outcome command_logs(Context& context, const LogsOptions& options) {
+  auto sandbox = context.sandbox(options.id);
+  if (!sandbox) return failed(sandbox.error());
+  const opensandbox::Commands commands = sandbox->commands();
+  const auto explained = [&](const opensandbox::Error& error) {
+    Problem problem = sdk_failed(context, error).error();
+    if (error.status == 400 || error.status == 404)
+      problem.hint = "The id is the execution_id of: osb command run -d " + options.id;
+    return failed(std::move(problem));
+  };
+  if (!options.follow) {
+    auto logs = commands.logs(options.execution);
+    if (!logs) return explained(logs.error());
+    print(context, options.tail > 0 ? last_lines(logs->text, options.tail) : std::string_view(logs->text));
+    return 0;
+  }
+  opensandbox::ExecutionHandlers handlers;
+  handlers.on_event = [&](const opensandbox::ExecutionEvent& event) {
+    using Type = opensandbox::ExecutionEvent::Type;
+    if (event.type == Type::Stdout) {
+      print(context, event.line());
+    } else if (event.type == Type::Stderr) {
+      context.out().error_text(event.line());
+    } else if (event.type == Type::Gap) {
+      context.out().error_text("osb: older output is gone\n");
+    }
+    return true;
+  };
+  opensandbox::RunOptions reading;
+  reading.discard_output = true;
+  auto followed = commands.follow(options.execution, 0, reading, handlers);
+  if (!followed) return explained(followed.error());
+  return 0;
+}
+
+}  // namespace
+
+void add_logs_command(Command& root, Context& context) {
+  Command& command = root.command("logs", "Print what the entrypoint or a background command has written.");
+  command.details("With -f also what it writes from now on, until it has ended or Ctrl-C; the command goes on.");
+  LogsOptions& options = command.values<LogsOptions>();
+  command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
+  command.argument("EXECUTION_ID", options.execution, "Of a background command; else the entrypoint.").optional();
+  command.flag("-f,--follow", "Go on as it writes.", options.follow);
+  command.option("-n,--tail", "N", "Begin with the last N lines.", options.tail).range(1, kMostLines);
+  command.formats({Format::Raw});
+  command.action([&context, &options] {
+    return options.execution.empty() ? entrypoint_logs(context, options) : command_logs(context, options);
+  });
+}
+
+}  // namespace osb::cli

@@ -1,0 +1,44 @@
+#include "cli/local/http_get.h"
+
+#include <optional>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/timer.h"
+#include "http/client.h"
+#include "tls/connector.h"
+
+namespace osb::cli {
+namespace {
+
+net::awaitable<Result<HttpAnswer>> get(net::any_io_executor executor, std::string origin, std::string target) {
+  http::Client client(tls::make_connector(executor));
+  http::ClientRequest request;
+  request.target = std::move(target);
+  auto answer = co_await client.send(std::move(origin), std::move(request));
+  if (!answer) co_return Failure(answer.error());
+  auto body = co_await answer->body->read_all(16 << 20);
+  if (!body) co_return Failure(body.error());
+  co_return HttpAnswer{answer->status, std::move(*body)};
+}
+
+}  // namespace
+
+Result<HttpAnswer> http_get(const std::string& url) {
+  const std::size_t slash = url.find('/', url.find("://") + 3);
+  const std::string target = slash == std::string::npos ? "/" : url.substr(slash);
+  net::io_context loop(1);
+  std::optional<Result<HttpAnswer>> out;
+  net::co_spawn(
+      loop,
+      [&]() -> net::awaitable<void> {
+        out = co_await with_timeout(get(loop.get_executor(), url.substr(0, slash), target), std::chrono::seconds(10));
+      },
+      [](std::exception_ptr) {});
+  loop.run();
+  if (!out) return fail(Code::Internal, "asking " + url + " did not work");
+  return std::move(*out);
+}
+
+}  // namespace osb::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace osb::cli {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+
+// One GET without a key, for questions that are not part of the API: /health/ready, /openapi.json. `url` begins with
+// http:// or https://. Waits ten seconds at most.
+Result<HttpAnswer> http_get(const std::string& url);
+
+}  // namespace osb::cli

@@ -1,0 +1,163 @@
+#include "cli/terminal/piped_program.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <poll.h>
+#include <unistd.h>
+
+#include "cli/terminal/remote_program.h"
+#include "cli/terminal/terminal_session.h"
+
+namespace osb::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using opensandbox::PtyFrame;
+
+constexpr std::chrono::seconds kGrace(3);  // from a signal to the end of our patience
+constexpr std::chrono::seconds kReconnectFor(30);
+constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+    } else if (errno == EAGAIN) {
+      pollfd wait{fd, POLLOUT, 0};
+      (void)::poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const char* name_of(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGQUIT:
+      return "SIGQUIT";
+    default:
+      return "SIGINT";
+  }
+}
+
+class PipedProgram {
+ public:
+  PipedProgram(Context& context, opensandbox::Ptys ptys, std::string pty, SignalFd& signals)
+      : context_(context), ptys_(std::move(ptys)), pty_(std::move(pty)), signals_(signals) {}
+
+  Outcome run() {
+    auto connection = ptys_.attach(pty_, options(0));
+    if (!connection) return sdk_failed(context_, connection.error());
+    for (;;) {
+      const auto lost = follow(*connection);
+      if (outcome_) return *outcome_;
+      auto again = reconnect(connection->offset());
+      if (!again) return sdk_failed(context_, lost ? *lost : again.error());
+      connection = std::move(again);
+    }
+  }
+
+ private:
+  static opensandbox::PtyAttachOptions options(std::uint64_t since) {
+    return {.mode = opensandbox::PtyAttachOptions::Mode::Pipes, .since = since, .takeover = since > 0};
+  }
+
+  // Until there is an outcome, or the connection is lost: then why.
+  std::optional<opensandbox::Error> follow(opensandbox::PtyConnection& connection) {
+    while (!outcome_) {
+      std::array<pollfd, 2> waits{pollfd{connection.poll_fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0}};
+      const int ready = ::poll(waits.data(), waits.size(), patience());
+      if (ready == 0) outcome_ = exit_code_of_signal(*signal_);  // it does not end
+      if (waits[1].revents != 0) pass_signal_on(connection);
+      if (outcome_ || waits[0].revents == 0) continue;
+      auto frame = connection.read(std::chrono::milliseconds(0));
+      if (!frame) {
+        if (frame.error().kind == opensandbox::ErrorKind::Network) return frame.error();
+        outcome_ = sdk_failed(context_, frame.error());
+      } else if (*frame) {
+        take(**frame);
+      }
+    }
+    return std::nullopt;
+  }
+
+  int patience() const {
+    if (!signal_) return -1;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+    return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+  }
+
+  void pass_signal_on(opensandbox::PtyConnection& connection) {
+    while (const auto signal = signals_.take()) {
+      if (*signal == SIGWINCH || *signal == SIGCONT || *signal == SIGTSTP) continue;
+      if (signal_) outcome_ = exit_code_of_signal(*signal);
+      signal_ = signal;
+      deadline_ = Clock::now() + kGrace;
+      (void)connection.signal(name_of(*signal));
+    }
+  }
+
+  void take(const PtyFrame& frame) {
+    switch (frame.type) {
+      case PtyFrame::Type::Stdout:
+        return put(STDOUT_FILENO, frame.data);
+      case PtyFrame::Type::Stderr:
+        return put(STDERR_FILENO, frame.data);
+      case PtyFrame::Type::Replay:  // of the time without connection: there it is one stream
+        context_.out().error_text(
+            "osb: the connection was lost for a moment; what was written to standard error "
+            "meanwhile is on standard output\n");
+        return put(STDOUT_FILENO, frame.data);
+      case PtyFrame::Type::Exit:
+        outcome_ = signal_ ? exit_code_of_signal(*signal_) : exit_code_of(frame);
+        return;
+      case PtyFrame::Type::Error:
+        context_.out().error_text("osb: " + frame.data + "\n");
+        return;
+      case PtyFrame::Type::Connected:
+      case PtyFrame::Type::Pong:
+        return;
+    }
+  }
+
+  void put(int fd, std::string_view bytes) {
+    if (!write_all(fd, bytes)) outcome_ = exit_code_of_signal(SIGPIPE);
+  }
+
+  opensandbox::Result<opensandbox::PtyConnection> reconnect(std::uint64_t offset) {
+    const auto deadline = Clock::now() + kReconnectFor;
+    for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+      auto again = ptys_.attach(pty_, options(offset));
+      if (again || again.error().kind != opensandbox::ErrorKind::Network || Clock::now() >= deadline) return again;
+      pollfd wait{signals_.fd(), POLLIN, 0};
+      if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // nobody wants to wait
+    }
+  }
+
+  Context& context_;
+  opensandbox::Ptys ptys_;
+  std::string pty_;
+  SignalFd& signals_;
+  std::optional<Outcome> outcome_;
+  std::optional<int> signal_;
+  Clock::time_point deadline_;
+};
+
+}  // namespace
+
+Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const std::vector<std::string>& argv,
+                  const std::string& cwd, SignalFd& signals) {
+  const opensandbox::Ptys ptys = sandbox.ptys();
+  auto pty = ptys.create({.cwd = cwd, .command = program_text(argv)});
+  if (!pty) return sdk_failed(context, pty.error());
+  return PipedProgram(context, ptys, *pty, signals).run();
+}
+
+}  // namespace osb::cli

@@ -1,0 +1,15 @@
+#include "cli/terminal/remote_program.h"
+
+#include "cli/command/shell_words.h"
+
+namespace osb::cli {
+
+std::string program_text(const std::vector<std::string>& argv) { return "exec " + shell_join(argv); }
+
+std::string terminal_text(const std::vector<std::string>& argv, const std::string& term) {
+  const std::string type = "TERM=" + shell_quote(term.empty() ? "xterm" : term) + "; export TERM; ";
+  if (!argv.empty()) return type + program_text(argv);
+  return type + "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh";
+}
+
+}  // namespace osb::cli

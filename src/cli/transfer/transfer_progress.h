@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/output/spinner.h"
+
+namespace osb::cli {
+
+// "1.0 GiB"
+std::string format_bytes(double bytes);
+
+// "big.bin  [#####-----]  50%  512.0 MiB of 1.0 GiB  310.0 MiB/s"; without a total what is known.
+std::string progress_line(const std::string& name, std::uint64_t done, std::optional<std::uint64_t> total,
+                          std::chrono::duration<double> taken);
+
+// A bar on the terminal for one transfer, from half a second on.
+class TransferBar {
+ public:
+  TransferBar(const Output& output, std::string name);
+  // May be called for every piece: the text is made ten times a second at most.
+  void update(std::uint64_t done, std::optional<std::uint64_t> total);
+  auto callback() {
+    return [this](std::uint64_t done, std::optional<std::uint64_t> total) { update(done, total); };
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string name_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point next_ = start_;
+  Spinner spinner_;
+};
+
+}  // namespace osb::cli
