@@ -12,11 +12,13 @@
 #include "base/log.h"
 #include "config/init_config.h"
 #include "config/key_guard.h"
+#include "config/reload.h"
 #include "config/server_config.h"
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "open_backend.h"
+#include "server/audit/access_log.h"
 #include "server/audit/audit_log.h"
 #include "server/http/auth.h"
 #include "server/http/routes.h"
@@ -132,11 +134,11 @@ ServiceOptions service_options(const config::ServerConfig& config) {
 
 http::ServerOptions server_options(const config::ServerConfig& config) {
   http::ServerOptions out;
+  out.backlog = config.server.backlog;
   out.limits.idle = config.server.timeout_keep_alive;
   if (config.server.limit_concurrency > 0) {
     out.limits.connections = static_cast<std::size_t>(config.server.limit_concurrency);
   }
-  out.on_complete = http::access_log(LogLevel::Debug);
   out.on_exception = [](const http::Request& request, const std::exception& bug) {
     log_error("handler failed", {{"route", request.route}, {"error", bug.what()}});
   };
@@ -152,19 +154,85 @@ MetricsGauges gauges(const SandboxService& service) {
   return out;
 }
 
-int serve(const config::ServerConfig& config) {
+Result<AuditLog> open_audit_log(const config::LogSection& log) {
+  return AuditLog::open(log.audit_file_path, static_cast<std::uint64_t>(log.file_max_bytes), log.file_backup_count + 1);
+}
+
+Result<AccessLog> open_access_log(const config::LogSection& log) {
+  return AccessLog::open(log.file_enabled ? log.access_file_path.string() : "",
+                         static_cast<std::uint64_t>(log.file_max_bytes), log.file_backup_count + 1);
+}
+
+EndpointOptions endpoint_options(const config::ServerSection& section) {
+  return {section.eip, is_loopback(section.host) && section.eip.empty()};
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+// What a running server can change without ending; all of it is used on the loop.
+struct LiveParts {
+  std::string& api_key;
+  SandboxService& service;
+  http::Server& server;
+  EndpointOptions& endpoints;
+  AuditLog& audit;
+  AccessLog& access;
+};
+
+// Nothing changes unless everything can. `running` becomes what is in force: keys that need a restart keep their
+// values, so that they are named again the next time.
+Result<void> reload(config::ServerConfig& running, const std::string& path, const config::Environment& environment,
+                    LiveParts parts) {
+  auto wanted = config::load_server_config(path, environment);
+  if (!wanted) return Failure(wanted.error());
+  // No question on a terminal in the middle of serving.
+  if (auto guard = config::check_api_key(*wanted, environment, -1); !guard) return Failure(guard.error());
+  auto audit = open_audit_log(wanted->log);
+  if (!audit) return Failure(audit.error());
+  auto access = open_access_log(wanted->log);
+  if (!access) return Failure(access.error());
+  if (auto log = start_log(wanted->log); !log) return log;
+  const config::Changes changes = config::compare(running, *wanted);
+  config::ServerSection& section = running.server;
+  section.api_key = wanted->server.api_key;
+  section.eip = wanted->server.eip;
+  section.max_sandbox_timeout = wanted->server.max_sandbox_timeout;
+  section.timeout_keep_alive = wanted->server.timeout_keep_alive;
+  section.limit_concurrency = wanted->server.limit_concurrency;
+  running.log = wanted->log;
+  running.admission = wanted->admission;
+  running.storage.allowed_host_paths = wanted->storage.allowed_host_paths;
+  running.renew_intent.enabled = wanted->renew_intent.enabled;
+  running.renew_intent.min_interval = wanted->renew_intent.min_interval;
+  parts.api_key = section.api_key;
+  parts.audit = std::move(*audit);
+  parts.access = std::move(*access);
+  parts.endpoints = endpoint_options(section);
+  parts.service.set_options(service_options(running));
+  parts.server.set_limits(server_options(running).limits);
+  log_info("settings reloaded", {{"changed", changes.live.empty() ? "nothing" : joined(changes.live)}});
+  if (!changes.restart.empty()) log_warn("settings that need a restart", {{"keys", joined(changes.restart)}});
+  return {};
+}
+
+int serve(config::ServerConfig config, const std::string& path, const config::Environment& environment) {
   ignore_sigpipe();
   net::io_context io(1);
   const net::any_io_executor executor = io.get_executor();
-  SignalSet signals(executor, {SIGTERM, SIGINT});
+  SignalSet signals(executor, {SIGTERM, SIGINT, SIGHUP});
 
   auto store = open_sqlite_store({.path = config.store.path});
   if (!store) return refuse(store.error());
   auto backend = open_backend(io, config);
   if (!backend) return refuse(backend.error());
-  auto audit = AuditLog::open(config.log.audit_file_path, static_cast<std::uint64_t>(config.log.file_max_bytes),
-                              config.log.file_backup_count + 1);
+  auto audit = open_audit_log(config.log);
   if (!audit) return refuse(audit.error());
+  auto access = open_access_log(config.log);
+  if (!access) return refuse(access.error());
   Metrics metrics;
   ServiceOptions options = service_options(config);
   options.on_create_stage = [&metrics](CreateStage stage, std::chrono::nanoseconds time) {
@@ -172,8 +240,8 @@ int serve(const config::ServerConfig& config) {
   };
   SandboxService service(executor, **store, **backend, system_clock(), std::move(options));
   http::Client proxy((*backend)->connector());
-  const bool loopback = is_loopback(config.server.host);
-  RouteContext context{service, proxy, {config.server.eip, loopback && config.server.eip.empty()}};
+  RouteContext context{service, proxy, endpoint_options(config.server)};
+  std::string api_key = config.server.api_key;
   http::Router router;
   add_sandbox_routes(router, context);
   add_snapshot_routes(router, context);
@@ -185,11 +253,11 @@ int serve(const config::ServerConfig& config) {
   add_other_routes(router, context);
   add_metrics_route(router, metrics, [&service] { return gauges(service); });
   http::Handler handler = with_audit([&](http::Request& request) { return router.dispatch(request); }, *audit);
-  handler = with_api_key(with_proxy_bytes(std::move(handler), metrics), config.server.api_key);
+  handler = with_api_key(with_proxy_bytes(std::move(handler), metrics), api_key);
   http::ServerOptions limits = server_options(config);
-  limits.on_complete = [&metrics, log = std::move(limits.on_complete)](const http::RequestSummary& summary) {
+  limits.on_complete = [&](const http::RequestSummary& summary) {
     metrics.note_request(summary);
-    log(summary);
+    access->note(summary);
   };
   http::Server server(executor, http::with_request_id(http::with_cors(http::with_fence(std::move(handler)))),
                       std::move(limits));
@@ -200,7 +268,14 @@ int serve(const config::ServerConfig& config) {
   log_info("opensandbox-server is ready", {{"address", address->to_string()}, {"config", config::describe(config)}});
 
   const auto life = [&]() -> net::awaitable<void> {
-    (void)co_await signals.next();
+    for (;;) {
+      const auto signal = co_await signals.next();
+      if (!signal || *signal != SIGHUP) break;
+      if (auto done = reload(config, path, environment, {api_key, service, server, context.endpoints, *audit, *access});
+          !done) {
+        log_error("settings not reloaded, the old ones stay", {{"error", done.error().message}});
+      }
+    }
     log_info("ending; sandboxes go on");
     service.begin_close();
     co_await server.stop(kDrain);
@@ -231,7 +306,7 @@ int start(const std::vector<std::string>& args) {
   if (*guard == config::KeyGuard::Acknowledged) {
     log_warn("no API key: everybody who reaches this address can run code on this machine");
   }
-  return serve(*config);
+  return serve(*config, line->config, environment);
 }
 
 }  // namespace

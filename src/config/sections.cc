@@ -138,14 +138,14 @@ void read_renew_intent(TomlReader& r, RenewIntentSection& out) {
   constexpr std::string_view kRedis = "renew_intent.redis";
   set(r, "renew_intent", "enabled", out.enabled);
   set(r, "renew_intent", "min_interval_seconds", out.min_interval);
-  set(r, kRedis, "enabled", out.redis_enabled);
-  set(r, kRedis, "dsn", out.redis_dsn);
-  if (out.redis_enabled && out.redis_dsn.find_first_not_of(" \t") == std::string::npos) {
+  set(r, kRedis, "enabled", out.redis.enabled);
+  set(r, kRedis, "dsn", out.redis.dsn);
+  if (out.redis.enabled && out.redis.dsn.find_first_not_of(" \t") == std::string::npos) {
     r.reject(kRedis, "dsn", "required with enabled = true");
   }
-  set(r, kRedis, "queue_key", out.redis_queue_key);
-  not_empty(r, kRedis, "queue_key", out.redis_queue_key);
-  set(r, kRedis, "consumer_concurrency", out.redis_consumer_concurrency, 1);
+  set(r, kRedis, "queue_key", out.redis.queue_key);
+  not_empty(r, kRedis, "queue_key", out.redis.queue_key);
+  set(r, kRedis, "consumer_concurrency", out.redis.consumer_concurrency, 1);
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ std::string describe(const ServerConfig& config) {
   if (!config.ingress.keys.empty()) out += " signing_keys=***";
   if (!config.secure_runtime.type.empty()) out += " secure_runtime=" + config.secure_runtime.type;
   if (config.renew_intent.enabled)
-    out += std::string(" renew_intent=on redis=") + secret(config.renew_intent.redis_dsn);
+    out += std::string(" renew_intent=on redis=") + secret(config.renew_intent.redis.dsn);
   return out;
 }
 

@@ -36,6 +36,8 @@ struct LogSection {
   std::filesystem::path audit_file_path;   // addition: who did what; empty: with the log
   std::int64_t file_max_bytes = 104857600;
   int file_backup_count = 5;
+
+  bool operator==(const LogSection&) const = default;
 };
 
 enum class RuntimeType { Native, Docker, Kubernetes };
@@ -44,12 +46,16 @@ std::string_view to_string(RuntimeType type);
 struct RuntimeSection {
   RuntimeType type = RuntimeType::Native;
   std::string execd_image;  // docker and kubernetes only
+
+  bool operator==(const RuntimeSection&) const = default;
 };
 
 // Addition: how to reach sandboxd, the daemon of the native backend.
 struct NativeSection {
   std::filesystem::path socket = "/run/opensandbox/sandboxd.sock";
   std::chrono::seconds request_timeout{30};
+
+  bool operator==(const NativeSection&) const = default;
 };
 
 // Addition: how much the server takes on before it answers 429.
@@ -57,6 +63,8 @@ struct AdmissionSection {
   int max_sandboxes = 0;             // 0 is no limit
   int max_concurrent_creates = 100;  // handed to the backend at once
   int max_queued_creates = 1000;     // waiting behind those
+
+  bool operator==(const AdmissionSection&) const = default;
 };
 
 struct DockerSection {
@@ -69,6 +77,8 @@ struct DockerSection {
   bool no_new_privileges = true;
   std::string seccomp_profile;
   std::optional<std::int64_t> pids_limit = 4096;  // nothing: no limit
+
+  bool operator==(const DockerSection&) const = default;
 };
 
 struct KubernetesSection {
@@ -87,17 +97,23 @@ struct KubernetesSection {
   double read_qps = 0, write_qps = 0;   // 0 is no limit
   int read_burst = 0, write_burst = 0;  // 0 follows the rate
   std::map<std::string, std::string> execd_init_limits, execd_init_requests;
+
+  bool operator==(const KubernetesSection&) const = default;
 };
 
 struct AgentSandboxSection {
   std::string template_file;
   std::string shutdown_policy = "Delete";  // or "Retain"
   bool ingress_enabled = true;
+
+  bool operator==(const AgentSandboxSection&) const = default;
 };
 
 struct SigningKey {
   char key_id = '0';
   std::string secret;  // decoded bytes; a secret
+
+  bool operator==(const SigningKey&) const = default;
 };
 
 struct IngressSection {
@@ -106,12 +122,16 @@ struct IngressSection {
   std::string route_mode;  // wildcard, header or uri
   std::optional<char> active_key;
   std::vector<SigningKey> keys;  // empty without [ingress.secure_access]
+
+  bool operator==(const IngressSection&) const = default;
 };
 
 struct EgressSection {
   std::string image;
   std::string mode = "dns";  // or "dns+nft"
   bool disable_ipv6 = true;
+
+  bool operator==(const EgressSection&) const = default;
 };
 
 struct StorageSection {
@@ -123,21 +143,29 @@ struct StorageSection {
 struct StoreSection {
   std::string type = "sqlite";
   std::filesystem::path path;  // filled in: ~/.opensandbox/opensandbox.db
+
+  bool operator==(const StoreSection&) const = default;
 };
 
 struct SecureRuntimeSection {
   std::string type;               // "", gvisor, kata or firecracker
   std::string docker_runtime;     // effective: the given one, else the type's own
   std::string k8s_runtime_class;  // effective
+
+  bool operator==(const SecureRuntimeSection&) const = default;
 };
 
 struct RenewIntentSection {
   bool enabled = false;
   std::chrono::seconds min_interval{60};
-  bool redis_enabled = false;
-  std::string redis_dsn;  // a secret: may hold a password
-  std::string redis_queue_key = "opensandbox:renew:intent";
-  int redis_consumer_concurrency = 8;
+  struct Redis {
+    bool enabled = false;
+    std::string dsn;  // a secret: may hold a password
+    std::string queue_key = "opensandbox:renew:intent";
+    int consumer_concurrency = 8;
+
+    bool operator==(const Redis&) const = default;
+  } redis;
 };
 
 struct ServerConfig {

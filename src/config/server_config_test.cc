@@ -71,7 +71,7 @@ TEST(ServerConfigText, TheDefaultsAreTheContracts) {
   EXPECT_EQ(config->kubernetes.snapshot_create_timeout, seconds(900));
   EXPECT_EQ(config->egress.mode, "dns");
   EXPECT_TRUE(config->storage.allowed_host_paths.empty());
-  EXPECT_EQ(config->renew_intent.redis_queue_key, "opensandbox:renew:intent");
+  EXPECT_EQ(config->renew_intent.redis.queue_key, "opensandbox:renew:intent");
   EXPECT_EQ(config->pending_failure_ttl, seconds(3600));
 }
 
@@ -175,10 +175,10 @@ legacy = true
   EXPECT_EQ(config->store.path, "/var/lib/x.db");
   EXPECT_EQ(config->secure_runtime.docker_runtime, "my-runsc");
   EXPECT_EQ(config->secure_runtime.k8s_runtime_class, "gvisor");
-  EXPECT_TRUE(config->renew_intent.redis_enabled);
-  EXPECT_EQ(config->renew_intent.redis_dsn, "redis://:secret@localhost");
-  EXPECT_EQ(config->renew_intent.redis_queue_key, "q");
-  EXPECT_EQ(config->renew_intent.redis_consumer_concurrency, 2);
+  EXPECT_TRUE(config->renew_intent.redis.enabled);
+  EXPECT_EQ(config->renew_intent.redis.dsn, "redis://:secret@localhost");
+  EXPECT_EQ(config->renew_intent.redis.queue_key, "q");
+  EXPECT_EQ(config->renew_intent.redis.consumer_concurrency, 2);
   EXPECT_EQ(config->native.socket, "/tmp/s.sock");
   EXPECT_EQ(config->native.request_timeout, seconds(7));
   EXPECT_EQ(config->admission.max_sandboxes, 5);

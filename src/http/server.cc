@@ -125,7 +125,9 @@ Result<Address> Server::listen(const Address& address) {
   if (::bind(socket.get(), target->get(), target->length) < 0) {
     return sys::from_errno("listen on " + address.to_string(), errno);
   }
-  if (::listen(socket.get(), 4096) < 0) return sys::from_errno("listen on " + address.to_string(), errno);
+  if (::listen(socket.get(), state_->options.backlog) < 0) {
+    return sys::from_errno("listen on " + address.to_string(), errno);
+  }
   SocketAddress bound;
   bound.length = sizeof bound.storage;
   ::getsockname(socket.get(), bound.get(), &bound.length);
@@ -166,5 +168,7 @@ net::awaitable<void> Server::stop(std::chrono::milliseconds grace) {
 }
 
 std::size_t Server::open_connections() const { return state_->sessions.size(); }
+
+void Server::set_limits(const ServerLimits& limits) { state_->options.limits = limits; }
 
 }  // namespace osb::http

@@ -34,6 +34,7 @@ struct RequestSummary {
 
 struct ServerOptions {
   ServerLimits limits;
+  int backlog = 4096;                                      // connections that the kernel holds until they are accepted
   std::function<void(const RequestSummary&)> on_complete;  // may be empty
   // A handler threw: a bug. The client gets a 500 (or a broken stream); this is for the log. May be empty.
   std::function<void(const Request&, const std::exception&)> on_exception;
@@ -59,6 +60,8 @@ class Server {
   net::awaitable<void> stop(std::chrono::milliseconds grace);
 
   std::size_t open_connections() const;
+  // For new connections and, on open ones, from their next wait on.
+  void set_limits(const ServerLimits& limits);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 """Runs the real opensandbox-server on a real sandboxd, or a real container engine, for tests. Needs what those need."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -80,6 +81,24 @@ class Server:
 
     def log(self):
         return (self.directory / "server.log").read_text(errors="replace")
+
+    @contextlib.contextmanager
+    def saying(self, text, times=1):
+        """Waits after its body until the server has logged so many lines with `text`; all lines are in the list."""
+        log = self.directory / "server.log"
+        tail = subprocess.Popen(["tail", "-f", "-c", f"+{log.stat().st_size + 1}", str(log)], stdout=subprocess.PIPE,
+                                text=True)
+        said = []
+        try:
+            yield said
+            for line in tail.stdout:
+                said.append(line)
+                if sum(text in each for each in said) == times:
+                    return
+        finally:
+            tail.kill()
+            tail.wait()
+            tail.stdout.close()
 
     def kill(self):
         self.client.close()

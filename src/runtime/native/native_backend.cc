@@ -67,7 +67,17 @@ Result<void> tell(Observer& observer, const json::value& line) {
     if (!instance) return Failure(instance.error());
     observer.on_change(std::move(*instance));
   } else if (type == "removed") {
-    observer.on_removed(reader.required_string("id"));
+    std::string id = reader.required_string("id");
+    // One that could not be created says why; whoever asked for it may be gone.
+    if (auto message = reader.optional_string("message").value_or(""); !message.empty()) {
+      Instance failed;
+      failed.id = id;
+      failed.state = InstanceState::Ended;
+      failed.reason = reader.optional_string("reason").value_or("");
+      failed.message = std::move(message);
+      observer.on_change(std::move(failed));
+    }
+    observer.on_removed(std::move(id));
   }
   return reader.finish();
 }

@@ -40,12 +40,19 @@ net::awaitable<Result<void>> send_events(SandboxManager& sandboxes, http::BodyWr
     auto outcome = co_await (watcher->next() || out.peer_closed());
     if (outcome.index() == 1) co_return Result<void>();
     text.clear();
-    for (const std::string& id : std::get<0>(outcome)) {
+    for (const auto& [id, failure] : std::get<0>(outcome)) {
       const auto sandbox = sandboxes.inspect(id);
-      text += json::serialize(
-          sandbox ? json::value(json::object{{"type", "changed"}, {"sandbox", api::native::encode(*sandbox)}})
-                  : json::value(json::object{{"type", "removed"}, {"id", id}}));
-      text += "\n";
+      json::object line{{"type", sandbox ? "changed" : "removed"}};
+      if (sandbox) {
+        line["sandbox"] = api::native::encode(*sandbox);
+      } else {
+        line["id"] = id;
+        if (failure) {
+          line["reason"] = failure->reason;
+          line["message"] = failure->message;
+        }
+      }
+      text += json::serialize(line) + "\n";
     }
     if (text.empty()) co_return Result<void>();
   }

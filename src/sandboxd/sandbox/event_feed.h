@@ -1,11 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "async/timer.h"
+#include "base/error.h"
 
 namespace osb::sandboxd {
 
@@ -18,15 +20,17 @@ class EventFeed {
   class Watcher {
    public:
     explicit Watcher(const net::any_io_executor& executor) : notifier_(executor) {}
-    // Names that have changed since the last call; waits for the first. Empty: cancelled, or the feed is closed.
-    net::awaitable<std::set<std::string>> next() {
+    // Names that have changed since the last call, and why one could not be created; waits for the first. Empty:
+    // cancelled, or the feed is closed.
+    using Changes = std::map<std::string, std::optional<Error>>;
+    net::awaitable<Changes> next() {
       co_await notifier_.wait_until([this] { return !changed_.empty() || closed_; });
       co_return std::exchange(changed_, {});
     }
 
    private:
     friend class EventFeed;
-    std::set<std::string> changed_;
+    Changes changed_;
     bool closed_ = false;
     Notifier notifier_;
   };
@@ -48,11 +52,11 @@ class EventFeed {
     }
   }
 
-  void publish(const std::string& id) {
+  void publish(const std::string& id, const std::optional<Error>& failure = std::nullopt) {
     std::erase_if(watchers_, [&](const std::weak_ptr<Watcher>& each) {
       const auto watcher = each.lock();
       if (!watcher) return true;
-      watcher->changed_.insert(id);
+      watcher->changed_[id] = failure;
       watcher->notifier_.notify_all();
       return false;
     });

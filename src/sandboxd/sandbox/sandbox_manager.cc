@@ -141,7 +141,7 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     }
     empty_trash_later();
     entries_.erase(id);
-    feed_.publish(id);
+    feed_.publish(id, entry->error);
   }
   entry->settled.set();
 }

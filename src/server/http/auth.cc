@@ -66,11 +66,10 @@ bool is_open_path(std::string_view path) {
   return path.starts_with('/') && is_proxy_path(path);
 }
 
-http::Handler with_api_key(http::Handler inner, std::string key) {
-  if (is_blank(key)) return inner;
+http::Handler with_api_key(http::Handler inner, const std::string& key) {
   const auto held = std::make_shared<const http::Handler>(std::move(inner));
-  return [held, key = std::move(key)](http::Request& request) -> net::awaitable<http::Response> {
-    if (is_open_path(request.path())) return (*held)(request);
+  return [held, &key](http::Request& request) -> net::awaitable<http::Response> {
+    if (is_blank(key) || is_open_path(request.path())) return (*held)(request);
     const std::string* given = request.headers.find(kHeader);
     std::string bearer;
     if (given == nullptr && request.path() == "/metrics") given = &(bearer = bearer_token(request));

@@ -34,6 +34,12 @@ class Admission {
   Admission(net::any_io_executor executor, int running, int queued)
       : max_running_(running), max_queued_(queued), turn_(std::move(executor)) {}
 
+  // Those that run go on, even if they are more now.
+  void set_limits(int running, int queued) {
+    max_running_ = running;
+    max_queued_ = queued;
+    turn_.notify_all();
+  }
   bool full() const { return tickets_ >= max_running_ + max_queued_; }
   // A place even when it is full: for creates that were accepted by an earlier process.
   std::shared_ptr<AdmissionTicket> enter() {
@@ -45,7 +51,7 @@ class Admission {
 
  private:
   friend class AdmissionTicket;
-  const int max_running_, max_queued_;
+  int max_running_, max_queued_;
   int tickets_ = 0, running_ = 0;
   Notifier turn_;
 };

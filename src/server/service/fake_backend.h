@@ -59,6 +59,9 @@ class FakeBackend final : public runtime::Backend {
     instance.state = runtime::InstanceState::Running;
     instance.address = "192.0.2.1";
     instance.execd_token = spec.execd_token;
+    instance.labels = spec.labels;
+    instance.image = spec.create->image ? spec.create->image->uri : "";
+    instance.entrypoint = spec.create->entrypoint;
     alive[spec.id] = instance;
     changed.notify_all();
     co_return instance;

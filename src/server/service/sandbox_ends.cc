@@ -118,6 +118,7 @@ net::awaitable<void> SandboxService::run_removal(std::string id, std::shared_ptr
     co_await pause_before_retry(pause);
     pause = std::min(pause * 2, kLastRetry);
   }
+  adopting_.erase(id);
   instances_.erase(id);
   renewed_.erase(id);
   events_.forget(id);

@@ -7,6 +7,7 @@
 #include "api/lifecycle_error.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "runtime/labels.h"
 
 namespace osb::server {
 
@@ -60,6 +61,12 @@ void SandboxService::start() {
   }
   tasks_.spawn("watch the backend", backend_.watch(*this));
   tasks_.spawn("deadlines", run_deadlines());
+}
+
+void SandboxService::set_options(ServiceOptions options) {
+  options.on_create_stage = std::move(options_.on_create_stage);
+  options_ = std::move(options);
+  admission_.set_limits(options_.max_concurrent_creates, options_.max_queued_creates);
 }
 
 void SandboxService::begin_close() {
@@ -225,7 +232,8 @@ net::awaitable<void> SandboxService::run_create(std::string id, std::shared_ptr<
 
 net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr record) {
   for (int left = kCreateTries;; --left) {
-    auto made = co_await backend_.create({record->id, record->spec, token_of(*record)});
+    auto made = co_await backend_.create({record->id, record->spec, token_of(*record),
+                                          runtime::make_labels(record->id, *record->spec, record->expires_at)});
     if (made) co_return made;
     // An earlier try, or an earlier process, was heard after all.
     if (made.error().code == Code::Conflict) co_return co_await backend_.inspect(record->id);

@@ -54,6 +54,8 @@ class SandboxService final : public runtime::Observer {
                  ServiceOptions options);
   ~SandboxService() override;
 
+  // Other limits from now on; what was promised stays. The observer of stages stays as it is.
+  void set_options(ServiceOptions options);
   // Begins to watch the backend and the deadlines, and carries on with what an earlier process left.
   void start();
   // Ends waiting and watching, so that requests which do so end as well.
@@ -151,6 +153,10 @@ class SandboxService final : public runtime::Observer {
   net::awaitable<void> retire(std::string id);
 
   void apply(const runtime::Instance& instance);
+  // Sandboxes without a record. True when it carries our mark and is now seen to.
+  bool consider_adoption(const runtime::Instance& instance);
+  net::awaitable<void> adopt(std::string id);
+  net::awaitable<Result<void>> try_to_adopt(std::string id);
   void set_status(const SandboxPtr& record, std::string_view state, std::string reason, std::string message);
   void note_ended(const SandboxRecord& record);
   void forget_ended(const std::string& id);
@@ -166,7 +172,7 @@ class SandboxService final : public runtime::Observer {
   Store& store_;
   runtime::Backend& backend_;
   const Clock& clock_;
-  const ServiceOptions options_;
+  ServiceOptions options_;
   const runtime::Capabilities capabilities_;
   Admission admission_;
   StateWaiters waiters_;
@@ -182,6 +188,7 @@ class SandboxService final : public runtime::Observer {
   std::unordered_map<std::string, Timestamp> ended_until_;
   std::unordered_map<std::string, std::chrono::steady_clock::time_point> renewed_;  // last access renewal
   std::unordered_set<std::string> leaving_;                                         // expiry or retirement under way
+  std::unordered_set<std::string> adopting_;                                        // a record is being made for it
   std::unordered_set<std::string> freezing_;                                        // a pause or resume is under way
   Admission removal_slots_, snapshot_slots_;
   std::size_t accepting_ = 0;  // creates on their way into the store

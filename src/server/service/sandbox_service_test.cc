@@ -44,6 +44,19 @@ class SandboxServiceTest : public testing::StoreFixture {
     begin();
   }
 
+  void lose_records() {
+    end();
+    store_.reset();
+    std::filesystem::remove_all(path().parent_path());
+    reopen();
+    begin();
+  }
+  SandboxPtr await_record(const std::string& id) {
+    io_.restart();
+    while (!store_->find(id) || store_->find(id)->status.state == "Pending") io_.run_one();
+    return store_->find(id);
+  }
+
   static api::CreateSandbox wanted(std::optional<seconds> timeout = {}) {
     api::CreateSandbox out;
     out.image = api::ImageSpec{"host", {}};
@@ -335,6 +348,85 @@ TEST_F(SandboxServiceTest, ABackendThatComesBackGetsTheCreateAgain) {
   const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
   EXPECT_EQ(record->status.state, "Running");
   EXPECT_TRUE(service_->backend_reachable());
+}
+
+// As a server finds things that has lost its records.
+TEST_F(SandboxServiceTest, SandboxesWithoutRecordsAreTakenOver) {
+  auto spec = wanted(seconds(600));
+  spec.metadata = api::StringMap{{"team", "a"}};
+  const auto made = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  ASSERT_TRUE(made);
+  const SandboxRecord before = *made->record;
+  const std::string forever = running();
+  const std::string token = service_->instance(before.id)->execd_token;
+  lose_records();
+  const auto found = await_record(before.id);
+  EXPECT_EQ(found->status.state, "Running");
+  EXPECT_EQ(found->expires_at, before.expires_at);
+  EXPECT_EQ(found->metadata, before.metadata);
+  EXPECT_EQ(found->spec->image, before.spec->image);
+  EXPECT_EQ(found->spec->entrypoint, before.spec->entrypoint);
+  EXPECT_EQ(service_->instance(before.id)->execd_token, token);
+  EXPECT_FALSE(await_record(forever)->expires_at);
+  // And once more, from the records that were made.
+  restart();
+  EXPECT_EQ(state(before.id), "Running");
+  EXPECT_EQ(service_->instance(before.id)->execd_token, token);
+  clock_.advance(seconds(600));
+  service_->check_deadlines();
+  until([&] { return !backend_.alive.contains(before.id); });
+  EXPECT_TRUE(backend_.alive.contains(forever));
+}
+
+TEST_F(SandboxServiceTest, WhatIsPastItsDeadlineOrSaysNoneIsRemovedAndStrangersAreLeftAlone) {
+  const std::string late = running(seconds(60)), mute = running();
+  runtime::Instance stranger;
+  stranger.id = "stranger";
+  stranger.state = runtime::InstanceState::Running;
+  stranger.labels = {{"opensandbox.io/manual-cleanup", "true"}};
+  backend_.alive["stranger"] = stranger;
+  backend_.alive.at(mute).labels = {{"opensandbox.io/id", mute}};
+  clock_.advance(seconds(60));
+  lose_records();
+  until([&] { return backend_.alive.size() == 1; });
+  EXPECT_TRUE(backend_.alive.contains("stranger"));
+  EXPECT_EQ(store_->size(), 0u);
+  EXPECT_THAT(backend_.removes, ::testing::UnorderedElementsAre(late, mute));
+}
+
+TEST_F(SandboxServiceTest, OldNewsDoNotBringBackWhatWasRemoved) {
+  const std::string id = running();
+  const runtime::Instance old = backend_.alive.at(id);
+  ASSERT_TRUE(await(io_, service_->remove(id)));
+  service_->on_change(old);
+  io_.restart();
+  io_.poll();
+  EXPECT_TRUE(await(io_, store_->flush()));
+  EXPECT_EQ(store_->size(), 0u);
+}
+
+TEST_F(SandboxServiceTest, ACreateOfAnEarlierProcessThatFailsSaysWhy) {
+  backend_.hold_creates = true;
+  const auto made = create({}, seconds(0));
+  until([&] { return !backend_.creates.empty(); });
+  const std::string id = made->record->id;
+  // The backend goes on with it when the server has gone.
+  runtime::Instance creating;
+  creating.id = id;
+  backend_.alive[id] = creating;
+  restart();
+  EXPECT_EQ(state(id), "Pending");
+  creating.state = runtime::InstanceState::Ended;
+  creating.reason = "FAKE::SANDBOX_IMAGE_PULL_FAILED";
+  creating.message = "no such image";
+  backend_.alive.erase(id);
+  service_->on_change(creating);
+  service_->on_removed(id);
+  const auto status = store_->find(id)->status;
+  EXPECT_EQ(status.state, "Failed");
+  EXPECT_EQ(status.reason, "FAKE::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_EQ(status.message, "no such image");
+  backend_.release_creates();
 }
 
 TEST_F(SandboxServiceTest, PauseAndResumeGoThroughTheStates) {

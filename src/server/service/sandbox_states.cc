@@ -73,6 +73,13 @@ void SandboxService::apply(const Instance& instance) {
       set_status(record, api::state::kPaused, "CONTAINER_PAUSED", "The sandbox is paused.");
       break;
     case InstanceState::Ended: {
+      if (!instance.exit_code && state == api::state::kPending && instance.reason != "HOST_RESTARTED") {
+        // Never began. Our own create says so itself; this is one that an earlier process asked for.
+        if (creating_.contains(instance.id)) break;
+        set_status(record, api::state::kFailed,
+                   instance.reason.empty() ? reason("SANDBOX_START_FAILED") : instance.reason, instance.message);
+        break;
+      }
       const bool well = instance.exit_code.value_or(0) == 0 || instance.reason == "HOST_RESTARTED";
       set_status(record, well ? api::state::kTerminated : api::state::kFailed, instance.reason, instance.message);
       break;
@@ -83,7 +90,10 @@ void SandboxService::apply(const Instance& instance) {
   }
 }
 
-void SandboxService::on_change(Instance instance) { apply(instance); }
+void SandboxService::on_change(Instance instance) {
+  apply(instance);
+  consider_adoption(instance);
+}
 
 void SandboxService::on_removed(std::string id) {
   const SandboxPtr record = store_.find(id);
@@ -95,12 +105,13 @@ void SandboxService::on_removed(std::string id) {
 
 void SandboxService::on_all(std::vector<Instance> instances) {
   connected_.set();
+  if (!std::exchange(recovered_, true)) recover();
   std::unordered_set<std::string> present;
   std::size_t foreign = 0;
   for (const Instance& instance : instances) {
     present.insert(instance.id);
     apply(instance);
-    if (!store_.find(instance.id)) ++foreign;
+    if (!consider_adoption(instance) && !store_.find(instance.id)) ++foreign;
   }
   for (const SandboxPtr& record : store_.all()) {
     if (present.contains(record->id) || has_ended(*record) || creating_.contains(record->id)) continue;
@@ -112,8 +123,7 @@ void SandboxService::on_all(std::vector<Instance> instances) {
       set_status(record, api::state::kTerminated, "SANDBOX_LOST", "The backend no longer has the sandbox.");
     }
   }
-  if (!std::exchange(recovered_, true)) recover();
-  // Made by others, or on their way out: whoever made them sees to their end.
+  // Made by others: whoever made them sees to their end.
   log_info("backend is connected", {{"sandboxes", instances.size()}, {"not_ours", foreign}});
   reconnected_.notify_all();
 }
