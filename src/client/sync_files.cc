@@ -5,58 +5,11 @@
 
 #include "base/id.h"
 #include "base/unique_fd.h"
+#include "client/local_file.h"
 #include "client/sync.h"
 #include "sys/syscall.h"
 
 namespace opensandbox {
-namespace {
-
-constexpr std::size_t kBlock = 1024 * 1024;
-
-Failure from_local(const osb::Error& error) { return local_error(error.message); }
-
-Failure from_errno(const std::string& what, int error) { return from_local(osb::sys::from_errno(what, error).error()); }
-
-Result<void> write_fd(int fd, std::string_view bytes, const std::string& what) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return from_errno("write " + what, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
-
-// Pieces of a descriptor, at most `limit` bytes of it.
-class DescriptorSource {
- public:
-  DescriptorSource(int fd, std::string what, std::optional<std::uint64_t> limit, const TransferProgress& progress)
-      : fd_(fd), what_(std::move(what)), limit_(limit), progress_(progress), buffer_(kBlock, '\0') {}
-
-  Result<std::string_view> next() {
-    if (progress_ && done_ > 0) progress_(done_, limit_);
-    std::size_t want = buffer_.size();
-    if (limit_) want = static_cast<std::size_t>(std::min<std::uint64_t>(want, *limit_ - done_));
-    if (want == 0) return std::string_view();
-    for (;;) {
-      const ssize_t n = ::read(fd_, buffer_.data(), want);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return from_errno("read " + what_, errno);
-      done_ += static_cast<std::uint64_t>(n);
-      return std::string_view(buffer_.data(), static_cast<std::size_t>(n));
-    }
-  }
-
- private:
-  int fd_;
-  std::string what_;
-  std::optional<std::uint64_t> limit_;
-  const TransferProgress& progress_;
-  std::string buffer_;
-  std::uint64_t done_ = 0;
-};
-
-}  // namespace
 
 async::ByteSource byte_source(Caller& caller, const ByteSource& source) {
   return [&caller, &source]() -> async::Task<std::string_view> {
@@ -102,19 +55,13 @@ Result<std::uint64_t> Files::upload(const std::string& local, const std::string&
 
 Result<std::uint64_t> Files::upload_fd(int fd, const std::string& remote, const Permission& permission,
                                        const TransferProgress& progress) const {
-  struct stat st{};
-  if (::fstat(fd, &st) < 0) return from_errno("fstat", errno);
-  if (S_ISDIR(st.st_mode)) return local_error("upload to " + remote + ": the source is a directory");
-  std::optional<std::uint64_t> length;
-  if (S_ISREG(st.st_mode)) {
-    const off_t at = ::lseek(fd, 0, SEEK_CUR);
-    if (at < 0) return from_errno("lseek", errno);
-    length = static_cast<std::uint64_t>(std::max<off_t>(st.st_size - at, 0));
-  }
-  DescriptorSource reader(fd, "the file for " + remote, length, progress);
+  const auto length = length_of(fd, "the source of " + remote);
+  if (!length) return Failure(length.error());
+  DescriptorSource reader(fd, "the source of " + remote, *length, progress);
   const ByteSource source = [&reader] { return reader.next(); };
-  return impl_->client.core()->run(
-      [&](Caller& caller) { return impl_->files.write_from(remote, byte_source(caller, source), permission, length); });
+  return impl_->client.core()->run([&](Caller& caller) {
+    return impl_->files.write_from(remote, byte_source(caller, source), permission, *length);
+  });
 }
 
 Result<std::uint64_t> Files::download_fd(const std::string& remote, int fd, const TransferProgress& progress) const {

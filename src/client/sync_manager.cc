@@ -1,6 +1,9 @@
+#include <fcntl.h>
 #include <opensandbox/manager.h>
 
+#include "client/local_file.h"
 #include "client/sync.h"
+#include "sys/syscall.h"
 
 namespace opensandbox {
 namespace {
@@ -74,6 +77,41 @@ Result<void> SandboxManager::delete_snapshot(const std::string& id) const {
 }
 Result<Snapshot> SandboxManager::wait_for_snapshot(const std::string& id, std::chrono::milliseconds timeout) const {
   return client_.core()->run_task(on(client_).wait_for_snapshot(id, timeout));
+}
+
+Result<std::vector<Image>> SandboxManager::images() const { return client_.core()->run_task(on(client_).images()); }
+
+Result<Image> SandboxManager::pull_image(const PullOptions& options, const PullHandler& progress) const {
+  return client_.core()->run([&](Caller& caller) {
+    async::PullSink sink;
+    if (progress) {
+      sink = [&caller, &progress](const PullProgress& now) -> async::Task<bool> {
+        return caller.run<bool>([&progress, &now]() -> Result<bool> { return progress(now); });
+      };
+    }
+    return on(client_).pull_image(options, std::move(sink));
+  });
+}
+
+Result<std::vector<Image>> SandboxManager::load_image(const std::string& local_file, const std::string& name,
+                                                      const TransferProgress& progress) const {
+  const auto fd = osb::sys::open_at(AT_FDCWD, local_file, O_RDONLY | O_NOCTTY);
+  if (!fd) return from_local(fd.error());
+  const auto length = length_of(fd->get(), local_file);
+  if (!length) return Failure(length.error());
+  DescriptorSource reader(fd->get(), local_file, *length, progress);
+  const ByteSource source = [&reader] { return reader.next(); };
+  return client_.core()->run(
+      [&](Caller& caller) { return on(client_).load_image(byte_source(caller, source), name, *length); });
+}
+
+Result<std::vector<Image>> SandboxManager::load_image(const ByteSource& archive, const std::string& name) const {
+  return client_.core()->run(
+      [&](Caller& caller) { return on(client_).load_image(byte_source(caller, archive), name); });
+}
+
+Result<void> SandboxManager::remove_image(const std::string& uri, bool force) const {
+  return client_.core()->run_task(on(client_).remove_image(uri, force));
 }
 
 Result<Diagnostics> SandboxManager::logs(const std::string& id, const std::string& scope, std::optional<int> tail,

@@ -1,0 +1,207 @@
+#include <opensandbox/async.h>
+
+#include "client/errors.h"
+#include "client/json.h"
+#include "client/sandbox_state.h"
+#include "http/websocket.h"
+
+namespace opensandbox::async {
+
+struct PtyConnection::State {
+  std::unique_ptr<osb::http::WebSocket> socket;
+  std::uint64_t offset = 0;
+};
+
+namespace {
+
+constexpr std::size_t kLargestFrame = 16 * 1024 * 1024;
+constexpr std::chrono::milliseconds kPing{30'000};
+constexpr std::chrono::milliseconds kSilence{75'000};
+
+std::optional<PtyFrame> binary_frame(std::string data, std::uint64_t& offset) {
+  if (data.empty()) return std::nullopt;
+  PtyFrame frame;
+  std::size_t head = 1;
+  switch (data[0]) {
+    case 1:
+      frame.type = PtyFrame::Type::Stdout;
+      break;
+    case 2:
+      frame.type = PtyFrame::Type::Stderr;
+      break;
+    case 3:
+      if (data.size() < 9) return std::nullopt;
+      frame.type = PtyFrame::Type::Replay;
+      for (std::size_t i = 1; i < 9; ++i) frame.offset = frame.offset << 8 | static_cast<unsigned char>(data[i]);
+      head = 9;
+      offset = frame.offset;
+      break;
+    default:
+      return std::nullopt;
+  }
+  data.erase(0, head);
+  if (frame.type != PtyFrame::Type::Replay) frame.offset = offset;
+  offset += data.size();
+  frame.data = std::move(data);
+  return frame;
+}
+
+std::optional<PtyFrame> text_frame(const std::string& text) {
+  const auto value = parse_answer(text, "");
+  if (!value || !value->is_object()) return std::nullopt;
+  const auto& object = value->get_object();
+  const std::string type = text_of(object, "type");
+  PtyFrame frame;
+  if (type == "connected") {
+    frame.type = PtyFrame::Type::Connected;
+    frame.session_id = text_of(object, "session_id");
+    frame.mode = text_of(object, "mode");
+  } else if (type == "exit") {
+    frame.type = PtyFrame::Type::Exit;
+    frame.exit_code = static_cast<int>(int_of(object, "exit_code").value_or(-1));
+    frame.signal = static_cast<int>(int_of(object, "signal").value_or(0));
+  } else if (type == "error") {
+    frame.type = PtyFrame::Type::Error;
+    frame.data = text_of(object, "error");
+    frame.code = text_of(object, "code");
+  } else if (type == "pong") {
+    frame.type = PtyFrame::Type::Pong;
+  } else {
+    return std::nullopt;
+  }
+  return frame;
+}
+
+Failure ended(const PtyConnection::State& state, const osb::Error& error) {
+  // A close frame has a code; 1006 means that there was none.
+  const auto code = state.socket->close_code();
+  if (error.code != osb::Code::Cancelled || code == 1006 || code == 0) return network_error(error.message);
+  Error out{.kind = ErrorKind::Cancelled, .code = "CLOSED"};
+  const std::string reason(state.socket->close_reason());
+  if (reason == "TAKEN_OVER" || reason == "SESSION_GONE") out.code = reason;
+  out.message = "the terminal's connection was closed" + (reason.empty() ? std::string() : ": " + reason);
+  return Failure(std::move(out));
+}
+
+Task<PtyFrame> next_frame(std::shared_ptr<PtyConnection::State> state) {
+  for (;;) {
+    auto message = co_await state->socket->read();
+    if (!message) co_return ended(*state, message.error());
+    auto frame = message->text ? text_frame(message->data) : binary_frame(std::move(message->data), state->offset);
+    if (frame) co_return std::move(*frame);
+  }
+}
+
+Task<void> send_input(std::shared_ptr<PtyConnection::State> state, std::string bytes) {
+  bytes.insert(bytes.begin(), '\0');
+  if (auto sent = co_await state->socket->send_binary(bytes); !sent) co_return from_transport(sent.error());
+  co_return Result<void>();
+}
+
+Task<void> send_text(std::shared_ptr<PtyConnection::State> state, json::object object) {
+  const std::string text = json::serialize(object);
+  if (auto sent = co_await state->socket->send_text(text); !sent) co_return from_transport(sent.error());
+  co_return Result<void>();
+}
+
+net::awaitable<void> close_it(std::shared_ptr<PtyConnection::State> state) {
+  co_await state->socket->close(1000, "detached");
+}
+
+bool was_answered(osb::Code code) {
+  return code == osb::Code::InvalidRequest || code == osb::Code::Unauthorized || code == osb::Code::Forbidden ||
+         code == osb::Code::NotFound || code == osb::Code::Conflict;
+}
+
+Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_t since) {
+  auto peer = co_await sandbox->execd();
+  if (!peer) co_return Failure(std::move(peer.error()));
+  const ClientState wire = sandbox->wire();
+  auto transport = co_await wire->connector->connect(peer->origin, wire->config.request_timeout);
+  if (!transport) {
+    sandbox->forget();
+    co_return from_transport(transport.error());
+  }
+  osb::http::Headers headers = wire->headers_for(*peer, {});
+  headers.remove("Host");
+  auto socket = co_await osb::http::websocket_connect(
+      std::move(*transport), peer->host, peer->prefix + target, std::move(headers),
+      {.max_message_bytes = kLargestFrame, .ping_interval = kPing, .read_timeout = kSilence});
+  if (!socket) {
+    // Refused: the same question without the upgrade gets the reason as any other call does.
+    if (was_answered(socket.error().code)) {
+      auto reply = co_await wire->call(std::move(*peer), {.target = std::move(target)});
+      if (!reply && reply.error().kind == ErrorKind::Api && reply.error().status != 400 &&
+          reply.error().status != 426) {
+        co_return Failure(std::move(reply.error()));
+      }
+    }
+    co_return from_transport(socket.error());
+  }
+  auto state = std::make_shared<PtyConnection::State>();
+  state->socket = std::move(*socket);
+  state->offset = since;
+  co_return PtyConnection(std::move(state));
+}
+
+Task<std::string> make_pty(SandboxPtr sandbox, PtyCreateOptions options) {
+  json::object body;
+  if (!options.cwd.empty()) body["cwd"] = options.cwd;
+  if (!options.command.empty()) body["command"] = options.command;
+  auto reply = co_await call_execd(std::move(sandbox), json_call("POST", "/pty", json::serialize(body)));
+  if (!reply) co_return Failure(std::move(reply.error()));
+  const auto value = parse_answer(reply->body, reply->request_id);
+  if (!value) co_return Failure(value.error());
+  std::string id = value->is_object() ? text_of(value->get_object(), "session_id") : std::string();
+  if (id.empty()) co_return invalid_response("the terminal has no id", reply->request_id);
+  co_return id;
+}
+
+Task<PtyStatus> pty_status(SandboxPtr sandbox, std::string id) {
+  auto reply = co_await call_execd(std::move(sandbox), {.target = "/pty/" + encode(id)});
+  if (!reply) co_return Failure(std::move(reply.error()));
+  const auto value = parse_answer(reply->body, reply->request_id);
+  if (!value) co_return Failure(value.error());
+  if (!value->is_object()) co_return invalid_response("the status is no JSON object", reply->request_id);
+  const auto& object = value->get_object();
+  PtyStatus out;
+  out.session_id = text_of(object, "session_id");
+  out.running = bool_of(object, "running");
+  out.output_offset = static_cast<std::uint64_t>(int_of(object, "output_offset").value_or(0));
+  co_return out;
+}
+
+}  // namespace
+
+Task<PtyFrame> PtyConnection::read() const { return next_frame(state_); }
+Task<void> PtyConnection::write(std::string input) const {
+  if (input.empty()) return failed_task<void>(invalid_argument("input: must not be empty"));
+  return send_input(state_, std::move(input));
+}
+Task<void> PtyConnection::resize(int columns, int rows) const {
+  return send_text(state_, {{"type", "resize"}, {"cols", columns}, {"rows", rows}});
+}
+Task<void> PtyConnection::signal(std::string name) const {
+  return send_text(state_, {{"type", "signal"}, {"signal", name}});
+}
+Task<void> PtyConnection::ping() const { return send_text(state_, {{"type", "ping"}}); }
+std::uint64_t PtyConnection::offset() const { return state_->offset; }
+net::awaitable<void> PtyConnection::detach() const { return close_it(state_); }
+
+Task<std::string> Ptys::create(PtyCreateOptions options) const { return make_pty(sandbox_, std::move(options)); }
+Task<PtyStatus> Ptys::status(std::string id) const { return pty_status(sandbox_, std::move(id)); }
+Task<void> Ptys::remove(std::string id) const {
+  return tell_execd(sandbox_, {.method = "DELETE", .target = "/pty/" + encode(id)});
+}
+
+Task<PtyConnection> Ptys::attach(std::string id, PtyAttachOptions options) const {
+  if (id.empty()) return failed_task<PtyConnection>(invalid_argument("terminal id: must not be empty"));
+  std::string target = "/pty/" + encode(id) + "/ws";
+  add_query(target, "since", std::to_string(options.since));
+  if (options.mode == PtyAttachOptions::Mode::Pipes) add_query(target, "pty", "0");
+  if (options.takeover) add_query(target, "takeover", "1");
+  if (options.read_only) add_query(target, "readonly", "1");
+  return connect(sandbox_, std::move(target), options.since);
+}
+
+}  // namespace opensandbox::async
