@@ -185,11 +185,12 @@ int serve(const Options& options, const Environment& env) {
   http::ServerOptions server_options;
   server_options.limits = limits();
   IdleTidy tidy(executor, kIdle, give_memory_back);
-  server_options.on_complete = [&tidy, log = http::access_log(LogLevel::Debug),
+  server_options.on_complete = [&tidy, &metrics, log = http::access_log(LogLevel::Debug),
                                 record = record_requests(telemetry)](const http::RequestSummary& summary) {
     log(summary);
     record(summary);
     tidy.note_activity();
+    metrics.sampler();
   };
   server_options.on_exception = report_bug;
   http::Server server(

@@ -1,8 +1,11 @@
 #include "http/response_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <ctime>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/steady_timer.hpp>
@@ -12,21 +15,43 @@
 namespace osb::http {
 namespace {
 
-// "Date: …\r\n", made anew once a second.
+constexpr std::size_t kDateLine = std::string_view("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n").size();
+
+// "Date: …\r\n", made anew once a second. By hand: strftime looks at the time zone first, in files.
 std::string_view date_line() {
   thread_local std::time_t made_for = 0;
-  thread_local std::array<char, 64> line;
-  thread_local std::size_t length = 0;
+  thread_local std::array<char, kDateLine> line;
   timespec now;
   ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
   if (now.tv_sec != made_for) {
-    std::tm utc;
-    ::gmtime_r(&now.tv_sec, &utc);
-    // English names whatever the locale: execd never calls setlocale, and servers must not either.
-    length = std::strftime(line.data(), line.size(), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
+    const std::chrono::sys_seconds time{std::chrono::seconds(now.tv_sec)};
+    const auto day = std::chrono::floor<std::chrono::days>(time);
+    const std::chrono::year_month_day date(day);
+    const std::chrono::hh_mm_ss clock(time - day);
+    char* at = line.data();
+    const auto put = [&at](std::string_view text) { at = std::ranges::copy(text, at).out; };
+    const auto put_number = [&at](long value, int width) {
+      for (int i = width; i-- > 0; value /= 10) at[i] = static_cast<char>('0' + value % 10);
+      at += width;
+    };
+    put("Date: ");
+    put(std::string_view("SunMonTueWedThuFriSat").substr(std::chrono::weekday(day).c_encoding() * 3, 3));
+    put(", ");
+    put_number(unsigned(date.day()), 2);
+    put(" ");
+    put(std::string_view("JanFebMarAprMayJunJulAugSepOctNovDec").substr(unsigned(date.month()) * 3 - 3, 3));
+    put(" ");
+    put_number(int(date.year()), 4);
+    put(" ");
+    put_number(clock.hours().count(), 2);
+    put(":");
+    put_number(clock.minutes().count(), 2);
+    put(":");
+    put_number(clock.seconds().count(), 2);
+    put(" GMT\r\n");
     made_for = now.tv_sec;
   }
-  return {line.data(), length};
+  return {line.data(), kDateLine};
 }
 
 void append_number(std::string& out, std::uint64_t value, int base = 10) {

@@ -12,10 +12,11 @@ using namespace net::experimental::awaitable_operators;
 constexpr std::chrono::seconds kInterval{1};
 
 net::awaitable<Result<void>> send_samples(MetricsContext& context, http::BodyWriter& out) {
-  sys::CpuMeter meter(context.stats);
+  const sys::CgroupStats& stats = context.sampler().stats;
+  sys::CpuMeter meter(stats);
   auto due = std::chrono::steady_clock::now();
   for (;;) {
-    const std::string line = sample_metrics(context.stats, meter).to_json() + "\n\n";
+    const std::string line = sample_metrics(stats, meter).to_json() + "\n\n";
     if (auto sent = co_await out.write(line); !sent) co_return sent;
     const auto now = std::chrono::steady_clock::now();
     due = std::max(due + kInterval, now);  // a reader that was slow gets no burst
@@ -34,7 +35,8 @@ net::awaitable<Result<void>> watch(MetricsContext& context, http::BodyWriter& ou
 
 void add_metrics_routes(http::Router& router, MetricsContext& context) {
   router.get("/metrics", [&context](http::Request&) -> net::awaitable<http::Response> {
-    co_return http::json_response(200, sample_metrics(context.stats, context.meter).to_json());
+    auto& sampler = context.sampler();
+    co_return http::json_response(200, sample_metrics(sampler.stats, sampler.meter).to_json());
   });
   router.get("/metrics/watch", [&context](http::Request&) -> net::awaitable<http::Response> {
     co_return http::event_stream([&context](http::BodyWriter& out) { return watch(context, out); });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "async/net.h"
 #include "async/timer.h"
 #include "http/router.h"
@@ -9,10 +11,23 @@ namespace osb::execd {
 
 // What the metrics routes share; outlives the router. `closing` ends the streams: they have no end of their own.
 struct MetricsContext {
-  explicit MetricsContext(net::any_io_executor executor) : meter(stats), closing(std::move(executor)) {}
-  sys::CgroupStats stats;
-  sys::CpuMeter meter;  // of /metrics; each stream has its own, so that they do not cut each other's intervals short
+  explicit MetricsContext(net::any_io_executor executor) : closing(std::move(executor)) {}
+
+  struct Sampler {
+    sys::CgroupStats stats;
+    sys::CpuMeter meter{stats};  // of /metrics; each stream has its own: they do not cut each other's intervals short
+  };
+  // Made by the first call, which the daemon makes when it has answered its first request: finding the cgroups takes a
+  // tenth of the time between its exec and that answer, for which a sandbox's create waits.
+  Sampler& sampler() {
+    if (!sampler_) sampler_ = std::make_unique<Sampler>();
+    return *sampler_;
+  }
+
   Event closing;
+
+ private:
+  std::unique_ptr<Sampler> sampler_;
 };
 
 // GET /metrics, and GET /metrics/watch: one object now and one each second, each on a line followed by an empty one.
