@@ -57,6 +57,86 @@ std::size_t argument_offset(unsigned index) {
   return offsetof(seccomp_data, args) + index * sizeof(std::uint64_t);
 }
 
+struct Condition {
+  std::span<const SeccompPolicy::Argument> all_of;
+  std::uint32_t action;
+};
+
+bool same(const SeccompPolicy::Argument& a, const SeccompPolicy::Argument& b) {
+  return a.index == b.index && a.mask == b.mask && a.value == b.value;
+}
+
+// Answers what the first condition that holds says; goes on behind its end when none does. Conditions that begin with
+// the same argument share the question: the kernel's work at each start of a sandbox grows with the program.
+Program answer_first(std::span<const Condition> conditions) {
+  Program out;
+  const SeccompPolicy::Argument* loaded = nullptr;  // what the accumulator holds, masked
+  while (!conditions.empty()) {
+    const Condition first = conditions.front();
+    if (first.all_of.empty()) {
+      out.push_back(answer(first.action));
+      return out;
+    }
+    const SeccompPolicy::Argument& wanted = first.all_of.front();
+    std::vector<Condition> group;
+    while (!conditions.empty() && !conditions.front().all_of.empty() &&
+           same(conditions.front().all_of.front(), wanted)) {
+      group.push_back({conditions.front().all_of.subspan(1), conditions.front().action});
+      conditions = conditions.subspan(1);
+    }
+    if (loaded == nullptr || loaded->index != wanted.index || loaded->mask != wanted.mask) {
+      out.push_back(load(argument_offset(wanted.index)));
+      if (wanted.mask != SeccompPolicy::kWhole) out.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, wanted.mask));
+    }
+    const Program body = answer_first(group);
+    if (body.size() <= 255) {  // conditional jumps have eight bits
+      out.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted.value, 0, static_cast<std::uint8_t>(body.size())));
+    } else {
+      out.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted.value, 1, 0));
+      out.push_back(BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(body.size())));
+    }
+    out.insert(out.end(), body.begin(), body.end());
+    loaded = body.size() == 1 ? &wanted : nullptr;  // a plain answer loads nothing
+  }
+  return out;
+}
+
+// One instruction for each different answer, at the end. As it was when that is too far to jump.
+Program with_shared_answers(const Program& program) {
+  const auto answers = [](const sock_filter& instruction) { return instruction.code == (BPF_RET | BPF_K); };
+  std::map<std::uint32_t, std::size_t> place_of_answer;
+  std::vector<std::size_t> place(program.size());  // in the new program
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (!answers(program[i])) place[i] = size++;
+  }
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (!answers(program[i])) continue;
+    const auto [answer, added] = place_of_answer.try_emplace(program[i].k, size);
+    if (added) ++size;
+    place[i] = answer->second;
+  }
+  Program out(size);
+  for (const auto& [action, at] : place_of_answer) out[at] = answer(action);
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (answers(program[i])) continue;
+    sock_filter instruction = program[i];
+    const auto distance = [&](std::size_t target) { return place[target] - place[i] - 1; };
+    if (BPF_CLASS(instruction.code) != BPF_JMP) {
+      if (distance(i + 1) != 0) return program;  // goes on to an answer, and cannot jump there
+    } else if (BPF_OP(instruction.code) == BPF_JA) {
+      instruction.k = static_cast<std::uint32_t>(distance(i + 1 + instruction.k));
+    } else {
+      const std::size_t yes = distance(i + 1 + instruction.jt), no = distance(i + 1 + instruction.jf);
+      if (yes > 255 || no > 255) return program;
+      instruction.jt = static_cast<std::uint8_t>(yes);
+      instruction.jf = static_cast<std::uint8_t>(no);
+    }
+    out[place[i]] = instruction;
+  }
+  return out;
+}
+
 // Numbers from `first` to the next range's share one answer.
 struct Range {
   std::uint32_t first;
@@ -117,28 +197,18 @@ Result<std::vector<sock_filter>> SeccompPolicy::program() const {
   if (kArchitecture == 0) return fail(Code::Unsupported, "seccomp: this architecture has no profile");
 
   const auto body_of = [](const Call& call) {
-    Program body;
-    for (const Rule& rule : call.rules) {
-      Program checks{answer(rule.action)};  // from the last to the first: each jumps over what follows if it fails
-      for (auto wanted = rule.all_of.rbegin(); wanted != rule.all_of.rend(); ++wanted) {
-        Program check{load(argument_offset(wanted->index))};
-        if (wanted->mask != kWhole) check.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, wanted->mask));
-        const auto next_rule = static_cast<std::uint8_t>(checks.size());
-        check.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted->value, 0, next_rule));
-        checks.insert(checks.begin(), check.begin(), check.end());
-      }
-      body.insert(body.end(), checks.begin(), checks.end());
-    }
-    body.push_back(answer(call.otherwise));
-    return body;
+    std::vector<Condition> conditions;
+    for (const Rule& rule : call.rules) conditions.push_back({rule.all_of, rule.action});
+    conditions.push_back({{}, call.otherwise});
+    return answer_first(conditions);
   };
 
   std::vector<Range> ranges{{0, {answer(kDefault)}}};
-  const auto same = [](const Program& a, const Program& b) {  // only plain answers are shared
+  const auto same_answer = [](const Program& a, const Program& b) {
     return a.size() == 1 && b.size() == 1 && a[0].k == b[0].k;
   };
   const auto begin_range = [&](std::uint32_t first, Program body) {
-    if (same(ranges.back().body, body)) return;
+    if (same_answer(ranges.back().body, body)) return;
     if (ranges.back().first == first) {
       ranges.back().body = std::move(body);
     } else {
@@ -163,6 +233,7 @@ Result<std::vector<sock_filter>> SeccompPolicy::program() const {
   };
   const Program rest = search(ranges);
   out.insert(out.end(), rest.begin(), rest.end());
+  out = with_shared_answers(out);
   if (out.size() > BPF_MAXINSNS) {
     return fail(Code::Internal, fmt::format("seccomp: {} instructions, the kernel takes {}", out.size(), BPF_MAXINSNS));
   }
