@@ -155,7 +155,7 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   if (!snapshots) return refuse(snapshots.error());
   auto images = ImageService::open(executor, config.images);
   if (!images) return refuse(images.error());
-  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, *cgroups, **volumes});
+  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, *cgroups, **volumes, pool});
   if (!builder) return refuse(builder.error());
   SandboxManager sandboxes(executor, pool, **builder, **images, **snapshots);
   if (auto recovered = sandboxes.recover(); !recovered) return refuse(recovered.error());

@@ -103,6 +103,7 @@ struct LayerStore::State {
     std::uint64_t bytes = 0;
     std::uint64_t leases = 0;
     timespec used{};
+    std::time_t noted = 0;  // when `used` was last written to the file
   };
 
   fs::path directory;
@@ -204,13 +205,17 @@ LayerStore::Lease::Lease(std::shared_ptr<State> state, const Digest& diff_id, st
   });
 }
 
-// With the mutex held, for a layer that is there. Its file's time says across restarts when it was last wanted.
+// With the mutex held, for a layer that is there. Its file's time says across restarts, to the minute, when it was last
+// wanted.
 LayerStore::Lease LayerStore::State::lease(const std::shared_ptr<State>& state, const Digest& id) {
   Layer& layer = state->layers.at(id);
   ++layer.leases;
   ::clock_gettime(CLOCK_REALTIME, &layer.used);
-  const timespec times[2] = {layer.used, layer.used};
-  (void)::utimensat(AT_FDCWD, (state->layer_path(id) / "layer.json").c_str(), times, 0);
+  if (layer.used.tv_sec < layer.noted || layer.used.tv_sec - layer.noted >= 60) {
+    const timespec times[2] = {layer.used, layer.used};
+    (void)::utimensat(AT_FDCWD, (state->layer_path(id) / "layer.json").c_str(), times, 0);
+    layer.noted = layer.used.tv_sec;
+  }
   return Lease(state, id, state->layer_path(id) / "root", layer.bytes);
 }
 

@@ -1,6 +1,5 @@
 #include "sandboxd/sandbox/sandbox_builder.h"
 
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include "kernel/spread_directories.h"
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/launch/seccomp_profile.h"
+#include "sandboxd/sandbox/cgroup_to_come.h"
 #include "sandboxd/sandbox/disk_limit.h"
 #include "sandboxd/sandbox/image_user.h"
 #include "sandboxd/sandbox/launch_request.h"
@@ -23,12 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kUpperMode = 0755;
-
-Result<void> make_directory(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) < 0 && errno != EEXIST) return sys::from_errno("create directory " + path, errno);
-  return {};
-}
+constexpr mode_t kUpperMode = 0755;  // as ReadyDirectories makes it
 
 // With the directories above it; the last one gets the mode, whatever it had.
 Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
@@ -37,6 +32,19 @@ Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
   if (error) return sys::from_errno("create directory " + path, error.value());
   if (::chown(path.c_str(), 0, group) < 0) return sys::from_errno("chown " + path, errno);
   if (::chmod(path.c_str(), mode) < 0) return sys::from_errno("chmod " + path, errno);
+  return {};
+}
+
+// What a launch mounts over, for images that do not have it: what is missing would have to be made in the upper layer,
+// and its directory be copied up for that.
+Result<void> make_mount_points(const std::string& path) {
+  for (const char* name : {"", "/dev", "/etc", "/proc", "/sys"}) {
+    if (auto made = own_directory(path + name, 0755, 0); !made) return made;
+  }
+  for (const char* name : {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"}) {
+    auto made = sys::open_at(AT_FDCWD, path + name, O_WRONLY | O_CREAT, 0644);
+    if (!made) return Failure(made.error());
+  }
   return {};
 }
 
@@ -79,6 +87,9 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
     return fail(Code::Unsupported, "[sandbox] default_disk_bytes: the file system of " + c.state_directory +
                                        " has no project quotas; see `sandboxd check`");
   }
+  auto ready = ReadyDirectories::open(c.state_directory);
+  if (!ready) return Failure(ready.error());
+  out->ready_ = std::move(*ready);
   // Neighbours on disk slow each other down (kernel/spread_directories.h).
   if (auto spread = kernel::spread_subdirectories(c.state_directory + "/sandboxes"); !spread)
     return Failure(spread.error());
@@ -95,6 +106,8 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
   auto execd = sys::open_at(AT_FDCWD, c.execd, O_PATH);
   if (!execd) return with_context("execd", execd.error());
   out->execd_ = std::move(*execd);
+  out->mount_points_ = c.state_directory + "/mount-points";
+  if (auto made = make_mount_points(out->mount_points_); !made) return Failure(made.error());
   auto boot = sys::read_text("/proc/sys/kernel/random/boot_id");
   if (!boot) return Failure(boot.error());
   out->skeleton_ = c.state_directory + "/host/" + boot->substr(0, 36);
@@ -114,14 +127,12 @@ std::vector<std::string> SandboxBuilder::ids() const {
   return out;
 }
 
-Result<void> SandboxBuilder::make_directories(const std::string& id) const {
-  const std::string base = directory(id);
-  if (::mkdir(base.c_str(), 0700) < 0) return sys::from_errno("create directory " + base, errno);
-  for (const auto& [name, mode] :
-       std::array<std::pair<const char*, mode_t>, 3>{{{"/upper", kUpperMode}, {"/work", 0700}, {"/run", 0700}}}) {
-    if (auto made = make_directory(base + name, mode); !made) return made;
-  }
-  return {};
+Result<void> SandboxBuilder::make_directories(const api::native::CreateSandbox& spec) const {
+  const std::string path = directory(spec.id);
+  const std::uint64_t disk_bytes = spec.limits.disk_bytes.value_or(config_.default_disk_bytes);
+  if (disk_bytes == 0) return ready_->take(path);
+  if (auto made = ready_->make_empty(path); !made) return made;
+  return limit_disk(path, disk_bytes);
 }
 
 Result<UniqueFd> SandboxBuilder::listen(const std::string& id) const {
@@ -131,13 +142,15 @@ Result<UniqueFd> SandboxBuilder::listen(const std::string& id) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  ::unlink(path.c_str());
   // Before there is a name: nobody gets in with other rights for a moment.
   ::fchmod(fd.get(), 0660);
-  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) {
+  const auto bind = [&] { return ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0; };
+  // The name can be left of a sandbox that a crash has ended.
+  if (!bind() && (errno != EADDRINUSE || ::unlink(path.c_str()) < 0 || !bind())) {
     return sys::from_errno("bind " + path, errno);
   }
-  if (::chown(path.c_str(), 0, config_.group) < 0) return sys::from_errno("chown " + path, errno);
+  if (config_.group != ::getegid() && ::chown(path.c_str(), 0, config_.group) < 0)
+    return sys::from_errno("chown " + path, errno);
   if (::listen(fd.get(), 1024) < 0) return sys::from_errno("listen " + path, errno);
   return fd;
 }
@@ -172,6 +185,16 @@ Result<LiveSandbox> SandboxBuilder::build(SandboxRecord& record, const SandboxBa
   return Failure(built.error());
 }
 
+Result<NewCgroup> SandboxBuilder::make_cgroup(const std::string& id, const kernel::Limits& limits) const {
+  auto group = parts_.cgroups.create(id, limits);
+  if (!group) return Failure(group.error());
+  auto join = group->open_join();
+  auto view = join ? group->open_view() : Failure(join.error());
+  if (view) return NewCgroup{std::move(*group), std::move(*join), std::move(*view)};
+  if (auto removed = group->remove(); !removed) log_error("cgroup left", {{"error", removed.error().message}});
+  return Failure(view.error());
+}
+
 Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const {
   const api::native::CreateSandbox& spec = record.spec;
   const std::string& id = spec.id;
@@ -201,10 +224,8 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
     }
   }
 
-  if (auto made = make_directories(id); !made) return made;
-  if (const std::uint64_t bytes = spec.limits.disk_bytes.value_or(config_.default_disk_bytes); bytes != 0) {
-    if (auto limited = limit_disk(directory(id), bytes); !limited) return limited;
-  }
+  CgroupToCome cgroup(live, parts_.pool, [&] { return make_cgroup(id, limits); });
+  if (auto made = make_directories(spec); !made) return made;
   step("directories");
   // A directory without a record is an unfinished create too. Only volumes that go with the sandbox have to be known by
   // name, and an OCI runtime's state; writing it costs a twentieth of a create.
@@ -239,15 +260,6 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   }
   step("volumes");
 
-  auto cgroup = parts_.cgroups.create(id, limits);
-  if (!cgroup) return Failure(cgroup.error());
-  live.cgroup = std::move(*cgroup);
-  auto join = live.cgroup->open_join();
-  if (!join) return Failure(join.error());
-  auto view = live.cgroup->open_view();
-  if (!view) return Failure(view.error());
-  step("cgroup");
-
   LaunchPlan plan;
   LayersRoot root{base.snapshot_layers, directory(id) + "/upper", directory(id) + "/work"};
   if (base.image.kind == ResolvedImage::Kind::Host) {
@@ -256,6 +268,7 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   } else {
     for (const auto& layer : base.image.layers) root.lower.push_back(layer.root().string());
     if (root.lower.empty()) return fail(Code::InvalidRequest, "image " + base.image.name + " has no layers");
+    root.lower.push_back(mount_points_);
   }
   if (auto copied = copy_root_mode(root.lower.front(), root.upper); !copied) return copied;
   auto user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, root.lower);
@@ -272,9 +285,6 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   plan.userns = live.slot->userns.get();
   plan.id_base = live.slot->id_base;
   plan.netns = host_network ? -1 : live.slot->netns.get();
-  plan.cgroup.v2_directory = join->v2_directory.get();
-  for (const UniqueFd& tasks : join->v1_tasks) plan.cgroup.v1_tasks.push_back(tasks.get());
-  for (const auto& [name, fd] : *view) plan.cgroup.view.emplace_back(name, fd.get());
   plan.mounts = std::move(volumes->mounts);
   plan.shm_bytes = spec.limits.shm_bytes.value_or(config_.default_shm_bytes);
   plan.devices = std::move(*gpus);
@@ -293,8 +303,9 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   plan.env = execd_environment(spec, base.image.config, *user, record.status.execd_token);
   plan.cwd = !spec.cwd.empty() ? spec.cwd : base.image.config.working_dir.empty() ? "/" : base.image.config.working_dir;
   const uid_t owner = live.slot->id_base + user->uid;
-  auto started = spec.runtime.empty() ? start_native(live, record, std::move(plan), base.image.config, owner)
-                                      : start_with_runtime(live, record, std::move(plan), base.image.config, owner);
+  auto started = spec.runtime.empty()
+                     ? start_native(live, record, std::move(plan), base.image.config, owner, cgroup)
+                     : start_with_runtime(live, record, std::move(plan), base.image.config, owner, cgroup);
   if (!started) return started;
   for (const api::native::PublishedPort& port : spec.ports) {
     const Protocol protocol = port.protocol == "udp" ? Protocol::Udp : Protocol::Tcp;

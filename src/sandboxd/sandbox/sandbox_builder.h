@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "async/blocking_pool.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "kernel/limited_cgroup.h"
@@ -15,6 +16,7 @@
 #include "sandboxd/network/firewall.h"
 #include "sandboxd/network/slot_pool.h"
 #include "sandboxd/oci/oci_runtime.h"
+#include "sandboxd/sandbox/ready_directories.h"
 #include "sandboxd/sandbox/sandbox_record.h"
 #include "sandboxd/snapshot/snapshot_store.h"
 #include "sandboxd/volume/volume_store.h"
@@ -28,7 +30,7 @@ struct SandboxConfig {
   std::string execd;                                     // the program
   bool allow_host_network = false;
   std::vector<std::string> dns;
-  std::string exec_label;  // SELinux context, or "exec PROFILE" for AppArmor; empty: none
+  std::string exec_label;                      // SELinux context, or "exec PROFILE" for AppArmor; empty: none
   std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
   std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
@@ -55,12 +57,17 @@ struct SandboxBase {
   std::vector<std::string> snapshot_layers;  // top first, above the image's
 };
 
+struct NewCgroup;
+class CgroupToCome;
+
 // The blocking half of a sandbox's life: from a record to a running process and back. All calls may come from any
 // thread, several at a time, for different sandboxes. The parts outlive it.
 //
 //   <state>/sandboxes/<id>/record.json upper/ work/ run/{entrypoint.log,exit.json,execd.log}
+//   <state>/ready/          directories of sandboxes to come
 //   <state>/trash/          what is being deleted; emptied by open()
 //   <state>/host/<boot id>/ skeleton of `host` sandboxes
+//   <state>/mount-points/   the lowest layer of all others
 //   <run>/execd/<id>.sock   where execd answers
 //
 // Those of an OCI runtime have no socket, oci/ for the bundle, run/exit/ for the exit record, and <run>/oci/<id>/ for
@@ -72,6 +79,7 @@ class SandboxBuilder {
     Firewall& firewall;
     kernel::LimitedCgroups& cgroups;
     VolumeStore& volumes;
+    BlockingPool& pool;  // for what can be done beside each other
   };
   // Makes the directories.
   static Result<std::unique_ptr<SandboxBuilder>> open(SandboxConfig config, Parts parts);
@@ -82,6 +90,9 @@ class SandboxBuilder {
   // Starts execd. Fills in the record's slot, process, address, ports and volumes, and keeps it on disk. Whatever
   // fails, nothing is left.
   Result<LiveSandbox> build(SandboxRecord& record, const SandboxBase& base) const;
+
+  // Makes what the next ones need, as far as it is the same for all: what comes after is as quick as the first.
+  void prepare() const { ready_->refill(); }
 
   // What can be found again of a sandbox that outlived the daemon. Code::NotFound: its process has ended. Before the
   // pool has been started.
@@ -116,20 +127,23 @@ class SandboxBuilder {
  private:
   SandboxBuilder(SandboxConfig config, Parts parts) : config_(std::move(config)), parts_(parts) {}
   Result<void> build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const;
-  Result<void> make_directories(const std::string& id) const;
+  Result<void> make_directories(const api::native::CreateSandbox& spec) const;
   Result<void> note_volumes_to_come(SandboxRecord& record, std::span<const VolumeSpec> volumes) const;
+  Result<NewCgroup> make_cgroup(const std::string& id, const kernel::Limits& limits) const;
   Result<UniqueFd> listen(const std::string& id) const;
   // The last part of build_into. `owner` is the host's id of the sandbox's user.
   Result<void> start_native(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan, const image::ImageConfig& image,
-                            uid_t owner) const;
+                            uid_t owner, CgroupToCome& cgroup) const;
   Result<void> start_with_runtime(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan,
-                                  const image::ImageConfig& image, uid_t owner) const;
+                                  const image::ImageConfig& image, uid_t owner, CgroupToCome& cgroup) const;
   void remove_from_runtime(const SandboxRecord& record) const;
 
   SandboxConfig config_;
   Parts parts_;
+  std::unique_ptr<ReadyDirectories> ready_;
   UniqueFd execd_;
   std::string skeleton_;
+  std::string mount_points_;
   std::map<std::string, std::unique_ptr<OciRuntime>> runtimes_;
 };
 

@@ -144,6 +144,16 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     feed_.publish(id, entry->error);
   }
   entry->settled.set();
+  prepare_later();
+}
+
+// When the answer is on its way.
+void SandboxManager::prepare_later() {
+  if (std::exchange(preparing_, true)) return;
+  tasks_.spawn("prepare", [](SandboxManager& self) -> net::awaitable<void> {
+    co_await self.pool_.run([&] { self.builder_.prepare(); });
+    self.preparing_ = false;
+  }(*this));
 }
 
 net::awaitable<Result<void>> SandboxManager::start_sandbox(EntryPtr entry, std::optional<RegistryLogin> login) {

@@ -84,6 +84,7 @@ class SandboxManager {
   void recover_one(const std::string& id, std::vector<SandboxRecord>& unfinished);
   void finish(SandboxRecord record);
   void empty_trash_later();
+  void prepare_later();
   net::awaitable<void> bound_logs();
 
   net::any_io_executor executor_;
@@ -97,6 +98,7 @@ class SandboxManager {
   std::map<std::string, EntryPtr> entries_;
   std::map<std::string, std::vector<image::LayerStore::Lease>> snapshot_leases_;  // what snapshots stand on
   bool emptying_trash_ = false, empty_again_ = false;
+  bool preparing_ = false;
 };
 
 }  // namespace osb::sandboxd

@@ -101,6 +101,7 @@ void SandboxManager::recover_one(const std::string& id, std::vector<SandboxRecor
 
 void SandboxManager::start() {
   tasks_.spawn("bound logs", bound_logs());
+  prepare_later();
   for (const auto& [id, entry] : entries_) {
     if (!entry->live) continue;
     auto watched = Descriptor::open(executor_, UniqueFd(::fcntl(entry->live->pidfd.get(), F_DUPFD_CLOEXEC, 3)));

@@ -8,6 +8,7 @@
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/network/answer_arp.h"
 #include "sandboxd/network/network_config.h"
+#include "sandboxd/sandbox/cgroup_to_come.h"
 #include "sandboxd/sandbox/launch_request.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sys/syscall.h"
@@ -52,7 +53,7 @@ Result<std::string> SandboxBuilder::resolve_runtime(const std::string& name) con
 }
 
 Result<void> SandboxBuilder::start_native(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan,
-                                          const image::ImageConfig& image, uid_t owner) const {
+                                          const image::ImageConfig& image, uid_t owner, CgroupToCome& cgroup) const {
   const std::string& id = record.spec.id;
   auto listener = listen(id);
   if (!listener) return Failure(listener.error());
@@ -69,6 +70,8 @@ Result<void> SandboxBuilder::start_native(LiveSandbox& live, SandboxRecord& reco
   plan.argv = execd_arguments(record.spec, image);
   plan.fds = {{kListenFd, listener->get()}, {kExitDirectoryFd, exit_directory->get()}, {kLogFd, log->get()}};
   plan.log = execd_log->get();
+  if (auto got = cgroup.get(plan); !got) return got;
+  step("cgroup");
   auto launched = launch(std::move(plan));
   if (!launched) return Failure(launched.error());
   live.pidfd = std::move(launched->pidfd);
@@ -83,7 +86,10 @@ Result<void> SandboxBuilder::start_native(LiveSandbox& live, SandboxRecord& reco
 }
 
 Result<void> SandboxBuilder::start_with_runtime(LiveSandbox& live, SandboxRecord& record, LaunchPlan plan,
-                                                const image::ImageConfig& image, uid_t owner) const {
+                                                const image::ImageConfig& image, uid_t owner,
+                                                CgroupToCome& cgroup) const {
+  if (auto got = cgroup.get(plan); !got) return got;
+  step("cgroup");
   const std::string& id = record.spec.id;
   OciRuntime& runtime = *runtimes_.at(record.spec.runtime);
   OciRuntime::Sandbox sandbox;
