@@ -1,7 +1,10 @@
+#include <csignal>
+
 #include "cli/command/remote_run.h"
 #include "cli/command/shell_words.h"
 #include "cli/commands.h"
 #include "cli/encode.h"
+#include "cli/terminal/piped_program.h"
 
 namespace osb::cli {
 namespace {
@@ -12,7 +15,7 @@ const std::vector<Format> kAllFormats = {Format::Table, Format::Json, Format::Ya
 struct RunOptions {
   std::string id;
   std::vector<std::string> words;
-  bool background = false, argv = false;
+  bool background = false, argv = false, exact = false;
   std::string workdir;
   Duration timeout;
 };
@@ -44,6 +47,14 @@ Outcome run_in_foreground(Context& context, const RunOptions& options, opensandb
                                     : commands.run(shell_join(options.words), wanted, handlers));
 }
 
+// Not through events, which are lines of text, but through a pipe.
+Outcome run_exactly(Context& context, const RunOptions& options) {
+  SignalFd signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+  auto sandbox = context.sandbox(options.id);
+  if (!sandbox) return failed(sandbox.error());
+  return run_piped(context, *sandbox, options.words, options.workdir, signals);
+}
+
 void add_run(Command& group, Context& context) {
   Command& command = group.command("run", "Run a command in a sandbox.");
   command.details(
@@ -56,6 +67,7 @@ void add_run(Command& group, Context& context) {
   command.option("-w,--workdir", "TEXT", "Working directory.", o.workdir);
   command.option("-t,--timeout", "DURATION", "Kill it after so long.", o.timeout);
   command.flag("--argv", "Without a shell: the words are the program and its arguments.", o.argv);
+  command.flag("--exact", "Output byte for byte; otherwise it is text, and every line gets an end.", o.exact);
   command.formats(kAllFormats, Format::Raw);
   command.action([&context, &command, &o]() -> Outcome {
     const Format format = command.format();
@@ -67,11 +79,14 @@ void add_run(Command& group, Context& context) {
     wanted.cwd = o.workdir;
     wanted.timeout = o.timeout.value;
     if (o.background) {
+      if (o.exact) return invalid("--exact and --background do not go together.");
       if (command.format_given() && format == Format::Raw) return refuse("table, json, yaml");
       if (!command.format_given()) context.set_output(Format::Table);
       return run_in_background(context, o, std::move(wanted));
     }
     if (command.format_given() && format != Format::Raw) return refuse("raw");
+    if (o.exact && o.timeout.value.count() > 0) return invalid("--exact and --timeout do not go together.");
+    if (o.exact) return run_exactly(context, o);
     return run_in_foreground(context, o, std::move(wanted));
   });
 }

@@ -9,6 +9,31 @@ namespace osb::cli {
 
 using opensandbox::ExecutionEvent;
 
+int signal_of_text(std::string_view text) {
+  constexpr std::string_view kPrefix = "signal: ";
+  if (!text.starts_with(kPrefix)) return 0;
+  text.remove_prefix(kPrefix.size());
+  constexpr std::pair<std::string_view, int> kNames[] = {{"hangup", SIGHUP},
+                                                         {"interrupt", SIGINT},
+                                                         {"quit", SIGQUIT},
+                                                         {"illegal instruction", SIGILL},
+                                                         {"trace/breakpoint trap", SIGTRAP},
+                                                         {"aborted", SIGABRT},
+                                                         {"bus error", SIGBUS},
+                                                         {"floating point exception", SIGFPE},
+                                                         {"killed", SIGKILL},
+                                                         {"user defined signal 1", SIGUSR1},
+                                                         {"segmentation fault", SIGSEGV},
+                                                         {"user defined signal 2", SIGUSR2},
+                                                         {"broken pipe", SIGPIPE},
+                                                         {"alarm clock", SIGALRM},
+                                                         {"terminated", SIGTERM}};
+  for (const auto& [name, number] : kNames) {
+    if (text.starts_with(name)) return number;
+  }
+  return 0;
+}
+
 RemoteRun::RemoteRun(Context& context)
     : context_(context),
       signals_({SIGINT, SIGTERM}),
@@ -21,14 +46,15 @@ RemoteRun::~RemoteRun() {
 }
 
 void RemoteRun::wait_for_signals() {
-  for (bool first = true;; first = false) {
+  for (;;) {
     pollfd waits[] = {{signals_.fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     if (::poll(waits, 2, -1) < 0) continue;
     if (waits[1].revents != 0) return;
     const auto signal = signals_.take();
     if (!signal) continue;
     std::unique_lock lock(mutex_);
-    if (!first || execution_id_.empty()) ::_exit(exit_code_of_signal(*signal));
+    const bool again = signal_.exchange(*signal) != 0;
+    if (again || execution_id_.empty()) ::_exit(exit_code_of_signal(*signal));
     const std::string id = execution_id_;
     lock.unlock();
     (void)commands_->interrupt(id);  // the stream tells how it ended
@@ -65,6 +91,17 @@ opensandbox::ExecutionHandlers RemoteRun::handlers(opensandbox::Commands command
   return out;
 }
 
+namespace {
+
+int ended_by(const ExecutionEvent::ErrorInfo& error) {
+  for (const std::string& line : error.traceback) {
+    if (const int signal = signal_of_text(line); signal != 0) return signal;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run) {
   if (output_lost_) {
     // Nobody reads any more (head): the command must not go on for nobody.
@@ -74,6 +111,10 @@ Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run
   if (!run) return sdk_failed(context_, run.error());
   if (run->exit_code && *run->exit_code >= 0 && *run->exit_code <= 255) return *run->exit_code;
   if (run->error) {
+    // It was ended by a signal: ours, or one that execd names.
+    if (const int signal = signal_ != 0 ? signal_.load() : ended_by(*run->error); signal != 0) {
+      return exit_code_of_signal(signal);
+    }
     return failed(Problem{"Execution Error", "EXECUTION_ERROR", run->error->name + ": " + run->error->value});
   }
   if (run->exit_code) return 1;

@@ -13,6 +13,9 @@
 
 namespace osb::cli {
 
+// The signal that execd names as a command's end ("signal: killed"), 0 when the text is something else.
+int signal_of_text(std::string_view text);
+
 // A command of a sandbox in the foreground: its output goes to ours as it comes, line by line, and Ctrl-C goes to it
 // (a second one ends osb at once). Make it before the connection: see SignalFd.
 class RemoteRun {
@@ -39,6 +42,7 @@ class RemoteRun {
   std::mutex mutex_;
   std::string execution_id_;                       // "" before the command has started
   std::optional<opensandbox::Commands> commands_;  // guarded like the id
+  std::atomic<int> signal_ = 0;                    // that was passed on
   bool output_lost_ = false;
   std::thread thread_;
 };

@@ -34,8 +34,8 @@ _osb() {
     [[ $line == *$'\t'* ]] && help=${line#*$'\t'}
     candidates+=("${value//:/\\:}${help:+:$help}")
   done
-  (( ${#candidates} )) && _describe -t osb osb candidates
-  (( files )) && _files
+  if (( ${#candidates} )); then _describe -t osb osb candidates; fi
+  if (( files )); then _files; fi
 }
 if [[ ${funcstack[1]} == _osb ]]; then
   _osb "$@"

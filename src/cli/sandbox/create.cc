@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "api/json.h"
@@ -62,7 +64,15 @@ Expected<std::optional<NullableDuration>> wanted_timeout(const Options& options,
   return parsed;
 }
 
+Expected<void> must_exist(const char* option, const std::optional<std::string>& path) {
+  if (!path || ::access(path->c_str(), F_OK) == 0) return {};
+  return usage_error("Invalid value for '" + std::string(option) + "': Path '" + *path + "' does not exist.");
+}
+
 Outcome create(Context& context, const Options& options) {
+  if (auto there = must_exist("--network-policy-file", options.network_policy_file); !there)
+    return failed(there.error());
+  if (auto there = must_exist("--volumes-file", options.volumes_file); !there) return failed(there.error());
   opensandbox::CreateOptions wanted;
   if (auto source = set_source(options, context.config(), wanted); !source) return failed(source.error());
   if (options.credential_proxy && !options.network_policy_file) {

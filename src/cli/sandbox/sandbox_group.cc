@@ -193,8 +193,12 @@ void add_health(Command& group, Context& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "health", "Check whether a sandbox answers.", options.id)
       .action([&context, &options]() -> Outcome {
-        auto sandbox = context.sandbox(options.id);
-        if (!sandbox) return failed(sandbox.error());
+        auto client = context.client();
+        if (!client) return failed(client.error());
+        opensandbox::ConnectOptions only_look_up;  // an unknown id is an error, not an unhealthy sandbox
+        only_look_up.ready.skip = true;
+        auto sandbox = opensandbox::Sandbox::connect(*client, options.id, only_look_up);
+        if (!sandbox) return sdk_failed(context, sandbox.error());
         auto healthy = sandbox->is_healthy();
         if (!healthy) return sdk_failed(context, healthy.error());
         Output& out = context.out();

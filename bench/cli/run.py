@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""osb beside curl: how long it takes to start, and what it adds to a call, to a command and to a large file.
+
+Needs root. Starts a sandboxd and a server of its own, in a network namespace of their own. hyperfine measures whole
+processes, osb and curl in turns.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import report  # noqa: E402
+
+MIB = 1 << 20
+
+
+def hyperfine(commands, runs, env, work):
+    """Milliseconds of each command, the median, by name."""
+    out = work / "hyperfine.json"
+    words = [word for name, command in commands.items() for word in ("-n", name, command)]
+    done = subprocess.run(["hyperfine", "-N", "--style", "none", "--warmup", "5", "--runs", str(runs), "--export-json",
+                           str(out), *words], env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return {each["command"]: each["median"] * 1000 for each in json.loads(out.read_text())["results"]}
+
+
+class Bench:
+    def __init__(self, options, work):
+        from sandboxd_process import Sandboxd
+        from server_process import Server
+        self.osb = options.build / "bin" / "osb"
+        self.work = work
+        (work / "sandboxd").mkdir()
+        self.daemon = Sandboxd(directory=work / "sandboxd", settings={"daemon": {"log_level": "warn"}})
+        self.server = Server(self.daemon)
+        self.id = self.server.create()["id"]
+        self.address = self.daemon.list()[0]["address"]
+        self.token = " ".join(f"-H '{name}: {value}'" for name, value in self.server.token(self.id).items())
+        self.env = {**os.environ, "HOME": str(work), "OPEN_SANDBOX_API_KEY": self.server.key,
+                    "OPEN_SANDBOX_DOMAIN": f"127.0.0.1:{self.server.port}"}
+
+    @property
+    def pids(self):
+        return [self.daemon.pid, self.server.process.pid]
+
+    def start(self, options):
+        return hyperfine({"version": f"{self.osb} --version"}, options.runs, self.env, self.work)
+
+    def get(self, options):
+        url = f"{self.server.url}/v1/sandboxes/{self.id}"
+        return hyperfine({"curl": f"curl -s -f -o /dev/null -H 'OPEN-SANDBOX-API-KEY: {self.server.key}' {url}",
+                          "osb": f"{self.osb} sandbox get {self.id} -o json"}, options.runs, self.env, self.work)
+
+    def command(self, options):
+        """The same command by curl straight at execd, which spares it the look-up of the address."""
+        body = self.work / "command.json"
+        body.write_text(json.dumps({"command": "true"}))
+        url = f"http://{self.address}:44772/command"
+        return hyperfine({"curl": f"curl -s -f -o /dev/null {self.token} -H 'Content-Type: application/json' "
+                                  f"--data-binary @{body} {url}",
+                          "osb": f"{self.osb} command run {self.id} -- true"}, options.runs, self.env, self.work)
+
+    def copy(self, options):
+        """A file of options.mib MiB out of the sandbox and into it, in MiB/s."""
+        self.server.run(self.id, f"head -c {options.mib * MIB} /dev/zero > /tmp/big")
+        local = self.work / "big"
+        url = f"http://{self.address}:44772/files/download?path=/tmp/big"
+        times = hyperfine({"curl down": f"curl -s -f -o {local} {self.token} {url}",
+                           "osb down": f"{self.osb} cp {self.id}:/tmp/big {local}",
+                           "osb up": f"{self.osb} cp {local} {self.id}:/tmp/back"}, 3, self.env, self.work)
+        return {name: options.mib / (ms / 1000) for name, ms in times.items()}
+
+    def close(self):
+        self.server.close()
+        self.daemon.close()
+
+
+def measure(options, work, foreign):
+    bench = Bench(options, work)
+    try:
+        variants = {"start": lambda: bench.start(options), "get": lambda: bench.get(options),
+                    "command": lambda: bench.command(options), "copy": lambda: bench.copy(options)}
+        variants = {name: run for name, run in variants.items() if not options.only or name in options.only}
+        return report.rounds(options.rounds, variants, bench.pids, foreign)
+    finally:
+        bench.close()
+
+
+def markdown(out, options, foreign):
+    quiet = statistics.median(foreign) <= report.Foreign.LIMIT if foreign else False
+    rows = []
+
+    def row(what, value, target, ok):
+        rows.append([what, value, target, report.verdict(ok, quiet)])
+
+    if part := out.get("start"):
+        row("`osb --version`", f"{part['version']:.2f} ms", "< 10 ms", part["version"] < 10)
+    for name, what in (("get", "`osb sandbox get` above curl"), ("command", "`osb command run -- true` above curl at execd")):
+        if part := out.get(name):
+            added = part["osb"] - part["curl"]
+            row(what, f"{added:+.2f} ms ({part['osb']:.2f} against {part['curl']:.2f})", "≤ 5 ms", added <= 5)
+    if part := out.get("copy"):
+        share = part["osb down"] / part["curl down"]
+        row(f"`osb cp` of {options.mib} MiB out of a sandbox", f"{part['osb down']:,.0f} MiB/s, {share:.0%} of curl's",
+            "≥ 80%", share >= 0.8)
+        row("into it", f"{part['osb up']:,.0f} MiB/s", "", True)
+    others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
+    return (report.table(["what", "measured", "target", ""], rows) +
+            f"\n\nWhole processes, medians of {options.rounds} rounds; others took {others} of the machine.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=100, help="of each command in a round")
+    parser.add_argument("--mib", type=int, default=1024, help="size of the file that is copied")
+    parser.add_argument("--only", nargs="*", help="start, get, command, copy; not published")
+    parser.add_argument("--no-publish", action="store_true", help="print only")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.build = pathlib.Path(options.build).resolve()
+    if os.geteuid() != 0:
+        parser.error("needs root")
+    if not options.inside:
+        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
+        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
+        python = report.ROOT / "build" / "venv" / "bin" / "python"
+        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
+    where = report.machine()
+    foreign = []
+    with tempfile.TemporaryDirectory(prefix="osb-") as work:
+        out = measure(options, pathlib.Path(work), foreign)
+    text = markdown(out, options, foreign)
+    print("\n" + text)
+    if not options.no_publish and not options.only:
+        report.publish("cli", "osb", "make bench", where, text, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""What osb does without a server: help, configuration, skills, completion scripts (which ask one for ids)."""
+
+import subprocess
+
+import pytest
+from osb_program import Osb, osb_binary
+
+
+@pytest.fixture
+def osb(server, tmp_path):
+    return Osb(server, tmp_path)
+
+
+def test_version_and_help(osb):
+    assert osb.ok("--version").startswith("opensandbox, version ")
+    root = osb.ok()
+    assert root == osb.ok("--help") == osb.ok("-h")
+    for group in ("sandbox", "command", "file", "egress", "credential-vault", "config", "diagnostics", "devops", "skills"):
+        assert f"\n  {group} " in root
+        text = osb.ok(group)
+        assert text == osb.ok(group, "--help")
+        assert text.startswith(f"Usage: osb {group} [OPTIONS] COMMAND [ARGS]...\n")
+    assert "--network-policy-file PATH" in osb.ok("sandbox", "create", "-h")
+    assert all(len(line) <= 80 for line in osb.ok("sandbox", "create", "-h").splitlines())
+
+
+def test_config_commands(osb, tmp_path):
+    path = tmp_path / ".opensandbox" / "config.toml"
+    del osb.env["OPEN_SANDBOX_DOMAIN"], osb.env["OPEN_SANDBOX_API_KEY"]
+    assert osb.json("config", "show")["config_file_exists"] is False
+    assert "osb config init" in osb.refused("config", "set", "connection.domain", "x")
+    assert osb.ok("config", "init") == f"OK: Config file created: {path}\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    done = osb.run("config", "init")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.decode() == f"WARN: Config file already exists at {path}. Use --force to overwrite.\n"
+    assert osb.json("config", "init")["status"] == "warning"
+    comments = [line for line in path.read_text().splitlines() if line.startswith("# ") and " = " not in line]
+    osb.ok("config", "set", "connection.domain", "localhost:9090")
+    osb.ok("config", "set", "connection.api_key", "abcdefgh")
+    osb.ok("config", "set", "defaults.timeout", "none")
+    osb.ok("config", "set", "profiles.prod.domain", "https://prod.example")
+    osb.ok("config", "set", "profiles.prod.use_server_proxy", "true")
+    text = path.read_text()
+    assert all(line in text for line in comments)
+    assert 'timeout = "none"  # or "none"' in text
+    shown = osb.json("config", "show")
+    assert shown == {"api_key": "ab****gh", "domain": "localhost:9090", "protocol": "http", "request_timeout": 30,
+                     "use_server_proxy": False, "color": True, "default_image": None, "default_timeout": "none",
+                     "config_path": str(path), "config_file_exists": True}
+    prod = osb.json("--profile", "prod", "config", "show")
+    assert (prod["domain"], prod["use_server_proxy"], prod["api_key"]) == ("https://prod.example", True, "ab****gh")
+    osb.env["OPEN_SANDBOX_PROFILE"] = "prod"
+    assert osb.json("config", "show")["profile"] == "prod"
+    assert osb.json("--domain", "flag", "config", "show")["domain"] == "flag"
+    assert "There is no profile 'none'" in osb.refused("--profile", "none", "sandbox", "list")
+
+
+def test_a_broken_config_can_be_replaced(osb, tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("[connection\n")
+    for words in (["sandbox", "list"], ["config", "show"], ["config", "set", "a.b", "c"]):
+        said = osb.refused("--config", path, *words)
+        assert str(path) in said and "config init --force" in said
+    assert path.read_text() == "[connection\n"
+    osb.ok("--config", path, "config", "init", "--force")
+    assert osb.json("--config", path, "config", "show")["config_file_exists"] is True
+
+
+def test_config_that_cannot_be_written(osb):
+    assert "write /proc/none/config.toml" in osb.refused("--config", "/proc/none/config.toml", "config", "init")
+
+
+def test_skills(osb, tmp_path):
+    listed = osb.json("skills", "list", cwd=tmp_path)
+    assert len(listed["skills"]) == 6 and len(listed["targets"]) == 14
+    shown = osb.json("skills", "show", "Command-Execution")
+    assert shown["skill"] == "command-execution"
+    assert all(shown[key] for key in ("when_to_use", "quick_start", "json_shapes", "content"))
+    notes = tmp_path / ".windsurfrules"
+    notes.write_text("mine\n")
+    done = osb.json("skills", "install", "file-operations", "-t", "windsurf", "--scope", "project", cwd=tmp_path)
+    assert done["operations"][0]["status"] == "installed"
+    assert notes.read_text().startswith("mine\n\n<!-- BEGIN opensandbox-file-operations -->\n# OpenSandbox File Operations\n")
+    osb.ok("skills", "uninstall", "file-operations", "-t", "windsurf", "--scope", "project", cwd=tmp_path)
+    assert notes.read_text() == "mine\n"
+    done = osb.json("skills", "install", "--all-builtins", "-t", "claude", "--scope", "global", cwd="/")
+    assert {each["path"] for each in done["operations"]} == {
+        str(tmp_path / ".claude" / "skills" / f"{skill['slug']}.md") for skill in listed["skills"]}
+    said = osb.refused("skills", "install", "file-operations", code=2)
+    assert "--target" in said and "osb skills install" in said
+
+
+def test_commands_in_the_skills_exist(osb):
+    """Every `osb group command` that a skill shows is one."""
+    for skill in osb.json("skills", "list")["skills"]:
+        content = osb.json("skills", "show", skill["slug"])["content"]
+        lines = [line.split() for line in content.splitlines() if line.startswith("osb ")]
+        assert lines
+        for words in lines:
+            words = [word for word in words[1:] if not word.startswith("-")]
+            depth = 3 if words[1] in ("session", "credential", "binding") and words[0] in ("command", "credential-vault") else 2
+            if words[0] in ("doctor", "run", "up", "cp"):
+                depth = 1
+            assert osb.ok(*words[:depth], "--help").startswith(f"Usage: osb {' '.join(words[:depth])} [OPTIONS]"), words
+
+
+# --- completion
+
+def complete(osb, shell, line, path):
+    """What a real shell offers for `line`, which ends where the cursor is."""
+    words = line.split(" ")
+    environment = {**osb.env, "PATH": path}
+    if shell == "bash":
+        script = f"""eval "$(osb completion bash)"; COMP_WORDS=({' '.join(w or "''" for w in words)})
+            COMP_CWORD={len(words) - 1}; _osb_complete; printf '%s\\n' "${{COMPREPLY[@]}}" """
+        command = ["bash", "--norc", "-c", script]
+    else:
+        command = ["fish", "--no-config", "-c", f"osb completion fish | source; complete -C '{line}'"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return [each.split("\t")[0] for each in done.stdout.splitlines() if each]
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "osb").symlink_to(osb_binary())
+    return f"{tmp_path / 'bin'}:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_completion(osb, server, path, shell):
+    id = server.create()["id"]
+    assert complete(osb, shell, "osb sand", path) == ["sandbox"]
+    assert set(complete(osb, shell, "osb command session ", path)) == {"create", "run", "delete"}
+    assert complete(osb, shell, "osb sandbox create --net", path) == ["--network-policy-file"]
+    assert set(complete(osb, shell, "osb sandbox get x -o ", path)) == {"table", "json", "yaml"}
+    assert complete(osb, shell, "osb sandbox get ", path) == [id]
+    assert complete(osb, shell, f"osb sandbox kill {id[:4]}", path) == [id]
+    assert complete(osb, shell, f"osb --no-color command run {id[:6]}", path) == [id]
+    server.delete(id)
+    assert complete(osb, shell, "osb sandbox get ", path) == []
+
+
+def test_completion_of_zsh(osb, server, path, tmp_path):
+    script = osb.ok("completion", "zsh")
+    assert script.startswith("#compdef osb opensandbox\n")
+    id = server.create()["id"]
+    # _describe needs the line editor; what it is given shows what would be offered.
+    check = """
+        autoload -U compinit; compinit -D; eval "$(osb completion zsh)"
+        [[ $_comps[osb] == _osb ]] || exit 3
+        _describe() { print -l -- "${(@P)4}"; }
+        words=(osb sandbox get ''); CURRENT=4; _osb
+        words=(osb sandbox cr); CURRENT=3; _osb
+    """
+    done = subprocess.run(["zsh", "-f", "-c", check], env={**osb.env, "PATH": path}, capture_output=True, text=True,
+                          timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == f"{id}:Running host"
+    assert second.startswith("create:Create a sandbox")
+    server.delete(id)
+
+
+def test_completion_never_complains(osb):
+    osb.env["OPEN_SANDBOX_DOMAIN"] = "127.0.0.1:1"
+    done = osb.run("__complete", "--", "sandbox", "get", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert osb.ok("__complete", "--", "file", "upload", "x", "") == ":files\n"
+    assert osb.ok("__complete", "--", "sandbox", "list", "--output", "=", "j") == "json\n"
+    assert osb.ok("__complete", "--") == ""
+
+
+def test_the_originals_completion_hook(osb):
+    osb.env["_OSB_COMPLETE"] = "bash_source"
+    assert osb.run().stdout.decode().startswith("# bash completion of osb\n")
