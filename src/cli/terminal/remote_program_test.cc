@@ -6,7 +6,7 @@ namespace osb::cli {
 namespace {
 
 TEST(RemoteProgram, EveryWordArrivesAsItIs) {
-  EXPECT_EQ(program_text({"echo", "a b", "it's", "$HOME", ""}), R"(exec echo 'a b' 'it'"'"'s' '$HOME' '')");
+  EXPECT_EQ(program_text({"echo", "a b", "it's", "$HOME", ""}), R"(exec echo 'a b' 'it'"'"'s' '$HOME' '' </dev/null)");
 }
 
 TEST(RemoteProgram, ATerminalHasATypeAndAShell) {
