@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 
 #include "fixture.h"
@@ -135,6 +136,52 @@ TEST_F(SdkFiles, CanBeListedMovedChangedAndRemoved) {
   must(files.remove({"/tmp/f/moved.txt"}));
   must(files.remove_directories({"/tmp/d"}));
   EXPECT_FALSE(files.info("/tmp/d"));
+}
+
+TEST_F(SdkFiles, GoBothWaysAsWholeDirectories) {
+  namespace fs = std::filesystem;
+  const auto files = sandbox().files();
+  const fs::path root = testing::TempDir() + "/sdk-tree-" + sandbox().id();
+  const fs::path from = root / "from", to = root / "to" / "new";
+  fs::create_directories(from / "sub" / "empty");
+  const std::string bytes = some_bytes(2'500'000);
+  std::ofstream(from / "sub" / "big", std::ios::binary) << bytes;
+  std::ofstream(from / std::string(180, 'n')) << "long name";
+  std::ofstream(from / "script") << "#!/bin/sh\n";
+  fs::permissions(from / "script", fs::perms(0751));
+  fs::create_symlink("script", from / "link");
+  fs::create_hard_link(from / "script", from / "sub" / "same");
+  {
+    std::ofstream(from / "none");
+  }
+  must(files.upload_directory(from, "/tmp/tree"));
+  EXPECT_EQ(
+      must(sandbox().commands().run("cd /tmp/tree && readlink link && stat -c '%a %h' script && wc -c < sub/big && "
+                                    "ls -d sub/empty && truncate -s 5M sub/holes && echo end >> sub/holes"))
+          .stdout_text(),
+      "script\n751 2\n2500000\nsub/empty\n");
+  must(files.download_directory("/tmp/tree", to));
+  const auto text = [](const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  EXPECT_TRUE(text(to / "sub" / "big") == bytes);
+  EXPECT_EQ(text(to / std::string(180, 'n')), "long name");
+  EXPECT_EQ(fs::read_symlink(to / "link"), "script");
+  EXPECT_EQ(fs::status(to / "script").permissions(), fs::perms(0751));
+  EXPECT_EQ(fs::last_write_time(to / "script"), fs::last_write_time(from / "script"));
+  EXPECT_TRUE(fs::equivalent(to / "script", to / "sub" / "same"));
+  EXPECT_TRUE(fs::is_directory(to / "sub" / "empty"));
+  EXPECT_TRUE(fs::is_regular_file(to / "none"));
+  const std::string holes = text(to / "sub" / "holes");
+  EXPECT_TRUE(holes == std::string(5 << 20, '\0') + "end\n");
+  must(files.download_directory("/tmp/tree", to));  // over what is there
+  const auto missing = files.download_directory("/no/such", root / "nothing");
+  ASSERT_FALSE(missing);
+  EXPECT_TRUE(missing.error().not_found());
+  EXPECT_FALSE(fs::exists(root / "nothing"));
+  EXPECT_FALSE(files.upload_directory("/no/such", "/tmp/x"));
+  fs::remove_all(root);
 }
 
 TEST_F(SdkFiles, BelongToAnotherUserWhenHeMakesThem) {
