@@ -7,6 +7,7 @@
 //   bench_server_load PORT KEY cycle    COUNT THREADS    create until Running and remove, as fast as it goes
 //   bench_server_load PORT KEY keep     COUNT THREADS    creates and leaves them
 //   bench_server_load PORT KEY list     COUNT QUERY      GET /v1/sandboxes?QUERY
+//   bench_server_load PORT KEY get      COUNT GAP_MS TARGET one after the other, spaced
 //   bench_server_load PORT KEY calls    COUNT ID ADDRESS execd's /ping by the proxy and straight at ADDRESS, in turns
 //   bench_server_load PORT KEY commands COUNT THREADS ID commands by the proxy; every event of each must arrive
 
@@ -190,6 +191,19 @@ void list(Bench& bench, unsigned count, const std::string& query) {
   });
 }
 
+void get(Bench& bench, unsigned count, unsigned gap, const std::string& target) {
+  const auto connection = bench.connect();
+  Samples samples;
+  const auto begin = Clock::now();
+  for (unsigned i = 0; i < count; ++i) {
+    pause(gap);
+    const auto start = Clock::now();
+    connection->exchange("GET", target, bench.headers(), "", 200);
+    samples.add(seconds_since(start) * 1e3);
+  }
+  samples.print(seconds_since(begin));
+}
+
 void calls(Bench& bench, unsigned count, const std::string& id, const std::string& address) {
   const auto proxied = bench.connect();
   const std::string token = bench.token(*proxied, id), target = Bench::proxy(id, "/ping");
@@ -226,7 +240,7 @@ void commands(Bench& bench, unsigned count, unsigned threads, const std::string&
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: PORT KEY create|command|burst|cycle|keep|list|calls|commands COUNT ..");
+  if (argc < 5) fail("usage: PORT KEY create|command|burst|cycle|keep|list|get|calls|commands COUNT ..");
   Bench bench{static_cast<std::uint16_t>(std::atoi(argv[1])), argv[2]};
   const std::string what = argv[3];
   const auto count = static_cast<unsigned>(std::atoi(argv[4]));
@@ -242,6 +256,8 @@ int main(int argc, char** argv) {
     timed(bench, count, number, [&](Connection& c) { bench.create(c); });
   } else if (what == "list") {
     list(bench, count, second);
+  } else if (what == "get") {
+    get(bench, count, number, third);
   } else if (what == "calls") {
     calls(bench, count, second, third);
   } else if (what == "commands") {

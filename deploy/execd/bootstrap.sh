@@ -161,7 +161,8 @@ fi
 
 # The user's process gets our input, which a shell would otherwise take from a background job.
 exec 3<&0
-"$EXECD" </dev/null 3<&- &
+# Standard output is the user's alone: execd's banner goes nowhere, what it logs to standard error.
+EXECD_LOG_FILE=${EXECD_LOG_FILE:-${OPENSANDBOX_LOG_OUTPUT:-stderr}} "$EXECD" </dev/null >/dev/null 3<&- &
 "$@" <&3 3<&- &
 user=$!
 exec 3<&-

@@ -93,23 +93,21 @@ class Engine:
 
     kind = "docker"
 
-    def __init__(self, number=0, directory=None, arguments=(), data=None, host_image=True):
-        """`data` is where images and containers go: a directory, or nothing for memory, which is much quicker."""
-        self._own = tempfile.mkdtemp(prefix="engine-") if directory is None else None
+    def __init__(self, number=0, directory=None, arguments=(), data=None, host_image=True, live_restore=True):
+        """`data` is where images and containers go: a directory, or nothing for memory if there is enough."""
+        self._own = tempfile.mkdtemp(prefix="engine-", dir=_roomy()) if directory is None else None
         self.directory = pathlib.Path(directory or self._own)
         os.chmod(self.directory, 0o711)
         self.number = number
         self.data = pathlib.Path(data or self.directory / "data")
-        self.data.mkdir(exist_ok=True)
-        memory = f"mount -t tmpfs -o mode=0711 none {self.data}; " if data is None else ""
         self.socket = self.directory / "engine.sock"
         self.cgroup_parent = f"osb-test-{os.getpid()}-{self.directory.name}"
-        self.arguments = list(arguments)
+        self.arguments = [*arguments, *(["--live-restore"] if live_restore and self.kind == "docker" else [])]
         self.log_file = open(self.directory / "log", "ab")
         self.process = self.client = None
         # Ends with its standard input, and then so does everything in its namespaces.
         self._holder = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-                                         "docker-init", "--", "sh", "-ec", f"{memory}echo ready; exec cat"],
+                                         "docker-init", "--", "sh", "-c", "echo ready; exec cat"],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         try:
             assert self._holder.stdout.readline() == b"ready\n", "unshare failed"
@@ -128,11 +126,11 @@ class Engine:
 
     def _command(self):
         command = ["dockerd", "--data-root", self.data, "--exec-root", self.directory / "exec", "-H", self.url,
-                   "--pidfile", self.directory / "pid", f"--cgroup-parent=/{self.cgroup_parent}", "--live-restore",
+                   "--pidfile", self.directory / "pid", f"--cgroup-parent=/{self.cgroup_parent}",
                    "--exec-opt", "native.cgroupdriver=cgroupfs", "--log-level", "warn"]
         if self.number:
             bridge = f"osbtest{self.number}"
-            if not os.path.exists(f"/sys/class/net/{bridge}"):
+            if bridge not in (name for _, name in socket.if_nameindex()):
                 for line in (f"link add {bridge} type bridge", f"addr add 10.{200 + self.number}.0.1/16 dev {bridge}",
                              f"link set {bridge} up"):
                     subprocess.run(["ip", *line.split()], check=True)
@@ -188,6 +186,9 @@ class Engine:
         return self.process is not None and self.process.poll() is None
 
     def close(self):
+        """May be called twice."""
+        if self._holder.poll() is not None:
+            return
         if self.client:
             self.client.close()
         # The namespace's first process ends when nobody can speak to it any more, and the kernel ends all others.
@@ -238,11 +239,12 @@ class Engine:
         return self.ask("GET", f"/containers/sandbox-{id}/json")
 
     def inventory(self):
-        """Names of everything that a sandbox could leave behind."""
+        """Names of everything that a sandbox could leave behind. The volume that holds execd belongs to all."""
         images = self.ask("GET", "/images/json")
+        volumes = [each["Name"] for each in self.ask("GET", "/volumes").get("Volumes") or []]
         return {
             "containers": sorted(each["Names"][0] for each in self.containers()),
-            "volumes": sorted(each["Name"] for each in self.ask("GET", "/volumes").get("Volumes") or []),
+            "volumes": sorted(name for name in volumes if not name.startswith("opensandbox-execd-")),
             "networks": sorted(each["Name"] for each in self.ask("GET", "/networks")),
             "images": sorted(tag for each in images for tag in each.get("RepoTags") or ["<none>"]),
         }
@@ -263,6 +265,12 @@ class Engine:
         return {"DOCKER_HOST": self.url, "HOME": str(home)}
 
     code_prefix = "DOCKER"
+    keeps_log_times = True
+
+    @staticmethod
+    def entrypoint_output(log):
+        """A container's log without times."""
+        return "".join(line.partition(" ")[2] for line in log.splitlines(keepends=True))
 
     def list(self):
         found = []
@@ -293,11 +301,17 @@ class Engine:
     def direct_endpoint(self, id, port):
         """Where clients are sent that talk to a sandbox without the server's proxy."""
         published = self.inspect(id)["NetworkSettings"]["Ports"]["44772/tcp"][0]
-        return f"{published['HostIp']}:{published['HostPort']}/proxy/{port}"
+        return f"{published['HostIp']}:{published['HostPort']}" + ("" if port == 44772 else f"/proxy/{port}")
 
     def remove_all(self):
         for each in self.containers():
             self.ask("DELETE", f"/containers/{each['Id']}", params={"force": "1", "v": "1"}, status=(200, 204, 404))
+
+
+def _roomy():
+    """Memory that the host sees as files, which an engine without durability would use; the usual place otherwise."""
+    memory = pathlib.Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
 
 
 def _child_of(pid):

@@ -74,14 +74,18 @@ def test_sigterm_goes_to_the_users_process_and_the_status_is_0(bootstrap):
 def test_execd_serves_next_to_the_users_process(bootstrap, tmp_path):
     # A port of the kernel's choice, told by the banner.
     wrapper = tmp_path / "execd"
-    wrapper.write_text(f"#!/bin/sh\nexec {binary()} --port=0\n")
+    banner = tmp_path / "banner"
+    os.mkfifo(banner)
+    wrapper.write_text(f"#!/bin/sh\nexec {binary()} --port=0 >{banner}\n")
     wrapper.chmod(0o755)
     process = bootstrap("sh", "-c", "read line", env={"EXECD": str(wrapper)})
-    port = int(process.stdout.readline().rsplit(":", 1)[1])
+    with open(banner) as line:
+        port = int(line.readline().rsplit(":", 1)[1])
     assert httpx.get(f"http://127.0.0.1:{port}/ping", trust_env=False).status_code == 200
     execd = httpx.post(f"http://127.0.0.1:{port}/command", json={"command": "echo $PPID"}, trust_env=False).text
     pid = int(next(line for line in execd.splitlines() if "stdout" in line).split('"text":"')[1].split('"')[0])
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.wait(30) == 0
+    assert process.stdout.read() == ""
     os.kill(pid, signal.SIGTERM)  # the container would end it; here it goes by itself

@@ -8,9 +8,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 
 from backend import backend, make_daemon  # noqa: E402
 from server_process import Server  # noqa: E402
+from spec_check import every_answer_checked  # noqa: E402
 
 if os.geteuid() != 0:
     pytest.exit("these tests need root", returncode=1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_answer_is_in_the_document():
+    with every_answer_checked(lambda url: url.host == "127.0.0.1" and url.port in Server.ports
+                              and not url.path.startswith(("/docs", "/redoc"))):
+        yield
 
 
 @pytest.fixture(scope="session")

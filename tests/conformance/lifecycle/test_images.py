@@ -35,6 +35,39 @@ def test_an_archive_becomes_an_image_to_start_from(server):
 
 
 @own_images
+def test_a_snapshot_becomes_an_image(server):
+    loaded = server.client.post("/v1/images/load", content=docker_archive("mine:1", [busybox_layer()]))
+    assert loaded.status_code == 201, loaded.text
+    id = server.create(image={"uri": "mine:1"}, entrypoint=["sleep", "1000"])["id"]
+    server.run(id, "echo kept > /root/file")
+    snapshot = server.client.post(f"/v1/sandboxes/{id}/snapshots").json()["id"]
+    assert server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 60}).json()["status"]["state"] == "Ready"
+    server.delete(id)
+    archive = server.client.get(f"/v1/snapshots/{snapshot}/export")
+    assert archive.status_code == 200 and archive.headers["content-type"] == "application/x-tar"
+    loaded = server.client.post("/v1/images/load", params={"name": "saved:1"}, content=archive.content)
+    assert loaded.status_code == 201, loaded.text
+    id = server.create(image={"uri": "saved:1"}, entrypoint=["sleep", "1000"])["id"]
+    assert server.run(id, "cat /root/file") == "kept"
+    server.delete(id)
+    assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+    for uri in ("saved:1", "mine:1"):
+        assert server.client.delete("/v1/images", params={"uri": uri}).status_code == 204
+
+
+def test_what_cannot_be_exported(server):
+    unknown = server.client.get("/v1/snapshots/6b0a2c7e-0000-4000-8000-000000000000/export")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "SNAPSHOT::NOT_FOUND")
+    id = server.create()["id"]
+    snapshot = server.client.post(f"/v1/sandboxes/{id}/snapshots").json()["id"]
+    server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 60})
+    refused = server.client.get(f"/v1/snapshots/{snapshot}/export")
+    assert (refused.status_code, refused.json()["code"]) == (501, "SNAPSHOT::NOT_IMPLEMENTED")
+    server.delete(id)
+    assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+
+
+@own_images
 def test_what_is_no_archive_is_refused(server):
     refused = server.client.post("/v1/images/load", content=b"no archive")
     assert refused.status_code == 400 and refused.json()["code"]

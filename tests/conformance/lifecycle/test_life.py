@@ -3,6 +3,7 @@
 import datetime
 import json
 
+import httpx
 import pytest
 
 
@@ -36,12 +37,16 @@ def test_create_run_delete(server):
 def test_the_answer_does_not_wait_for_the_sandbox(server):
     made = server.post_sandbox(wait=None).json()
     assert made["status"]["state"] in ("Pending", "Running")
-    # Clients ask for both at once, whatever the state.
+    # Clients ask for both at once, whatever the state, and use what they were told.
+    endpoints = []
     for port in (44772, 18080):
         response = server.client.get(f"/v1/sandboxes/{made['id']}/endpoints/{port}")
         assert response.status_code == 200, response.text
-        assert response.json()["endpoint"].endswith(str(port))
+        endpoints.append(response.json())
+    assert endpoints[1]["endpoint"].endswith("18080")
     assert server.wait_state(made["id"], "Running")["id"] == made["id"]
+    answer = httpx.get(f"http://{endpoints[0]['endpoint']}/ping", headers=endpoints[0]["headers"], trust_env=False)
+    assert answer.status_code == 200
 
 
 def test_waiting_is_granted_and_said(server):

@@ -4,6 +4,8 @@ import socket
 
 import httpx
 import pytest
+import websockets.exceptions
+import websockets.sync.client
 
 ECHO = """
 import http.server, json
@@ -111,6 +113,25 @@ def test_upgrades_become_a_plain_connection(server, echo):
             piece = peer.recv(65536)
             assert piece, "closed without a pong"
             answer += piece
+
+
+def closed_with(server, path, **options):
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{server.port}{path}", open_timeout=20, **options) as socket:
+        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+            socket.recv()
+        return closed.value.rcvd.code, closed.value.rcvd.reason, socket.subprotocol
+
+
+def test_websockets_that_fail_are_closed_with_a_code(server, echo):
+    """A browser would not see the status of a refused handshake."""
+    unknown = "6b0a2c7e-0000-4000-8000-000000000000"
+    code, reason, _ = closed_with(server, f"/sandboxes/{unknown}/proxy/8000/")
+    assert code == 1011 and unknown in reason
+    assert closed_with(server, f"/v1/sandboxes/{echo}/proxy/9/")[0] == 1011
+    assert closed_with(server, f"/sandboxes/{echo}/proxy/0/")[0] == 1011
+    code, reason, protocol = closed_with(server, f"/sandboxes/{echo}/proxy/8000/", subprotocols=["one", "two"])
+    assert (code, protocol) == (1008, "one") and "201" in reason
+    assert closed_with(server, f"/sandboxes/{echo}/proxy/44772/pty/none/ws")[0] == 1008
 
 
 def test_direct_endpoints_reach_the_same_execd(server, echo):

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""The lifecycle server on Docker beside Docker itself: the same engine, image and command, in one run.
+
+Needs root. Starts a dockerd, a registry and a server of its own, in a network namespace of their own.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import report  # noqa: E402
+
+COMMAND = ["tail", "-f", "/dev/null"]  # what bench_server_load starts, from the image "host"
+BURST = 50
+
+
+class Bench:
+    def __init__(self, options, work):
+        from docker_engine import Engine
+        from registry import Registry, busybox_layer, hard_link, tar
+        from server_process import Server
+        self.programs = options.build / "bin"
+        self.open = contextlib.ExitStack()
+        data = work / "data"
+        data.mkdir()
+        # On disk, as everywhere else: memory would flatter all sides.
+        self.engine = self.open.enter_context(contextlib.closing(Engine(data=data, host_image=False)))
+        root = busybox_layer(bin__tail=hard_link("bin/busybox"))
+        self.engine.load("host:latest", [root])
+        (work / "registry").mkdir()
+        self.registry = self.open.enter_context(contextlib.closing(Registry(work / "registry")))
+        noise = tar({"noise": os.urandom(64 << 20)})
+        self.pulled = self.registry.push("bench/large:1", [root, noise])
+        self.server = self.open.enter_context(contextlib.closing(Server(self.engine)))
+        self.docker = ["docker", "-H", self.engine.url]
+        # Both sides once, so that nobody pays for what is done once.
+        self.load("create", 1, 0)
+        self.docker_run()
+        self.remove_runs()
+
+    @property
+    def pids(self):
+        return [self.engine.pid, self.server.process.pid]
+
+    def load(self, *arguments, port=None):
+        out = subprocess.run([self.programs / "bench_server_load", str(port or self.server.port), self.server.key,
+                              *map(str, arguments)], capture_output=True, text=True)
+        if out.returncode != 0:
+            raise RuntimeError(out.stderr + self.server.log()[-3000:])
+        return json.loads(out.stdout)
+
+    def docker_run(self):
+        """Milliseconds until `docker run -d` is back; execd is not part of it."""
+        begin = time.monotonic()
+        out = subprocess.run([*self.docker, "run", "-d", "--label", "bench=1", "host", *COMMAND], capture_output=True,
+                             text=True)
+        if out.returncode != 0:
+            raise RuntimeError(out.stderr)
+        return (time.monotonic() - begin) * 1000
+
+    def docker_burst(self):
+        """The same by a shell that starts them all and waits."""
+        line = " ".join([*self.docker, "run", "-d", "--label", "bench=1", "host", *COMMAND])
+        script = f'for i in $(seq {BURST}); do {line} >/dev/null || echo failed & done; wait'
+        begin = time.monotonic()
+        out = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+        if "failed" in out.stdout:
+            raise RuntimeError(out.stderr)
+        return (time.monotonic() - begin) * 1000
+
+    def remove_runs(self):
+        for each in self.engine.containers(bench="1"):
+            self.engine.ask("DELETE", f"/containers/{each['Id']}", params={"force": "1"})
+
+    def close(self):
+        self.open.close()
+
+
+def singles(options, bench, foreign):
+    ours, plain = [], []
+    for number in range(options.rounds):
+        others = report.Foreign(bench.pids)
+        ours.append(bench.load("create", 8, 50)["p50"])
+        times = []
+        for _ in range(8):
+            times.append(bench.docker_run())
+            bench.remove_runs()
+        plain.append(statistics.median(times))
+        foreign.append(others.share())
+        print(f"  round {number + 1}: create {ours[-1]:.0f} ms, docker run {plain[-1]:.0f} ms, others "
+              f"{foreign[-1]:.0%}", flush=True)
+    return {"ours": statistics.median(ours), "docker": statistics.median(plain)}
+
+
+def bursts(options, bench, foreign):
+    ours, plain = [], []
+    for number in range(min(3, options.rounds)):
+        others = report.Foreign(bench.pids)
+        ours.append(bench.load("burst", BURST)["all_ms"])
+        plain.append(bench.docker_burst())
+        bench.remove_runs()
+        foreign.append(others.share())
+        print(f"  round {number + 1}: {BURST} at once {ours[-1]:.0f} ms, docker run {plain[-1]:.0f} ms", flush=True)
+    return {"ours": statistics.median(ours), "docker": statistics.median(plain)}
+
+
+@contextlib.contextmanager
+def busy(bench):
+    """Creates fifty at a time and pulls an image, over and over, until the body is done. Failures come out of it."""
+    from registry import PASSWORD, USER
+    done, failures = threading.Event(), []
+
+    def again(work):
+        try:
+            while not done.is_set():
+                work()
+        except Exception as error:  # noqa: BLE001: told by the thread that waits
+            failures.append(error)
+
+    def pull():
+        made = bench.server.create(image={"uri": bench.pulled, "auth": {"username": USER, "password": PASSWORD}},
+                                   wait=60)
+        bench.server.delete(made["id"])
+        bench.engine.ask("DELETE", f"/images/{bench.pulled}", params={"force": "1"})
+
+    threads = [threading.Thread(target=again, args=[work]) for work in (lambda: bench.load("burst", BURST), pull)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+
+
+def reads(options, bench, foreign):
+    """One GET every two milliseconds, at the server and at a program that only answers, under the same load."""
+    id = bench.server.create(entrypoint=COMMAND)["id"]
+    port = report.free_port()
+    raw = subprocess.Popen([bench.programs / "bench_raw_epoll", str(port)], stdout=subprocess.PIPE, text=True)
+    assert "listening" in raw.stdout.readline()
+    ours, plain = [], []
+    try:
+        for number in range(min(3, options.rounds)):
+            with busy(bench):
+                for seen, where in ((ours, None), (plain, port), (plain, port), (ours, None)):
+                    seen.append(bench.load("get", 1500, 2, f"/v1/sandboxes/{id}", port=where))
+            print(f"  round {number + 1}: GET {ours[-1]['p99']:.2f} ms p99, raw epoll {plain[-1]['p99']:.2f} ms",
+                  flush=True)
+    finally:
+        raw.terminate()
+        raw.wait()
+        raw.stdout.close()
+    bench.server.delete(id)
+    return {"ours": statistics.median(each["p99"] for each in ours),
+            "raw": statistics.median(each["p99"] for each in plain)}
+
+
+def measure(options, work, foreign):
+    os.environ.setdefault("EXECD_BINARY", str(options.build / "bin" / "execd"))
+    os.environ.setdefault("SERVER_BINARY", str(options.build / "bin" / "opensandbox-server"))
+    bench = Bench(options, work)
+    try:
+        return {name: part(options, bench, foreign) for name, part in
+                (("singles", singles), ("bursts", bursts), ("reads", reads)) if not options.only or name in options.only}
+    finally:
+        bench.close()
+
+
+def markdown(out, foreign):
+    quiet = statistics.median(foreign) <= report.Foreign.LIMIT if foreign else False
+    rows = []
+
+    def row(what, ours, other, unit, limit):
+        rows.append([what, f"{ours:.{unit}f} against {other:.{unit}f} ms, {ours / other:.2f}×", f"≤ {limit}×",
+                     report.verdict(ours <= limit * other, quiet)])
+
+    if part := out.get("singles"):
+        row("create → execd answered, against `docker run -d`, p50", part["ours"], part["docker"], 0, 1.15)
+    if part := out.get("bursts"):
+        row(f"{BURST} creates at once, against {BURST} `docker run -d` of a shell", part["ours"], part["docker"], 0, 1.1)
+    if part := out.get("reads"):
+        row("`GET /sandboxes/{id}` during creates and a pull, p99, against raw epoll", part["ours"], part["raw"], 2, 3)
+    others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
+    return (report.table(["what", "measured", "target", ""], rows) +
+            f"\n\nOne dockerd with overlay2, busybox, `{' '.join(COMMAND)}`. `docker run` publishes no ports and starts "
+            f"no execd; ours does both. Others took {others} of the machine, containerd and its shims among them.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="singles, bursts, reads; not published")
+    parser.add_argument("--no-publish", action="store_true", help="print only")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.build = pathlib.Path(options.build).resolve()
+    if os.geteuid() != 0:
+        parser.error("needs root")
+    if not options.inside:
+        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
+        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
+        python = report.ROOT / "build" / "venv" / "bin" / "python"
+        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
+    for tool in ("dockerd", "docker", "docker-registry", "busybox"):
+        if not shutil.which(tool):
+            parser.error(f"{tool} is missing: scripts/setup bench")
+    where = report.machine()
+    foreign = []
+    with tempfile.TemporaryDirectory(prefix="osb-") as work:
+        out = measure(options, pathlib.Path(work), foreign)
+    text = markdown(out, foreign)
+    print("\n" + text)
+    if not options.no_publish and not options.only:
+        report.publish("docker", "Docker backend", "make bench", where, text, out)
+
+
+if __name__ == "__main__":
+    main()

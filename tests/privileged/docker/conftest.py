@@ -1,0 +1,93 @@
+import contextlib
+import os
+import pathlib
+import sys
+
+import httpx
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+
+from docker_engine import Engine  # noqa: E402
+from registry import Registry  # noqa: E402
+from server_process import Server  # noqa: E402
+
+if os.geteuid() != 0:
+    pytest.exit("these tests need root", returncode=1)
+
+
+class SmallServer(Server):
+    """Sandboxes are of busybox unless a test says otherwise."""
+
+    def post_sandbox(self, **fields):
+        return super().post_sandbox(**{"image": {"uri": "busybox"}, "entrypoint": ["sleep", "1000"], **fields})
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """One dockerd for all tests that do it no harm."""
+    running = Engine(host_image=False)
+    running.load_busybox()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def server(engine):
+    running = SmallServer(engine)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def make_server(engine):
+    """For tests that stop, kill or configure their own. Servers on one engine know of each other's sandboxes, so a file
+    uses either this or `server`. The first argument may be another engine."""
+    made = []
+
+    def make(on=engine, **options):
+        made.append(SmallServer(on, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def own_engine():
+    """For tests that do it harm: beside the one of the session, one at a time."""
+    made = []
+
+    def make(**options):
+        assert made == []
+        made.append(Engine(1, host_image=False, **options))
+        made[-1].load_busybox()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory):
+    running = Registry(tmp_path_factory.mktemp("registry"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request, engine):
+    """What a test found in the engine is what it leaves there, and no containers."""
+    before = engine.inventory()
+    yield
+    if "server" in request.fixturenames:
+        request.getfixturevalue("server").remove_all()
+    # A server that has just started is still putting execd in its place.
+    with contextlib.suppress(httpx.ReadTimeout), engine.events(10, type=["container"]) as events:
+        while any(name.startswith("/sandbox-execd-") for name in engine.inventory()["containers"]):
+            next(events)
+    after = engine.inventory()
+    engine.remove_all()
+    assert after == {**before, "containers": []}

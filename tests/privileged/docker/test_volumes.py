@@ -1,0 +1,158 @@
+"""Directories of the host and named volumes: who may mount what, and what becomes of it."""
+
+import datetime
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def allowed(tmp_path_factory):
+    place = tmp_path_factory.mktemp("volumes")
+    place.chmod(0o755)
+    (place / "in").mkdir()
+    (place / "secret").mkdir()
+    (place / "secret" / "file").write_text("secret\n")
+    return place / "in"
+
+
+@pytest.fixture(scope="module")
+def server(engine, allowed):
+    from conftest import SmallServer
+
+    running = SmallServer(engine, settings={"storage": {"allowed_host_paths": [str(allowed)]}})
+    yield running
+    running.close()
+
+
+def host(path, name="v", **fields):
+    return {"name": name, "mountPath": f"/{name}", "host": {"path": str(path)}, **fields}
+
+
+def named(claim, name="v", **fields):
+    pvc = {key: fields.pop(key) for key in ("createIfNotExists", "deleteOnSandboxTermination") if key in fields}
+    return {"name": name, "mountPath": f"/{name}", "pvc": {"claimName": claim, **pvc}, **fields}
+
+
+def refusal(server, *volumes, code):
+    response = server.post_sandbox(volumes=list(volumes))
+    assert (response.status_code, response.json()["code"]) == (400, code), response.text
+    assert server.client.get("/v1/sandboxes").json()["items"] == []
+    return response.json()["message"]
+
+
+def failure(server, *volumes, code):
+    """What takes a look at files is found out after the answer."""
+    made = server.post_sandbox(volumes=list(volumes)).json()
+    assert (made["status"]["state"], made["status"]["reason"]) == ("Failed", code), made
+    server.delete(made["id"])
+    return made["status"]["message"]
+
+
+def test_a_directory_of_the_host(server, allowed):
+    (allowed / "data").mkdir()
+    (allowed / "data" / "file").write_text("given\n")
+    id = server.create(volumes=[host(allowed / "data"), host(allowed / "data", "r", readOnly=True)])["id"]
+    assert server.run(id, "cat /v/file /r/file; echo back > /v/new") == "given\ngiven"
+    assert (allowed / "data" / "new").read_text() == "back\n"
+    assert "Read-only" in server.run(id, "echo x > /r/file")
+
+
+def test_a_directory_that_is_missing_is_made_and_a_file_is_taken_as_it_is(server, allowed):
+    (allowed / "one").write_text("file\n")
+    id = server.create(volumes=[host(allowed / "made", subPath="a/b"), host(allowed / "one", "f")])["id"]
+    assert (allowed / "made" / "a" / "b").is_dir()
+    assert server.run(id, "cat /f; echo x > /v/x") == "file"
+    assert (allowed / "made" / "a" / "b" / "x").exists()
+
+
+def test_what_is_outside_is_refused_however_it_is_reached(server, allowed):
+    secret = allowed.parent / "secret"
+    (allowed / "link").symlink_to(secret)
+    (allowed / "deep").mkdir()
+    (allowed / "deep" / "up").symlink_to("../..")
+    for volume in (host(secret), host("/"), host("/etc"), host(f"{allowed}x"), host(allowed.parent)):
+        message = refusal(server, volume, code="VOLUME::HOST_PATH_NOT_ALLOWED")
+        assert str(volume["host"]["path"]) in message, message
+    for volume in (host(allowed / "link"), host(allowed, subPath="link"), host(allowed / "link" / "file"),
+                   host(allowed, subPath="deep/up/secret"), host(allowed, subPath="link/new")):
+        message = failure(server, volume, code="VOLUME::HOST_PATH_NOT_ALLOWED")
+        assert str(volume["host"]["path"]) in message, message
+    assert not (secret / "new").exists()
+    for path in (f"{allowed}/../secret", f"{allowed}//a", f"{allowed}/a/"):
+        refusal(server, host(path), code="VOLUME::INVALID_HOST_PATH")
+    for sub in ("../secret", "a/../../secret", "/etc"):
+        refusal(server, host(allowed, subPath=sub), code="VOLUME::INVALID_SUB_PATH")
+    refusal(server, host(allowed), host(allowed), code="VOLUME::DUPLICATE_NAME")
+
+
+def test_without_a_list_nothing_is_allowed(make_server, server, allowed):
+    strict = make_server()
+    response = strict.post_sandbox(volumes=[host(allowed)])
+    assert (response.status_code, response.json()["code"]) == (400, "VOLUME::HOST_PATH_NOT_ALLOWED")
+
+
+def test_named_volumes(server, engine):
+    first = server.create(volumes=[named("shared")])["id"]
+    server.run(first, "echo kept > /v/file")
+    labels = engine.ask("GET", "/volumes/shared")["Labels"]
+    assert labels == {"opensandbox.io/volume-managed-by": "server"}
+    server.delete(first)
+    # deleteOnSandboxTermination counts for those only that the request made.
+    second = server.create(volumes=[named("shared", deleteOnSandboxTermination=True, readOnly=True)])["id"]
+    assert server.run(second, "cat /v/file") == "kept"
+    assert "Read-only" in server.run(second, "echo x > /v/file")
+    server.delete(second)
+    assert "shared" in engine.inventory()["volumes"]
+    engine.ask("DELETE", "/volumes/shared")
+
+
+def test_a_volume_goes_with_its_sandbox(server, engine):
+    id = server.create(volumes=[named("goes", deleteOnSandboxTermination=True)])["id"]
+    assert "goes" in engine.inventory()["volumes"]
+    server.delete(id)
+    assert "goes" not in engine.inventory()["volumes"]
+
+
+def test_a_volume_goes_with_its_sandbox_also_at_the_deadline(server, engine):
+    id = server.create(timeout=60, volumes=[named("due", deleteOnSandboxTermination=True)])["id"]
+    soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=0.5)
+    with engine.events(type=["volume"], event=["destroy"]) as events:
+        assert server.client.post(f"/v1/sandboxes/{id}/renew-expiration",
+                                  json={"expiresAt": soon.isoformat()}).status_code == 200
+        assert next(events)["Actor"]["ID"] == "due"
+    server.wait_state(id, "deleted") if server.get(id).status_code == 200 else None
+
+
+def test_volumes_of_a_create_that_failed_are_undone(server, engine):
+    made = server.post_sandbox(image={"uri": "127.0.0.1:1/none:1"},
+                               volumes=[named("undone", deleteOnSandboxTermination=True)]).json()
+    assert made["status"]["reason"] == "DOCKER::SANDBOX_IMAGE_PULL_FAILED"
+    assert "undone" not in engine.inventory()["volumes"]
+
+
+def test_a_volume_that_must_exist_and_does_not(server, engine):
+    response = server.post_sandbox(volumes=[named("absent", createIfNotExists=False)])
+    if response.status_code == 202:
+        status = response.json()["status"]
+        assert (status["state"], status["reason"]) == ("Failed", "VOLUME::PVC_NOT_FOUND"), status
+        assert "absent" in status["message"]
+    else:
+        assert (response.status_code, response.json()["code"]) == (400, "VOLUME::PVC_NOT_FOUND"), response.text
+    assert "absent" not in engine.inventory()["volumes"]
+
+
+def test_a_part_of_a_volume(server, engine):
+    id = server.create(volumes=[named("parts")])["id"]
+    server.run(id, "mkdir -p /v/a/b; echo part > /v/a/b/file; echo whole > /v/file")
+    server.delete(id)
+    id = server.create(volumes=[named("parts", subPath="a/b")])["id"]
+    assert server.run(id, "ls /v; cat /v/file") == "file\npart"
+    server.delete(id)
+    refusal(server, named("parts", subPath="../.."), code="VOLUME::INVALID_SUB_PATH")
+    # One sandbox lays a trap for the next.
+    id = server.create(volumes=[named("parts")])["id"]
+    server.run(id, "busybox ln -s / /v/out; busybox ln -s ../../.. /v/up")
+    server.delete(id)
+    for part in ("out", "out/etc", "up"):
+        failure(server, named("parts", subPath=part), code="VOLUME::INVALID_SUB_PATH")
+    engine.ask("DELETE", "/volumes/parts")
