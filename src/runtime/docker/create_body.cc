@@ -91,11 +91,15 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
   if (limits.memory > 0) host["Memory"] = limits.memory;
   if (limits.nano_cpus > 0) host["NanoCpus"] = limits.nano_cpus;
   if (limits.gpus != 0) {
-    host["DeviceRequests"] = json::array{json::object{{"Driver", ""},
-                                                      {"Count", limits.gpus},
-                                                      {"DeviceIDs", json::array()},
-                                                      {"Capabilities", json::array{json::array{"gpu"}}},
-                                                      {"Options", json::object()}}};
+    json::array capabilities;
+    capabilities.emplace_back(json::array{"gpu"});  // a list of lists; braces would flatten it
+    json::array requests;
+    requests.emplace_back(json::object{{"Driver", ""},
+                                       {"Count", limits.gpus},
+                                       {"DeviceIDs", json::array()},
+                                       {"Capabilities", std::move(capabilities)},
+                                       {"Options", json::object()}});
+    host["DeviceRequests"] = std::move(requests);
   }
   if (options.docker.pids_limit) host["PidsLimit"] = *options.docker.pids_limit;
   if (!options.runtime.empty()) host["Runtime"] = options.runtime;

@@ -75,6 +75,7 @@ class DockerBackend final : public Backend {
     bool container = false;
     std::vector<std::uint16_t> ports;
     DockerVolumes volumes;
+    std::string execd;  // where execd is mounted from
   };
   // A container that was made or found.
   struct Known {

@@ -16,7 +16,7 @@ using Call = EngineClient::Call;
 
 namespace {
 
-constexpr int kPortTries = 5;
+constexpr int kTries = 5;
 constexpr std::chrono::seconds kReadyLimit(60);
 // execd listens some milliseconds after the engine has started its container.
 constexpr std::chrono::milliseconds kFirstAsk(1), kLastAsk(50);
@@ -70,7 +70,7 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
       creation.over.set();
     }
   } over{*this, id, *creation};
-  for (int left = kPortTries;; --left) {
+  for (int left = kTries;; --left) {
     Made made;
     auto instance = co_await make(spec, *creation, made);
     if (instance) co_return instance;
@@ -81,10 +81,13 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
       leftovers_[id] = std::move(made);
       co_return Failure(error);
     }
+    // Somebody took a port meanwhile, or removed the volume that execd is in.
+    const bool unstaged = !made.execd.empty() && error.message.contains(made.execd);
+    if (unstaged) stage_.forget();
     co_await undo(id, std::move(made));
-    if (!is_port_clash(error) || left <= 1 || creation->given_up) co_return Failure(error);
+    if (!(is_port_clash(error) || unstaged) || left <= 1 || creation->given_up) co_return Failure(error);
     creation->died = false;
-    log_info("port taken meanwhile, trying others", {{"id", id}, {"error", error.message}});
+    log_info("trying once more", {{"id", id}, {"error", error.message}});
   }
 }
 
@@ -141,6 +144,7 @@ net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Cre
   auto files = co_await stage_.mounts(wanted.platform, interest_of(spec.id, creation));
   if (!files) co_return Failure(files.error());
   plan.files = std::move(*files);
+  made.execd = plan.files.front().source;
   if (!host_network()) {
     for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
       const auto taken = ports_->take();

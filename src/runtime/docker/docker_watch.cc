@@ -179,7 +179,7 @@ void DockerBackend::on_event(const json::value& event) {
   if (type == "image") {
     images_.forget_all();
   } else if (type == "volume") {
-    if (action == "destroy" || action == "remove") stage_.forget(engine::text(event, {"Actor", "ID"}));
+    if (action == "destroy" || action == "remove" || action == "prune") stage_.forget();
   } else if (type == "network") {
     if (own_network() && (action == "create" || action == "destroy" || action == "remove")) {
       tasks_.spawn("check network", check_network());

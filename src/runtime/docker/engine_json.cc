@@ -1,5 +1,8 @@
 #include "runtime/docker/engine_json.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace osb::runtime::engine {
 
 namespace json = boost::json;
@@ -24,8 +27,9 @@ std::int64_t number(const json::value& value, Path path) {
   const json::value* found = find(value, path);
   if (found == nullptr) return 0;
   if (const auto* integer = found->if_int64()) return *integer;
-  // Beyond what signed numbers hold: engines write "no limit" so.
-  if (found->is_uint64()) return std::numeric_limits<std::int64_t>::max();
+  // Beyond what signed numbers hold engines write "no limit".
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (const auto* natural = found->if_uint64()) return static_cast<std::int64_t>(std::min(*natural, kMost));
   if (const auto* real = found->if_double(); real != nullptr && *real > -9e18 && *real < 9e18) {
     return static_cast<std::int64_t>(*real);
   }

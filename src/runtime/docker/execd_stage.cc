@@ -58,10 +58,6 @@ std::string empty_file_tar(std::string_view name) {
 
 }  // namespace
 
-void ExecdStage::forget(const std::string& volume) {
-  std::erase_if(staged_, [&](const auto& entry) { return entry.second->volume == volume; });
-}
-
 net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<api::Platform> platform,
                                                                   Interest interest) {
   if (image_.starts_with('/')) co_return mounts_from(image_);
@@ -82,28 +78,28 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<
       staged->done.set();
     }
   } done{*this, key, staged};
-  staged->mounts = co_await stage(std::move(platform), std::move(interest), staged);
+  staged->mounts = co_await stage(std::move(platform), std::move(interest));
   co_return staged->mounts;
 }
 
 net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<api::Platform> platform,
-                                                                 Interest interest, std::shared_ptr<Staged> staged) {
+                                                                 Interest interest) {
   constexpr std::string_view kStartFailed = "DOCKER::SANDBOX_EXECD_START_FAILED";
   Images::Wanted wanted{.name = image_, .platform = std::move(platform), .login = {}};
   const auto id = co_await images_.ensure(std::move(wanted), std::move(interest));
   if (!id) co_return failed(Code::Unavailable, kStartFailed, id.error());
-  staged->volume = "opensandbox-execd-" + id->substr(id->find(':') + 1, 16);
+  const std::string volume = "opensandbox-execd-" + id->substr(id->find(':') + 1, 16);
   EngineClient::Call call{.method = "POST", .target = "/volumes/create"};
-  call.body = json::object{{"Name", staged->volume}, {"Labels", json::object{{label::kManagedVolumes, "server"}}}};
+  call.body = json::object{{"Name", volume}, {"Labels", json::object{{label::kManagedVolumes, "server"}}}};
   const auto made = co_await engine_.call(std::move(call));
   if (!made) co_return failed(Code::Internal, "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED", made.error());
   const std::string directory = engine::text(*made, {"Mountpoint"});
   if (directory.empty()) {
     co_return api::refuse(Code::Internal, "DOCKER::SANDBOX_EXECD_DISTRIBUTION_FAILED",
-                          "volume " + staged->volume + " has no directory");
+                          "volume " + volume + " has no directory");
   }
-  if (auto filled = co_await fill(*id, staged->volume); !filled) co_return Failure(filled.error());
-  log_info("execd is staged", {{"image", image_}, {"volume", staged->volume}});
+  if (auto filled = co_await fill(*id, volume); !filled) co_return Failure(filled.error());
+  log_info("execd is staged", {{"image", image_}, {"volume", volume}});
   co_return mounts_from(directory);
 }
 

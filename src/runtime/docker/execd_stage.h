@@ -28,18 +28,16 @@ class ExecdStage {
 
   // Of the first users one does the work, the others wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
   net::awaitable<Result<std::vector<FileMount>>> mounts(std::optional<api::Platform> platform, Interest interest);
-  // A volume was removed: what was in it must be staged again.
-  void forget(const std::string& volume);
+  // Its volume may be gone: the next user looks, and stages it again if so.
+  void forget() { staged_.clear(); }
 
  private:
   struct Staged {
     explicit Staged(net::any_io_executor executor) : done(std::move(executor)) {}
     Event done;
-    std::string volume;
     Result<std::vector<FileMount>> mounts = fail(Code::Internal, "execd was not staged");
   };
-  net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest,
-                                                       std::shared_ptr<Staged> staged);
+  net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest);
   net::awaitable<Result<void>> fill(std::string image_id, std::string volume);
   net::awaitable<Result<void>> copy_files(std::string container);
 

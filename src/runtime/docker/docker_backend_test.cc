@@ -1,0 +1,324 @@
+#include "runtime/docker/docker_backend.h"
+
+#include <gmock/gmock.h>
+
+#include "runtime/docker/fake_engine.h"
+#include "runtime/labels.h"
+
+namespace osb::runtime {
+namespace {
+
+using osb::testing::await;
+using testing::FakeEngine;
+using ::testing::HasSubstr;
+
+struct Heard final : Observer {
+  explicit Heard(net::any_io_executor executor) : changed(std::move(executor)) {}
+  void note(std::string what) {
+    events.push_back(std::move(what));
+    changed.notify_all();
+  }
+  void on_all(std::vector<Instance> instances) override { note("all " + std::to_string(instances.size())); }
+  void on_change(Instance instance) override {
+    note(instance.id + " " + std::to_string(static_cast<int>(instance.state)) + " " + instance.reason +
+         instance.message);
+    last = std::move(instance);
+  }
+  void on_removed(std::string id) override { note("removed " + id); }
+  void on_lost(const Error&) override { note("lost"); }
+  bool heard(const std::string& what) const {
+    return std::ranges::any_of(events, [&](const std::string& event) { return event.contains(what); });
+  }
+  std::vector<std::string> events;
+  Instance last;
+  Notifier changed;
+};
+
+class DockerBackendTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    engine_.emplace(io_);
+    engine_->images["debian"] = "amd64";
+    options_.engine.host = "unix://" + engine_->socket();
+    options_.docker.network_mode = "bridge";
+    options_.docker.api_timeout = std::chrono::seconds(20);
+    options_.execd_image = "/opt/execd";
+    options_.publish_address = options_.public_host = "127.0.0.1";
+  }
+  void TearDown() override {
+    await(io_, tasks_.close());
+    if (backend_) await(io_, backend_->close());
+  }
+
+  Result<std::string> connect() {
+    auto backend = DockerBackend::open(io_.get_executor(), options_);
+    EXPECT_TRUE(backend);
+    backend_ = std::move(*backend);
+    return await(io_, backend_->connect());
+  }
+  // Connected, and the observer has heard of what there is.
+  void watch() {
+    ASSERT_TRUE(connect());
+    tasks_.spawn("watch", backend_->watch(heard_));
+    until([&] { return heard_.heard("all"); });
+  }
+  void until(std::function<bool()> condition) { await(io_, heard_.changed.wait_until(std::move(condition))); }
+
+  static SandboxSpec spec(api::CreateSandbox create = {}) {
+    if (!create.image) create.image = api::ImageSpec{"debian", {}};
+    create.entrypoint = {"sleep", "9"};
+    SandboxSpec out{"a", std::make_shared<const api::CreateSandbox>(create), "token", {}};
+    out.labels = make_labels("a", create, std::nullopt);
+    return out;
+  }
+
+  static api::Volume named_volume(const std::string& name, bool create = true, bool remove = false) {
+    api::Volume out;
+    out.name = name;
+    out.mount_path = "/v";
+    out.pvc.emplace();
+    out.pvc->claim_name = name;
+    out.pvc->create_if_not_exists = create;
+    out.pvc->delete_on_sandbox_termination = remove;
+    return out;
+  }
+
+  net::io_context io_{1};
+  std::optional<FakeEngine> engine_;
+  DockerOptions options_;
+  std::unique_ptr<DockerBackend> backend_;
+  Heard heard_{io_.get_executor()};
+  TaskGroup tasks_{io_.get_executor()};
+};
+
+TEST_F(DockerBackendTest, AnEngineThatIsNotThereIsNamed) {
+  options_.engine.host = "unix:///nowhere/docker.sock";
+  const auto connected = connect();
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().reason, "DOCKER::INITIALIZATION_ERROR");
+  EXPECT_THAT(connected.error().message, HasSubstr("/nowhere/docker.sock"));
+}
+
+TEST_F(DockerBackendTest, TheVersionIsAgreedUpon) {
+  EXPECT_THAT(connect().value_or(""), HasSubstr("API 1.41"));
+  engine_->api_version = "1.99";
+  EXPECT_THAT(connect().value_or(""), HasSubstr("API 1.47"));
+  engine_->api_version = "1.39";
+  EXPECT_THAT(connect().error().message, HasSubstr("1.40"));
+}
+
+TEST_F(DockerBackendTest, WhatTheEngineLacksIsFoundAtTheStart) {
+  options_.runtime = "runsc";
+  EXPECT_THAT(connect().error().message, HasSubstr("it has: runc"));
+  options_.runtime.clear();
+  options_.docker.network_mode = "none";
+  EXPECT_FALSE(connect());
+  options_.docker.network_mode = "mine";
+  ASSERT_TRUE(connect());
+  const auto refused = backend_->check(*spec().create);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::InvalidRequest);
+  EXPECT_THAT(refused.error().message, HasSubstr("\"mine\""));
+}
+
+TEST_F(DockerBackendTest, ACreateTakesThreeCallsAndExecdsAnswer) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));  // has looked for the image
+  Result<Instance> made;
+  do {  // again when somebody else on this machine took the port
+    ASSERT_TRUE(await(io_, backend_->remove("a")));
+    engine_->calls.clear();
+    engine_->clashes = 0;
+    made = await(io_, backend_->create(spec()));
+    ASSERT_TRUE(made) << made.error().message;
+  } while (engine_->clashes > 0);
+  EXPECT_EQ(made->state, InstanceState::Running);
+  EXPECT_THAT(engine_->calls, ::testing::ElementsAre("POST /containers/create", "POST /containers/sandbox-a/start",
+                                                     "GET /containers/sandbox-a/json"));
+  EXPECT_EQ(backend_->endpoint(*made, 44772), "127.0.0.1:" + std::to_string(made->execd_host_port));
+  EXPECT_EQ(backend_->endpoint(*made, 8080), "127.0.0.1:" + std::to_string(made->http_host_port));
+  EXPECT_EQ(backend_->endpoint(*made, 5), "127.0.0.1:" + std::to_string(made->execd_host_port) + "/proxy/5");
+}
+
+TEST_F(DockerBackendTest, APortThatIsTakenMeanwhileIsExchanged) {
+  watch();
+  engine_->refuse_start = {"driver failed: Bind for 127.0.0.1:1 failed: port is already allocated"};
+  const auto made = await(io_, backend_->create(spec()));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(engine_->count("POST /containers/create"), 2 + engine_->clashes);
+  EXPECT_EQ(engine_->containers.size(), 1u);
+}
+
+TEST_F(DockerBackendTest, WhatFailsLeavesNothing) {
+  watch();
+  engine_->refuse_start = {"no such device"};
+  api::CreateSandbox create;
+  create.volumes.push_back(named_volume("data"));
+  const auto made = await(io_, backend_->create(spec(create)));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_START_FAILED");
+  EXPECT_EQ(made.error().message, "no such device");
+  EXPECT_TRUE(engine_->containers.empty());
+  EXPECT_TRUE(engine_->volumes.empty());
+}
+
+TEST_F(DockerBackendTest, AVolumeThatMustExistIsNotMade) {
+  watch();
+  api::CreateSandbox create;
+  create.volumes.push_back(named_volume("data", false));
+  EXPECT_EQ(await(io_, backend_->create(spec(create))).error().reason, "VOLUME::PVC_NOT_FOUND");
+}
+
+TEST_F(DockerBackendTest, ManagedVolumesGoWithTheirSandbox) {
+  watch();
+  engine_->volumes["old"] = false;
+  api::CreateSandbox create;
+  for (const char* name : {"old", "new"}) {
+    create.volumes.push_back(named_volume(name, true, true));
+  }
+  ASSERT_TRUE(await(io_, backend_->create(spec(create))));
+  EXPECT_TRUE(engine_->volumes.contains("new"));
+  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_FALSE(engine_->volumes.contains("new"));
+  EXPECT_TRUE(engine_->volumes.contains("old"));
+}
+
+TEST_F(DockerBackendTest, AMissingImageIsPulledOnceAndProgressIsHeard) {
+  watch();
+  engine_->pullable["alpine"] = "amd64";
+  engine_->hold_pulls = true;
+  api::CreateSandbox create;
+  create.image = api::ImageSpec{"alpine", {}};
+  SandboxSpec second = spec(create);
+  second.id = "b";
+  int over = 0;
+  const auto run = [&](SandboxSpec wanted) -> net::awaitable<void> {
+    const auto made = co_await backend_->create(std::move(wanted));
+    EXPECT_TRUE(made) << made.error().message;
+    ++over;
+    heard_.changed.notify_all();
+  };
+  tasks_.spawn("first", run(spec(create)));
+  tasks_.spawn("second", run(second));
+  until([&] { return heard_.heard("a 0 pulling 45%") && heard_.heard("b 0 pulling 45%"); });
+  engine_->hold_pulls = false;
+  engine_->changed.notify_all();
+  until([&] { return over == 2; });
+  EXPECT_EQ(engine_->count("POST /images/create"), 1);
+}
+
+TEST_F(DockerBackendTest, APullThatFailsSaysWhy) {
+  watch();
+  api::CreateSandbox create;
+  create.image = api::ImageSpec{"secret", {}};
+  const auto made = await(io_, backend_->create(spec(create)));
+  EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_EQ(made.error().message, "image secret: unauthorized");
+}
+
+TEST_F(DockerBackendTest, AnImageThatWentAwayIsFetchedAgain) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  engine_->images.clear();
+  engine_->pullable["debian"] = "amd64";
+  EXPECT_TRUE(await(io_, backend_->create(spec())));
+}
+
+TEST_F(DockerBackendTest, AnImageOfAnotherPlatformIsNotUsed) {
+  watch();
+  engine_->pullable["debian"] = "amd64";
+  api::CreateSandbox create;
+  create.platform = api::Platform{"linux", "arm64"};
+  const auto made = await(io_, backend_->create(spec(create)));
+  EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_THAT(made.error().message, HasSubstr("it is for linux/amd64, not for linux/arm64"));
+}
+
+TEST_F(DockerBackendTest, ARemoveEndsACreate) {
+  watch();
+  engine_->execd_answers = false;
+  bool over = false;
+  const auto run = [&]() -> net::awaitable<void> {
+    EXPECT_EQ((co_await backend_->create(spec())).error().code, Code::Cancelled);
+    over = true;
+  };
+  tasks_.spawn("create", run());
+  await(io_, engine_->changed.wait_until([&] { return engine_->count("GET /containers/sandbox-a/json") > 0; }));
+  EXPECT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_TRUE(over);
+  EXPECT_TRUE(engine_->containers.empty());
+}
+
+TEST_F(DockerBackendTest, ACreateGoesOnWhereAnEarlierOneEnded) {
+  ASSERT_TRUE(connect());
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->containers.at("sandbox-a").execd.reset();
+  engine_->containers.at("sandbox-a").status = "created";  // and its server was killed
+  watch();
+  EXPECT_FALSE(heard_.heard("all 1"));
+  const auto made = await(io_, backend_->create(spec()));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->state, InstanceState::Running);
+  EXPECT_EQ(engine_->containers.size(), 1u);
+}
+
+TEST_F(DockerBackendTest, AnEntrypointThatIsOverAtOnceIsAnEnd) {
+  watch();
+  engine_->execd_answers = false;
+  std::optional<Result<Instance>> made;
+  const auto run = [&]() -> net::awaitable<void> {
+    made = co_await backend_->create(spec());
+    heard_.changed.notify_all();
+  };
+  tasks_.spawn("create", run());
+  await(io_, engine_->changed.wait_until([&] { return engine_->count("GET /containers/sandbox-a/json") > 0; }));
+  engine_->end("a", 3);
+  until([&] { return made.has_value(); });
+  ASSERT_TRUE(*made);
+  EXPECT_EQ((*made)->state, InstanceState::Ended);
+  EXPECT_EQ((*made)->exit_code, 3);
+}
+
+TEST_F(DockerBackendTest, WhatHappensInTheEngineIsHeard) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->end("a", 137);
+  until([&] { return heard_.heard("CONTAINER_EXITED_ERROR"); });
+  EXPECT_EQ(heard_.last.exit_code, 137);
+  engine_->containers.at("sandbox-a").execd.reset();
+  engine_->containers.erase("sandbox-a");
+  engine_->say("destroy", "a");
+  until([&] { return heard_.heard("removed a"); });
+}
+
+TEST_F(DockerBackendTest, ALostStreamIsOpenedAgainAndEverythingListed) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->stop_events();
+  until([&] { return heard_.heard("lost"); });
+  until([&] { return heard_.heard("all 1"); });
+  engine_->end("a", 0);
+  until([&] { return heard_.heard("CONTAINER_EXITED"); });
+}
+
+TEST_F(DockerBackendTest, OneThatIsPausedMayBePausedAgain) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  EXPECT_TRUE(await(io_, backend_->pause("a")));
+  EXPECT_TRUE(await(io_, backend_->pause("a")));
+  EXPECT_EQ(heard_.last.state, InstanceState::Paused);
+  EXPECT_TRUE(await(io_, backend_->resume("a")));
+  EXPECT_FALSE(await(io_, backend_->pause("b")));
+}
+
+TEST_F(DockerBackendTest, ForeignContainersAreLeftAlone) {
+  engine_->containers["web"].body = boost::json::parse(R"({"Image":"debian","Labels":{"opensandbox.io/id":"a"}})");
+  watch();
+  EXPECT_TRUE(heard_.heard("all 0"));
+  EXPECT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_TRUE(engine_->containers.contains("web"));
+}
+
+}  // namespace
+}  // namespace osb::runtime
