@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/docker/fake_engine.h"
+#include "runtime/docker/engine_fixture.h"
 #include "runtime/labels.h"
 
 namespace osb::runtime {
