@@ -253,6 +253,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   add_other_routes(router, context);
   add_metrics_route(router, metrics, [&service] { return gauges(service); });
   http::Handler handler = with_audit([&](http::Request& request) { return router.dispatch(request); }, *audit);
+  handler = with_websocket_codes(std::move(handler));
   handler = with_api_key(with_proxy_bytes(std::move(handler), metrics), api_key);
   http::ServerOptions limits = server_options(config);
   limits.on_complete = [&](const http::RequestSummary& summary) {

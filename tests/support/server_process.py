@@ -34,10 +34,13 @@ class Server:
     the same records and port.
     """
 
+    ports = set()  # of all there ever were
+
     def __init__(self, daemon, settings=None, key=KEY):
         self.daemon = daemon
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="server-", dir=daemon.directory))
         self.port = free_port()
+        Server.ports.add(self.port)
         self.key = key
         sections = {
             "server": {"host": "127.0.0.1", "port": self.port, "api_key": key},

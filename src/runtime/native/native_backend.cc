@@ -208,4 +208,8 @@ net::awaitable<Result<void>> NativeBackend::remove_snapshot(std::string snapshot
   co_return done(answer);
 }
 
+net::awaitable<Result<std::shared_ptr<http::BodySource>>> NativeBackend::export_snapshot(std::string snapshot) {
+  return daemon_.download("/v1/snapshots/" + http::percent_encode(snapshot) + "/export");
+}
+
 }  // namespace osb::runtime

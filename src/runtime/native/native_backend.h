@@ -32,6 +32,7 @@ class NativeBackend final : public Backend {
   net::awaitable<Result<void>> create_snapshot(std::string sandbox, std::string snapshot) override;
   net::awaitable<Result<bool>> has_snapshot(std::string snapshot) override;
   net::awaitable<Result<void>> remove_snapshot(std::string snapshot) override;
+  net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_snapshot(std::string snapshot) override;
   net::awaitable<Result<std::vector<api::StoredImage>>> list_images() override;
   net::awaitable<Result<api::StoredImage>> pull_image(api::PullImage image,
                                                       std::function<void(const api::PullProgress&)> progress) override;

@@ -99,6 +99,14 @@ net::awaitable<Result<std::string>> SandboxdClient::text(std::string target) {
   co_return co_await read_answer(socket_, std::move(*response));
 }
 
+net::awaitable<Result<std::shared_ptr<http::BodySource>>> SandboxdClient::download(std::string target) {
+  auto response = co_await send("GET", std::move(target), "", nullptr, Patience::Unlimited);
+  if (!response) co_return Failure(response.error());
+  if (response->status < 300 && response->body) co_return std::shared_ptr<http::BodySource>(std::move(response->body));
+  const auto refusal = co_await read_answer(socket_, std::move(*response));
+  co_return Failure(refusal ? Error(Code::Internal, "sandboxd sent no archive") : refusal.error());
+}
+
 net::awaitable<Result<json::value>> SandboxdClient::upload(std::string target, std::shared_ptr<http::BodySource> body) {
   auto response = co_await send("POST", std::move(target), "", std::move(body), Patience::Unlimited);
   if (!response) co_return Failure(response.error());

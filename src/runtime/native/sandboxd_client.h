@@ -24,6 +24,7 @@ class SandboxdClient {
   net::awaitable<Result<boost::json::value>> call(std::string method, std::string target, std::string body = "",
                                                   Patience patience = Patience::Short);
   net::awaitable<Result<std::string>> text(std::string target);
+  net::awaitable<Result<std::shared_ptr<http::BodySource>>> download(std::string target);
   net::awaitable<Result<boost::json::value>> upload(std::string target, std::shared_ptr<http::BodySource> body);
 
   // An answer that is a JSON document a line; `on_line` is told each, and ends the reading by an error. Success when

@@ -242,4 +242,15 @@ std::string last_lines(std::string_view text, std::size_t lines, bool clipped, b
   return std::string(text.substr(begin + 1));
 }
 
+std::string lines_since(std::string_view text, Timestamp since) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    const auto time = parse_timestamp(line.substr(0, line.find(' ')));
+    if (time && *time >= since) return std::string(text.substr(begin));
+    begin = end + 1;
+  }
+  return "";
+}
+
 }  // namespace osb::server

@@ -38,6 +38,10 @@ std::string summary_text(std::string_view id, std::string_view inspect, std::str
 // middle of a line, loses that first line.
 std::string last_lines(std::string_view text, std::size_t lines, bool clipped, bool& cut);
 
+// Lines that begin with a time and a space, from the first one that is not before `since`; a line without a time
+// belongs to the one above it.
+std::string lines_since(std::string_view text, Timestamp since);
+
 inline constexpr std::string_view kNoLogs = "(no logs)";
 inline constexpr std::string_view kNoEvents = "(no notable events)";
 

@@ -22,7 +22,8 @@ struct Logs {
 };
 
 // A sandbox that could not be created, or that the backend has lost, has no logs; that is no error.
-net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, int tail) {
+net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, int tail,
+                                       std::optional<std::chrono::seconds> since = std::nullopt) {
   const std::size_t bytes = std::min(static_cast<std::size_t>(tail) * kBytesPerLine, kMostBytes);
   auto text = co_await service.backend().logs(id, bytes);
   if (!text && text.error().code == Code::NotFound) co_return Logs();
@@ -32,8 +33,14 @@ net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, 
     error.reason = service.reason("SANDBOX_QUERY_FAILED");
     co_return Failure(std::move(error));
   }
+  bool clipped = text->size() >= bytes;
+  if (since && service.capabilities().log_times) {
+    std::string recent = lines_since(*text, service.now() - *since);
+    clipped = clipped && recent.size() == text->size();
+    *text = std::move(recent);
+  }
   Logs out;
-  out.text = last_lines(*text, static_cast<std::size_t>(tail), text->size() >= bytes, out.truncated);
+  out.text = last_lines(*text, static_cast<std::size_t>(tail), clipped, out.truncated);
   co_return out;
 }
 
@@ -71,7 +78,7 @@ Answer logs(SandboxService& service, Request& request) {
   const bool wants_output =
       !query->scope || *query->scope == "container" || *query->scope == "process" || *query->scope == "all";
   if (wants_output) {
-    auto read = co_await read_logs(service, id, query->tail);
+    auto read = co_await read_logs(service, id, query->tail, query->since);
     if (!read) co_return refusal(read.error());
     found = std::move(*read);
   }
@@ -83,7 +90,7 @@ Answer logs(SandboxService& service, Request& request) {
   content.truncated = found.truncated;
   content.content = std::move(found.text);
   if (!wants_output) content.warnings.push_back("this backend keeps no logs of scope " + *query->scope);
-  if (wants_output && query->since) content.warnings.emplace_back(kNoTimes);
+  if (wants_output && query->since && !service.capabilities().log_times) content.warnings.emplace_back(kNoTimes);
   co_return http::json_response(200, api::encode_diagnostic(content));
 }
 

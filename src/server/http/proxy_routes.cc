@@ -1,8 +1,12 @@
 #include <charconv>
 
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+
 #include "api/lifecycle_error.h"
 #include "base/log.h"
 #include "http/reverse_proxy.h"
+#include "http/websocket.h"
 #include "server/http/answer.h"
 #include "server/http/routes.h"
 
@@ -13,6 +17,8 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
+// Of RFC 6455.
+constexpr std::uint16_t kPolicyViolation = 1008, kInternalError = 1011;
 constexpr std::string_view kErrorCode = "GENERAL::UNKNOWN_ERROR";
 // A request to a sandbox that is being created waits for it: clients then need not ask again and again.
 constexpr std::chrono::seconds kPendingWait(30);
@@ -86,10 +92,66 @@ Answer proxy(RouteContext& context, Request& request) {
     log_warn("proxy failed", {{"id", id}, {"port", port}, {"error", why.message}});
     return http::problem(502, kErrorCode, "port " + std::to_string(port) + " of sandbox " + id + " does not answer");
   };
-  co_return co_await http::forward(context.proxy, request, std::move(target), kErrorCode);
+  bool answered = true;
+  target.on_error = [&answered, otherwise = std::move(target.on_error)](const Error& why) {
+    answered = false;
+    return otherwise(why);
+  };
+  const bool websocket = http::is_websocket_upgrade(request);
+  Response response = co_await http::forward(context.proxy, request, std::move(target), kErrorCode);
+  if (!websocket || !answered || response.status == 101) co_return response;
+  co_return http::problem(
+      403, kErrorCode,
+      "port " + std::to_string(port) + " refused the WebSocket with " + std::to_string(response.status));
+}
+
+// What a close frame has room for.
+std::string close_reason(const Response& refusal) {
+  constexpr std::size_t kRoom = 123;
+  std::string out;
+  const auto* body = std::get_if<std::string>(&refusal.body);
+  boost::system::error_code bad;
+  const auto value = body != nullptr ? boost::json::parse(*body, bad) : boost::json::value();
+  if (const auto* object = value.if_object()) {
+    if (const auto* message = object->if_contains("message"); message != nullptr && message->is_string()) {
+      out = message->get_string();
+    }
+  }
+  if (out.size() > kRoom) {
+    std::size_t end = kRoom;
+    while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;
+    out.resize(end);
+  }
+  return out;
+}
+
+std::string first_protocol(const Request& request) {
+  std::string_view offered = request.headers.get("Sec-WebSocket-Protocol");
+  offered = offered.substr(0, offered.find(','));
+  while (offered.starts_with(' ')) offered.remove_prefix(1);
+  while (offered.ends_with(' ')) offered.remove_suffix(1);
+  return std::string(offered);
 }
 
 }  // namespace
+
+http::Handler with_websocket_codes(http::Handler inner) {
+  const auto held = std::make_shared<const http::Handler>(std::move(inner));
+  return [held](Request& request) -> Answer {
+    if (!http::is_websocket_upgrade(request)) co_return co_await (*held)(request);
+    Request handshake;
+    handshake.method = request.method;
+    handshake.target = request.target;
+    handshake.headers = request.headers;
+    Response response = co_await (*held)(request);
+    if (response.status == 101 || request.route.find("/proxy/{port}") == std::string_view::npos) co_return response;
+    const std::uint16_t code = response.status == 403 ? kPolicyViolation : kInternalError;
+    co_return http::websocket_response(
+        handshake, {},
+        [code, why = close_reason(response)](http::WebSocket& socket) { return socket.close(code, why); },
+        first_protocol(handshake));
+  };
+}
 
 void add_proxy_routes(http::Router& router, RouteContext& context) {
   for (const std::string_view method : {"GET", "POST", "PUT", "PATCH", "DELETE"}) {

@@ -28,6 +28,9 @@ void add_snapshot_routes(http::Router& router, RouteContext& context);
 // /sandboxes/{id}/endpoints/{port} and /sandboxes/{id}/proxy/{port}/...
 void add_endpoint_routes(http::Router& router, RouteContext& context);
 void add_proxy_routes(http::Router& router, RouteContext& context);
+// WebSocket clients do not see the status of a refused handshake: through the proxy it is accepted instead and closed
+// at once, with 1008 when the port refused it and 1011 for everything else.
+http::Handler with_websocket_codes(http::Handler inner);
 void add_image_routes(http::Router& router, RouteContext& context);
 // Logs, events and state of a sandbox: as text for people and, with `scope`, as JSON.
 void add_diagnostics_routes(http::Router& router, RouteContext& context);

@@ -37,14 +37,46 @@ Answer list(SandboxService& service, Request& request) {
 }
 
 Answer get(SandboxService& service, Request& request) {
-  const auto record = service.get_snapshot(request.params["id"]);
+  const auto pairs = query_pairs(request);
+  const auto wait = api::decode_wait(pairs, request.headers.get("Prefer"));
+  if (!wait) co_return refusal(wait.error());
+  const std::string id = request.params["id"];
+  auto record = service.get_snapshot(id);
   if (!record) co_return refusal(record.error());
-  co_return http::json_response(200, api::encode_snapshot(view(**record)));
+  if (wait->limit.count() > 0) {
+    (void)co_await service.wait_snapshot(*record, wait->limit);
+    record = service.get_snapshot(id);
+    if (!record) co_return refusal(record.error());
+  }
+  Response response = http::json_response(200, api::encode_snapshot(view(**record)));
+  if (wait->preferred) response.headers.set("Preference-Applied", "wait=" + std::to_string(wait->limit.count()));
+  co_return response;
 }
 
 Answer remove(SandboxService& service, Request& request) {
   const auto removed = co_await service.remove_snapshot(request.params["id"]);
   co_return removed ? http::empty_response(204) : refusal(removed.error());
+}
+
+net::awaitable<Result<void>> send_all(std::shared_ptr<http::BodySource> from, http::BodyWriter& to) {
+  for (;;) {
+    const auto piece = co_await from->read();
+    if (!piece) co_return Failure(piece.error());
+    if (piece->empty()) co_return Result<void>();
+    if (auto sent = co_await to.write(*piece); !sent) co_return sent;
+  }
+}
+
+Answer export_archive(SandboxService& service, Request& request) {
+  const std::string id = request.params["id"];
+  auto archive = co_await service.export_snapshot(id);
+  if (!archive) co_return refusal(archive.error());
+  Response response;
+  response.headers.set("Content-Type", "application/x-tar");
+  response.headers.set("Content-Disposition", "attachment; filename=\"" + id + ".tar\"");
+  response.body =
+      http::StreamBody{[from = std::move(*archive)](http::BodyWriter& to) { return send_all(from, to); }, std::nullopt};
+  co_return response;
 }
 
 }  // namespace
@@ -59,6 +91,7 @@ void add_snapshot_routes(http::Router& router, RouteContext& context) {
   add("GET", "/snapshots", list);
   add("GET", "/snapshots/{id}", get);
   add("DELETE", "/snapshots/{id}", remove);
+  add("GET", "/snapshots/{id}/export", export_archive);
 }
 
 }  // namespace osb::server

@@ -23,6 +23,8 @@ constexpr int kSnapshotsAtOnce = 2;
 constexpr int kCreateTries = 3;
 constexpr std::string_view kNotReady = "GENERAL::NOT_READY";
 constexpr std::chrono::milliseconds kCreateRetry(5000);
+// Probing writes to the disk, and anybody may ask.
+constexpr std::chrono::milliseconds kProbeInterval(500);
 constexpr int kNoLimit = std::numeric_limits<int>::max() / 2;
 
 std::string token_of(const SandboxRecord& record) {
@@ -83,8 +85,15 @@ net::awaitable<void> SandboxService::close() {
 net::awaitable<Result<void>> SandboxService::check_ready() {
   if (closing_) co_return api::refuse(Code::Unavailable, kNotReady, "the server is ending");
   if (!connected_.is_set()) co_return api::refuse(Code::Unavailable, kNotReady, "the backend does not answer");
-  if (auto written = co_await store_.flush(); !written) {
-    co_return api::refuse(Code::Unavailable, kNotReady, "the records cannot be written: " + written.error().message);
+  const auto moment = clock_.steady_now();
+  if (!probed_at_ || moment - *probed_at_ >= kProbeInterval) {
+    // Those who ask meanwhile get the answer of before.
+    probed_at_ = moment;
+    const auto written = co_await store_.probe();
+    probe_error_ = written ? "" : written.error().message;
+  }
+  if (!probe_error_.empty()) {
+    co_return api::refuse(Code::Unavailable, kNotReady, "the records cannot be written: " + probe_error_);
   }
   co_return Result<void>();
 }

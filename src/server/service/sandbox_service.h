@@ -106,11 +106,16 @@ class SandboxService final : public runtime::Observer {
   net::awaitable<Result<SnapshotPtr>> create_snapshot(std::string sandbox_id, std::string name);
   Result<SnapshotPtr> get_snapshot(std::string_view id) const;
   net::awaitable<Result<void>> remove_snapshot(std::string id);
+  // Until it is no longer being made; nullptr when it is gone.
+  net::awaitable<SnapshotPtr> wait_snapshot(SnapshotPtr snapshot, std::chrono::nanoseconds limit);
+  // The snapshot as an OCI archive.
+  net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_snapshot(std::string id);
 
   runtime::Backend& backend() { return backend_; }
   const runtime::Capabilities& capabilities() const { return capabilities_; }
   bool backend_reachable() const { return connected_.is_set(); }
-  // Whether creates can be served: the backend is heard, and what waits to be written can be. GENERAL::NOT_READY.
+  // Whether creates can be served: the backend is heard, and the store takes a small write, which is tried at most
+  // twice a second. GENERAL::NOT_READY.
   net::awaitable<Result<void>> check_ready();
   Timestamp now() const;
   std::string reason(std::string_view suffix) const;  // "NATIVE::" + suffix
@@ -193,6 +198,8 @@ class SandboxService final : public runtime::Observer {
   Admission removal_slots_, snapshot_slots_;
   std::size_t accepting_ = 0;  // creates on their way into the store
   bool recovered_ = false, closing_ = false;
+  std::optional<std::chrono::steady_clock::time_point> probed_at_;
+  std::string probe_error_;  // of the last probe; "" is none
   TaskGroup tasks_;
 };
 

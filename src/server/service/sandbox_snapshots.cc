@@ -1,3 +1,4 @@
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -7,6 +8,8 @@
 #include "server/service/sandbox_service.h"
 
 namespace osb::server {
+
+using namespace net::experimental::awaitable_operators;
 
 namespace {
 
@@ -56,7 +59,21 @@ net::awaitable<void> SandboxService::run_snapshot(std::string id, std::string sa
   }
   const auto changed = co_await store_.change_snapshot(id, {std::string(api::snapshot_state::kCreating)},
                                                        std::move(status), restore_config(id));
+  waiters_.notify(id);
   if (!changed && made) (void)co_await backend_.remove_snapshot(id);
+}
+
+net::awaitable<SnapshotPtr> SandboxService::wait_snapshot(SnapshotPtr snapshot, std::chrono::nanoseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const std::string id = snapshot->id;
+  while (snapshot && snapshot->status.state == api::snapshot_state::kCreating) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (closing_ || left <= left.zero()) break;
+    const auto outcome = co_await (waiters_.wait(id) || sleep_for(left));
+    if (outcome.index() == 0 ? !std::get<0>(outcome) : !std::get<1>(outcome)) break;
+    snapshot = store_.find_snapshot(id);
+  }
+  co_return snapshot;
 }
 
 net::awaitable<Result<void>> SandboxService::remove_snapshot(std::string id) {
@@ -74,6 +91,22 @@ net::awaitable<Result<void>> SandboxService::remove_snapshot(std::string id) {
     co_return Failure(changed.error());
   }
   co_return co_await finish_snapshot_removal(id);
+}
+
+net::awaitable<Result<std::shared_ptr<http::BodySource>>> SandboxService::export_snapshot(std::string id) {
+  const auto found = get_snapshot(id);
+  if (!found) co_return Failure(found.error());
+  if ((*found)->status.state != api::snapshot_state::kReady) {
+    co_return api::refuse(Code::Conflict, api::reason::kSnapshotNotReady,
+                          "snapshot " + id + " is " + (*found)->status.state);
+  }
+  auto archive = co_await backend_.export_snapshot(id);
+  if (archive) co_return archive;
+  Error error = archive.error();
+  error.reason =
+      error.code == Code::Unsupported ? api::reason::kSnapshotNotImplemented : reason("SANDBOX_QUERY_FAILED");
+  if (error.code != Code::Unsupported) error.code = Code::Internal;
+  co_return Failure(std::move(error));
 }
 
 net::awaitable<Result<void>> SandboxService::finish_snapshot_removal(std::string id) {
@@ -106,6 +139,7 @@ net::awaitable<void> SandboxService::recover_snapshot(SnapshotPtr snapshot) {
   }
   (void)co_await store_.change_snapshot(id, {std::string(api::snapshot_state::kCreating)}, std::move(status),
                                         restore_config(id));
+  waiters_.notify(id);
 }
 
 }  // namespace osb::server

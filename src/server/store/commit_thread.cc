@@ -102,8 +102,9 @@ void CommitThread::commit_all(std::vector<Change> changes, Lazy lazy) {
 Result<void> CommitThread::commit(std::span<Change> changes, const Lazy& lazy) {
   Batch batch(index_);
   for (Change& change : changes) change.decide(batch);
-  const bool flush = std::ranges::any_of(changes, &Change::flush);
-  if (batch.empty() && lazy.empty() && !(flush && unsynced_)) return {};
+  const bool probe = std::ranges::any_of(changes, &Change::probe);
+  const bool flush = probe || std::ranges::any_of(changes, &Change::flush);
+  if (batch.empty() && lazy.empty() && !(flush && unsynced_) && !probe) return {};
   const bool durable = flush || !batch.empty();
   if (auto set = set_durable(durable); !set) return set;
   if (auto begun = database_->execute("BEGIN IMMEDIATE"); !begun) return begun;

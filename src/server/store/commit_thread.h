@@ -31,6 +31,7 @@ class CommitThread {
     // Called once, on the thread, when the outcome is durable and visible; with the error when nothing was written.
     std::move_only_function<void(std::optional<Error>)> complete;
     bool flush = false;  // make durable whatever was written lazily
+    bool probe = false;  // write something even if there is nothing
   };
 
   CommitThread(std::unique_ptr<Database> database, RecordWriter writer, RecordIndex& index);

@@ -81,7 +81,10 @@ class SqliteStore final : public Store {
   }
 
   net::awaitable<Result<void>> flush() override {
-    return change<void>([](Batch&) { return Result<void>(); }, true);
+    return change<void>([](Batch&) { return Result<void>(); }, Extra::Flush);
+  }
+  net::awaitable<Result<void>> probe() override {
+    return change<void>([](Batch&) { return Result<void>(); }, Extra::Probe);
   }
 
   SnapshotPtr find_snapshot(std::string_view id) const override { return index_.find_snapshot(id); }
@@ -107,13 +110,15 @@ class SqliteStore final : public Store {
   }
 
  private:
+  enum class Extra { None, Flush, Probe };
+
   // Queues the decision and resumes with its outcome once that is durable. The outcome is shared with the writer, which
   // may still be at it when a loop goes away with this coroutine.
   template <typename T>
-  net::awaitable<Result<T>> change(std::function<Result<T>(Batch&)> decision, bool flush = false) {
+  net::awaitable<Result<T>> change(std::function<Result<T>(Batch&)> decision, Extra extra = Extra::None) {
     auto outcome = std::make_shared<Result<T>>(fail(Code::Internal, "the store did not decide"));
     co_await net::async_initiate<const net::use_awaitable_t<>, void()>(
-        [this, outcome, flush](auto handler, std::function<Result<T>(Batch&)> decide) {
+        [this, outcome, extra](auto handler, std::function<Result<T>(Batch&)> decide) {
           auto home = net::make_work_guard(net::get_associated_executor(handler));
           commits_.submit(
               {[outcome, decide = std::move(decide)](Batch& batch) { *outcome = decide(batch); },
@@ -121,7 +126,7 @@ class SqliteStore final : public Store {
                  if (error) *outcome = Failure(std::move(*error));
                  net::post(home.get_executor(), std::move(handler));
                },
-               flush});
+               extra != Extra::None, extra == Extra::Probe});
         },
         net::use_awaitable, std::move(decision));
     co_return std::move(*outcome);

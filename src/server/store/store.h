@@ -93,6 +93,8 @@ class Store {
                                            api::Status to) = 0;
   // Completes when every change_status() and forget() before it is durable.
   virtual net::awaitable<Result<void>> flush() = 0;
+  // The same, and writes something small in any case: whether the store can still be written to.
+  virtual net::awaitable<Result<void>> probe() = 0;
 
   // --- snapshots; every change is durable when it completes
 

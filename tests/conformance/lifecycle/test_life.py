@@ -153,9 +153,8 @@ def test_snapshots_restore_files(server):
     snapshot = made.json()["id"]
     assert made.headers["location"] == f"/v1/snapshots/{snapshot}"
     assert made.json()["status"]["state"] == "Creating"
-    while (state := server.client.get(f"/v1/snapshots/{snapshot}").json()["status"]["state"]) == "Creating":
-        pass
-    assert state == "Ready"
+    settled = server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 60}).json()
+    assert settled["status"]["state"] == "Ready"
     listed = server.client.get("/v1/snapshots", params={"sandboxId": id}).json()
     assert [item["id"] for item in listed["items"]] == [snapshot]
     restored = server.create(image=..., snapshotId=snapshot)["id"]

@@ -55,15 +55,14 @@ def test_life(sandbox, config):
     connected.close()
 
 
-def test_snapshots(sandbox, config):
+def test_snapshots(server, sandbox, config):
     from opensandbox import SandboxManagerSync
 
     sandbox.commands.run("echo kept > /root/note")
     snapshot = sandbox.create_snapshot("from-sdk")
     manager = SandboxManagerSync.create(connection_config=config)
-    while (state := manager.get_snapshot(snapshot.id).status.state) == "Creating":
-        pass
-    assert state == "Ready"
+    server.client.get(f"/v1/snapshots/{snapshot.id}", params={"wait": 60})
+    assert manager.get_snapshot(snapshot.id).status.state == "Ready"
     restored = SandboxSync.create(snapshot_id=snapshot.id, connection_config=config)
     assert restored.commands.run("cat /root/note").logs.stdout[0].text == "kept"
     restored.kill()
