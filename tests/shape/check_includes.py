@@ -49,7 +49,7 @@ class Checker:
         self.files = 0
 
     def run(self):
-        for top in ("src", "apps", "tests", "fuzz", "bench"):
+        for top in ("src", "apps", "tests", "fuzz", "bench", "sdks", "examples"):
             for path in sorted((self.root / top).rglob("*")):
                 if path.suffix in (".h", ".cc") and path.is_file():
                     self.check_file(path.relative_to(self.root))
@@ -84,6 +84,14 @@ class Checker:
             self.warnings.append(f"{path}: {count} lines")
 
     def check_include(self, path, number, module, quoted, system):
+        if path.parts[0] in ("sdks", "examples"):
+            self.check_user_include(path, number, quoted, system)
+            return
+        if (quoted or system).startswith("opensandbox/"):
+            row = self.table.get(module)
+            if row is not None and "client" not in row:
+                self.problem(path, number, f"<{quoted or system}>: {module} may not include client")
+            return
         if system:
             if system.startswith("boost/beast") and not (module == "http" and path.suffix == ".cc"):
                 self.problem(path, number, f"<{system}>: Beast stays inside src/http/*.cc")
@@ -104,6 +112,14 @@ class Checker:
             self.problem(path, number, f'"{quoted}": {target} is no module of tests/shape/modules.txt')
         else:
             self.check_direction(path, number, module, quoted, target)
+
+    def check_user_include(self, path, number, quoted, system):
+        """The SDK's public headers, its tests and the examples stand for somebody else's program."""
+        public = "include" in path.parts
+        if public and system and system.startswith("boost/") and path.name != "async.h":
+            self.problem(path, number, f"<{system}>: of the public headers only async.h needs Boost")
+        if quoted and not quoted.startswith("opensandbox/") and (public or "/" in quoted):
+            self.problem(path, number, f'"{quoted}": only the public headers are there for users')
 
     def check_direction(self, path, number, module, quoted, target):
         row = module or ("/".join(path.parts[:2]) if path.parts[0] == "apps" else None)

@@ -23,6 +23,12 @@ GOOD = {
     "src/execd/README.md": "execd\n",
     "src/execd/command.cc": '#include "http/server.h"\n// getpwnam() would load NSS\n',
     "apps/execd/main.cc": '#include "execd/command.h"\n#include "local.h"\n',
+    "sdks/cpp/include/opensandbox/sandbox.h": '#include <string>\n#include "opensandbox/error.h"\n',
+    "sdks/cpp/include/opensandbox/async.h": "#include <boost/asio/awaitable.hpp>\n",
+    "sdks/cpp/tests/sandbox_test.cc": '#include <opensandbox/sandbox.h>\n#include "fixture.h"\n',
+    "examples/cpp/quickstart.cc": "#include <opensandbox/opensandbox.h>\n",
+    "src/cli/README.md": "cli\n",
+    "src/cli/run.cc": "#include <opensandbox/sandbox.h>\n",
     "tests/integration/x_test.cc": '#include "server/service.h"\n#include "support/await.h"\nTEST(X, Works) {}\n',
 }
 
@@ -106,6 +112,20 @@ class Shape(unittest.TestCase):
         self.assertEqual(self.problems(), [])
         self.write("src/http/long.cc", "\n" * 601)
         self.expect_one("601 lines")
+
+    def test_public_headers_need_nothing_of_ours_and_no_boost(self):
+        self.write("sdks/cpp/include/opensandbox/sandbox.h", '#include "base/error.h"\n')
+        self.expect_one("sandbox.h:1", "only the public headers")
+        self.write("sdks/cpp/include/opensandbox/sandbox.h", "#include <boost/asio/awaitable.hpp>\n")
+        self.expect_one("sandbox.h:1", "only async.h needs Boost")
+
+    def test_examples_use_what_users_have(self):
+        self.write("examples/cpp/quickstart.cc", '#include "client/loop.h"\n')
+        self.expect_one("quickstart.cc:1", "only the public headers")
+
+    def test_sdk_in_a_module_that_may_not_use_it(self):
+        self.write("src/http/a.cc", "#include <opensandbox/sandbox.h>\n")
+        self.expect_one("src/http/a.cc:1", "http may not include client")
 
     def test_same_test_name_twice(self):
         self.write("src/http/router_test.cc", "TEST_F(Server, Answers) {}\n")
