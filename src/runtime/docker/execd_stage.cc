@@ -1,10 +1,12 @@
 #include "runtime/docker/execd_stage.h"
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_error.h"
 #include "base/id.h"
@@ -20,6 +22,8 @@ namespace json = boost::json;
 
 constexpr std::string_view kHome = "/opt/opensandbox";
 constexpr std::string_view kInside = "/opt/opensandbox-stage";  // where the helper sees the volume
+constexpr std::string_view kHelper = "sandbox-execd-";
+constexpr std::chrono::minutes kForgotten(1);
 constexpr std::size_t kMaxFile = 512 << 20;
 
 Failure failed(Code code, std::string_view reason, const Error& why) {
@@ -103,8 +107,24 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<a
   co_return mounts_from(directory);
 }
 
+// Helpers of servers that were killed. One that is at work takes a second.
+net::awaitable<void> ExecdStage::remove_forgotten() {
+  const json::object wanted{{"name", json::array{kHelper}}, {"status", json::array{"created"}}};
+  const auto found = co_await engine_.call(
+      {.target = "/containers/json?all=1&filters=" + http::percent_encode(json::serialize(wanted))});
+  if (!found || !found->is_array()) co_return;
+  const auto oldest = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - kForgotten);
+  for (const json::value& each : found->get_array()) {
+    const auto names = engine::string_list(each, {"Names"});
+    if (names.empty() || !names.front().starts_with("/" + std::string(kHelper))) continue;
+    if (engine::number(each, {"Created"}) > oldest) continue;
+    (void)co_await engine_.call({.method = "DELETE", .target = "/containers/" + engine::text(each, {"Id"})});
+  }
+}
+
 net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
-  EngineClient::Call call{.method = "POST", .target = "/containers/create?name=sandbox-execd-" + new_uuid()};
+  co_await remove_forgotten();
+  EngineClient::Call call{.method = "POST", .target = "/containers/create?name=" + std::string(kHelper) + new_uuid()};
   call.body = json::object{{"Image", image_id},
                            {"Entrypoint", json::array{"tail", "-f", "/dev/null"}},
                            {"NetworkDisabled", true},
@@ -114,7 +134,10 @@ net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string 
   if (!made) co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
   const std::string container = "/containers/" + engine::text(*made, {"Id"});
   auto copied = co_await copy_files(container);
+  // Also when the server is ending: nobody else knows of it.
+  co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
   const auto removed = co_await engine_.call({.method = "DELETE", .target = container + "?force=1"});
+  co_await net::this_coro::reset_cancellation_state(net::enable_terminal_cancellation());
   if (!removed)
     log_warn("helper container not removed", {{"container", container}, {"error", removed.error().message}});
   co_return copied;

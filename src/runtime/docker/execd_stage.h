@@ -38,6 +38,7 @@ class ExecdStage {
     Result<std::vector<FileMount>> mounts = fail(Code::Internal, "execd was not staged");
   };
   net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest);
+  net::awaitable<void> remove_forgotten();
   net::awaitable<Result<void>> fill(std::string image_id, std::string volume);
   net::awaitable<Result<void>> copy_files(std::string container);
 

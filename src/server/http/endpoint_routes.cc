@@ -36,7 +36,7 @@ Answer resolve(RouteContext& context, Request& request) {
     if (direct) out.endpoint = service.backend().endpoint(*instance, query->port);
     const bool execd =
         query->port == kExecdPort || (!out.endpoint.empty() && service.backend().through_execd(*instance, query->port));
-    if (execd) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
+    if (execd && !instance->execd_token.empty()) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
   }
   if (out.endpoint.empty()) {
     out.endpoint = api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), id, query->port);
