@@ -23,8 +23,10 @@
 #include "server/http/auth.h"
 #include "server/http/routes.h"
 #include "server/metrics/metrics.h"
+#include "server/renew/renew_intents.h"
 #include "server/service/sandbox_service.h"
 #include "server/store/sqlite_store.h"
+#include "tls/connector.h"
 
 namespace osb::server {
 namespace {
@@ -167,6 +169,19 @@ EndpointOptions endpoint_options(const config::ServerSection& section) {
   return {section.eip, is_loopback(section.host) && section.eip.empty()};
 }
 
+// Null: not asked for.
+Result<std::unique_ptr<RenewIntents>> make_renew_intents(const net::any_io_executor& executor,
+                                                         const config::RenewIntentSection& section,
+                                                         SandboxService& service) {
+  if (!section.enabled || !section.redis.enabled) return nullptr;
+  auto redis = parse_redis_dsn(section.redis.dsn);
+  if (!redis) return Failure(redis.error());
+  return std::make_unique<RenewIntents>(
+      executor, std::shared_ptr<http::Connector>(tls::make_connector(executor)),
+      RenewIntents::Options{std::move(*redis), section.redis.queue_key, section.redis.consumer_concurrency},
+      [&service](const std::string& id) { service.touch_by_gateway(id); });
+}
+
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
@@ -239,6 +254,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     metrics.note_create_stage(stage, time);
   };
   SandboxService service(executor, **store, **backend, system_clock(), std::move(options));
+  auto intents = make_renew_intents(executor, config.renew_intent, service);
+  if (!intents) return refuse(intents.error());
   http::Client proxy((*backend)->connector());
   RouteContext context{service, proxy, endpoint_options(config.server)};
   std::string api_key = config.server.api_key;
@@ -266,6 +283,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   const auto address = server.listen(http::Address::tcp(host, config.server.port));
   if (!address) return refuse(address.error());
   service.start();
+  if (*intents) (*intents)->start();
   log_info("opensandbox-server is ready", {{"address", address->to_string()}, {"config", config::describe(config)}});
 
   const auto life = [&]() -> net::awaitable<void> {
@@ -280,6 +298,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     log_info("ending; sandboxes go on");
     service.begin_close();
     co_await server.stop(kDrain);
+    if (*intents) co_await (*intents)->close();
     co_await service.close();
     co_await (*backend)->close();
   };

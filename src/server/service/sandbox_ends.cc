@@ -59,6 +59,13 @@ void SandboxService::touch(const SandboxRecord& record) {
   tasks_.spawn("renew on access", run_access_renewal(record.id));
 }
 
+void SandboxService::touch_by_gateway(const std::string& id) {
+  const SandboxPtr record = store_.find(id);
+  if (!record || !options_.renew_on_access || !record->access_renew || !record->expires_at) return;
+  if (record->status.state != api::state::kRunning) return;
+  tasks_.spawn("renew on access", run_access_renewal(id));
+}
+
 net::awaitable<void> SandboxService::run_access_renewal(std::string id) {
   const auto extended = co_await store_.extend(id, now());
   if (!extended) log_warn("not renewed on access", {{"id", id}, {"error", extended.error().message}});

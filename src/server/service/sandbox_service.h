@@ -100,6 +100,8 @@ class SandboxService final : public runtime::Observer {
   const runtime::Instance* instance(std::string_view id) const;
   // An access through the proxy: may move the deadline, in the background.
   void touch(const SandboxRecord& record);
+  // An access that a gateway has seen, which says so seldom enough by itself. Unknown ids are ignored.
+  void touch_by_gateway(const std::string& id);
 
   // --- snapshots
 
