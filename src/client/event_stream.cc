@@ -109,7 +109,6 @@ class Run {
   Task<StreamReply> again(Error lost) {
     const auto until = Clock::now() + options_.reconnect_for;
     for (milliseconds pause(20);; pause = std::min(pause * 2, milliseconds(1000))) {
-      sandbox_->forget();
       auto stream = co_await open_execd(sandbox_, follow_call(execution_.id, execution_.last_seq));
       if (stream) co_return stream;
       if (stream.error().kind == ErrorKind::Cancelled) co_return stream;

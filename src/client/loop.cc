@@ -5,6 +5,11 @@
 #include "client/wire.h"
 
 namespace opensandbox {
+namespace {
+
+constexpr std::chrono::seconds kBackgroundGrace{5};
+
+}  // namespace
 
 void Caller::post(Work work) {
   // Notified under the lock: the caller, and this object with it, may be gone as soon as it is released.
@@ -48,7 +53,23 @@ Client::Core::Core(const ConnectionConfig& config) : work(io.get_executor()) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void Client::Core::run_in_background(async::Task<void> task) {
+  {
+    const std::scoped_lock lock(mutex);
+    ++background;
+  }
+  net::co_spawn(io, std::move(task), [this](std::exception_ptr, const Result<void>&) {
+    const std::scoped_lock lock(mutex);
+    --background;
+    idle.notify_all();
+  });
+}
+
 Client::Core::~Core() {
+  {
+    std::unique_lock lock(mutex);
+    idle.wait_for(lock, kBackgroundGrace, [&] { return background == 0; });
+  }
   work.reset();
   io.stop();
   if (thread.joinable()) thread.join();

@@ -83,6 +83,13 @@ struct Client::Core {
   std::optional<Error> failed;          // why there is no client
   std::thread thread;
 
+  std::mutex mutex;
+  std::condition_variable idle;
+  int background = 0;  // tasks under way
+
+  // Runs it without waiting. The end of the client waits for it, for a while.
+  void run_in_background(async::Task<void> task);
+
   // Runs a coroutine on the loop and waits for it. `make(caller)` gives the coroutine.
   template <typename Make>
   auto run(Make make) {

@@ -1,11 +1,8 @@
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <opensandbox/pool.h>
 #include <thread>
-
-#include <boost/asio/co_spawn.hpp>
 
 #include "base/id.h"
 #include "client/loop.h"
@@ -115,8 +112,7 @@ struct SandboxPool::Impl {
   // Without waiting: what cannot be killed ends at its deadline.
   void kill_in_background(std::string id) const {
     auto core = client.core();
-    net::co_spawn(core->io, async::SandboxManager(*core->client).kill(std::move(id)),
-                  [](std::exception_ptr, const Result<void>&) {});
+    core->run_in_background(async::SandboxManager(*core->client).kill(std::move(id)));
   }
 
   void kill_all(const std::vector<std::string>& ids) const {
