@@ -56,18 +56,32 @@ void Context::set_output(Format format) {
 
 namespace {
 
+// Whether a failed connection was one to the server, and not to a sandbox.
+bool is_about_server(const std::string& message, std::string_view domain) {
+  if (const auto scheme = domain.find("://"); scheme != std::string_view::npos) domain.remove_prefix(scheme + 3);
+  domain = domain.substr(0, domain.find('/'));
+  const auto colon = domain.rfind(':');
+  const std::string_view host = domain.substr(0, colon);
+  const std::string_view port = colon == std::string_view::npos ? std::string_view() : domain.substr(colon);
+  return message.find(domain) != std::string::npos || (port.empty() && message.find(host) != std::string::npos) ||
+         (!port.empty() && message.find(port) != std::string::npos);
+}
+
 std::string advice(const Context& context, const opensandbox::Error& error) {
   using opensandbox::ErrorKind;
   const Config& config = context.config();
+  const auto about = [&error](std::string_view what) { return error.code.find(what) != std::string::npos; };
   if (error.kind == ErrorKind::Network) {
     const std::string where = config.domain.value_or("localhost:8080");
-    return "Is the server at " + where + " running? 'osb doctor' checks it; --domain names another one.";
+    if (is_about_server(error.message, where)) {
+      return "Is the server at " + where + " running? 'osb doctor' checks it; --domain names another one.";
+    }
+    return config.use_server_proxy ? "" : "If this machine cannot reach the sandbox itself, use --use-server-proxy.";
   }
-  if (error.status == 401) {
-    return config.api_key ? "The API key is wrong: set --api-key or OPEN_SANDBOX_API_KEY."
-                          : "The server wants an API key: set --api-key or OPEN_SANDBOX_API_KEY.";
-  }
-  if (error.not_found()) return "See 'osb sandbox list' for what there is.";
+  if (error.status == 401) return "Set the right one with --api-key or OPEN_SANDBOX_API_KEY.";
+  if (error.not_found() && about("SANDBOX")) return "See 'osb sandbox list' for what there is.";
+  if (error.not_found() && about("SNAPSHOT")) return "See 'osb snapshot list' for what there is.";
+  if (error.not_found() && about("FILE")) return "'osb ls' shows what is there.";
   if (error.kind == ErrorKind::ReadyTimeout) return "Give it longer, or look at 'osb devops summary ID'.";
   return {};
 }
@@ -79,6 +93,15 @@ std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::E
   problem.status = error.status;
   problem.request_id = error.request_id;
   return std::unexpected(std::move(problem));
+}
+
+std::unexpected<Problem> sidecar_failed(const Context& context, const opensandbox::Error& error) {
+  auto out = sdk_failed(context, error);
+  const bool nobody = error.kind == opensandbox::ErrorKind::Network || error.status == 502 || error.status == 503;
+  if (nobody && !is_about_server(error.message, context.config().domain.value_or("localhost:8080"))) {
+    out.error().hint = "Only a sandbox made with --network-policy-file answers this.";
+  }
+  return out;
 }
 
 }  // namespace osb::cli

@@ -49,5 +49,7 @@ class Context {
 
 // An error of the SDK with what to do about it:  if (!info) return sdk_failed(context, info.error());
 std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::Error& error);
+// The same for what only sandboxes with a network policy answer.
+std::unexpected<Problem> sidecar_failed(const Context& context, const opensandbox::Error& error);
 
 }  // namespace osb::cli

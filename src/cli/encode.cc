@@ -63,14 +63,15 @@ json::object encode(const opensandbox::SandboxInfo& info) {
 }
 
 json::object encode_flat(const opensandbox::SandboxInfo& info) {
-  json::object out = encode(info);
+  json::object out;
+  for (const auto& [key, value] : encode(info)) {
+    const bool rare = key == "allocation" || key == "extensions";
+    if (!rare || !value.is_null()) out[key] = value;
+  }
   out["status"] = info.status.state;
+  out["image"] = text_or_null(info.image);
   if (!info.status.reason.empty()) out["status_reason"] = info.status.reason;
   if (!info.status.message.empty()) out["status_message"] = info.status.message;
-  out["image"] = text_or_null(info.image);
-  for (const char* rare : {"allocation", "extensions"}) {
-    if (out[rare].is_null()) out.erase(rare);
-  }
   return out;
 }
 

@@ -1,8 +1,12 @@
 #include "cli/program.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "cli/completion/scripts.h"
+#include "cli/terminal/signal_fd.h"
 
 namespace osb::cli {
 namespace {
@@ -48,10 +52,14 @@ int report(Context& context, const Problem& problem) {
   return problem.exit_code;
 }
 
+// Output that nobody could read is a failure: a full disk is named, a reader that left (head) is SIGPIPE.
 int finish(Context& context, int status) {
+  errno = 0;
   context.out().flush();
-  if (std::ferror(stdout) != 0 && status == 0) return 1;  // nobody can have read what we wrote
-  return status;
+  if (std::ferror(stdout) == 0 || status != 0) return status;
+  if (errno == EPIPE) return exit_code_of_signal(SIGPIPE);
+  const std::string why = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
+  return report(context, {"", "LOCAL_ERROR", "The output could not be written" + why});
 }
 
 // The hook of the original: with _OSB_COMPLETE=bash_source (_OPENSANDBOX_COMPLETE) the program prints its script.

@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
 #include <yaml.h>
@@ -28,7 +29,7 @@ json::value plain_scalar(const std::string& text) {
     const long long integer = std::strtoll(text.c_str(), &end, 10);
     if (*end == '\0' && errno == 0) return integer;
     const double number = std::strtod(text.c_str(), &end);
-    if (*end == '\0') return number;
+    if (*end == '\0' && std::isfinite(number)) return number;
   }
   return json::value(text);
 }

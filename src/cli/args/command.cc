@@ -256,7 +256,7 @@ Expected<void> Command::place(const std::vector<std::string>& positional) {
   for (Argument& argument : arguments_) {
     needed -= argument.min_;
     const std::size_t left = positional.size() - next;
-    if (left < argument.min_ + 0) return wrong("Missing argument '" + argument.name_ + "'.");
+    if (left < argument.min_) return wrong("Missing argument '" + argument.name_ + "'.");
     const std::size_t spare = left > needed ? left - needed : 0;
     const std::size_t count = std::max(argument.min_, std::min(argument.max_, spare));
     for (std::size_t i = 0; i < count; ++i) {

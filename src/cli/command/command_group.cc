@@ -109,6 +109,7 @@ void add_status(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Fetching...");
     auto status = sandbox->commands().status(o.execution);
     if (!status) return sdk_failed(context, status.error());
     context.out().object(encode(*status), "Command Status");
@@ -127,6 +128,7 @@ void add_logs(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Fetching...");
     auto logs = sandbox->commands().logs(o.execution, o.cursor);
     if (!logs) return sdk_failed(context, logs.error());
     Output& out = context.out();
@@ -148,6 +150,7 @@ void add_interrupt(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Interrupting...");
     if (auto done = sandbox->commands().interrupt(o.execution); !done) return sdk_failed(context, done.error());
     context.out().ok("Interrupted: " + o.execution);
     return 0;
@@ -169,6 +172,7 @@ void add_session_create(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Creating session...");
     auto made = sandbox->sessions().create(o.workdir);
     if (!made) return sdk_failed(context, made.error());
     context.out().panel("Session Created",
@@ -208,6 +212,7 @@ void add_session_delete(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Deleting session...");
     if (auto done = sandbox->sessions().remove(o.session); !done) return sdk_failed(context, done.error());
     context.out().ok("Deleted session: " + o.session);
     return 0;

@@ -20,6 +20,7 @@ Command& add(Command& group, Context& context, const char* name, const char* sum
     if (warning != nullptr) context.out().error_text(std::string(warning) + "\n");
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
+    context.out().busy("Fetching...");
     auto text = fetch(*manager, o);
     if (!text && text.error().not_found()) {
       return failed(Problem{"", text.error().code, "Sandbox '" + o.id + "' not found.",

@@ -39,6 +39,7 @@ void add(Command& group, Context& context, bool logs) {
   command.action([&context, &o, logs]() -> Outcome {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
+    context.out().busy("Fetching...");
     return logs ? show(context, manager->logs(o.id, o.scope), "Diagnostic Logs")
                 : show(context, manager->events(o.id, o.scope), "Diagnostic Events");
   });

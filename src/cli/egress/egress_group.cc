@@ -41,7 +41,8 @@ Outcome patch(Context& context, const Options& o) {
   }
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
-  if (auto done = sandbox->egress().patch(rules); !done) return sdk_failed(context, done.error());
+  context.out().busy("Patching...");
+  if (auto done = sandbox->egress().patch(rules); !done) return sidecar_failed(context, done.error());
   context.out().panel("Egress Policy Patched", {{"sandbox_id", o.id}, {"patched_rules", std::move(shown)}});
   return 0;
 }
@@ -57,8 +58,9 @@ void add_egress_group(Command& root, Context& context) {
   get.action([&context, &g]() -> Outcome {
     auto sandbox = context.sandbox(g.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Fetching...");
     auto policy = sandbox->egress().get();
-    if (!policy) return sdk_failed(context, policy.error());
+    if (!policy) return sidecar_failed(context, policy.error());
     context.out().object(encode(policy->policy), "Egress Policy");
     return 0;
   });

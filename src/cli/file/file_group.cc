@@ -32,6 +32,7 @@ void add_rm(Command& group, Context& context) {
   paths_command(group, "rm", "Delete files.", o).action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Deleting files...");
     if (auto done = sandbox->files().remove(o.paths); !done) return sdk_failed(context, done.error());
     show_paths(context, o, "deleted", "Deleted Files");
     return 0;
@@ -45,6 +46,7 @@ void add_mkdir(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Creating directories...");
     if (auto done = sandbox->files().make_directories(o.paths, o.permission.get()); !done) {
       return sdk_failed(context, done.error());
     }
@@ -58,6 +60,7 @@ void add_rmdir(Command& group, Context& context) {
   paths_command(group, "rmdir", "Delete directories with all that is in them.", o).action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Deleting directories...");
     if (auto done = sandbox->files().remove_directories(o.paths); !done) return sdk_failed(context, done.error());
     show_paths(context, o, "removed", "Removed Directories");
     return 0;
@@ -69,6 +72,7 @@ void add_info(Command& group, Context& context) {
   paths_command(group, "info", "Show size, owner, mode and times.", o).action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Reading...");
     auto infos = sandbox->files().infos(o.paths);
     if (!infos) return sdk_failed(context, infos.error());
     json::array rows;
@@ -93,6 +97,7 @@ void add_mv(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Moving...");
     if (auto done = sandbox->files().move(o.from, o.to); !done) return sdk_failed(context, done.error());
     context.out().ok("Moved: " + o.from + " → " + o.to);
     return 0;
@@ -112,6 +117,7 @@ void add_search(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Searching...");
     auto found = sandbox->files().search(o.path, o.pattern);
     if (!found) return sdk_failed(context, found.error());
     json::array rows;
@@ -139,6 +145,7 @@ void add_chmod(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Setting permissions...");
     if (auto done = sandbox->files().set_permissions({{o.path, o.permission.get()}}); !done) {
       return sdk_failed(context, done.error());
     }
@@ -161,6 +168,7 @@ void add_replace(Command& group, Context& context) {
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
+    context.out().busy("Replacing...");
     if (auto done = sandbox->files().replace({{o.path, o.old_text, o.new_text}}); !done) {
       return sdk_failed(context, done.error());
     }

@@ -53,6 +53,7 @@ Outcome cat(Context& context, const CatOptions& o) {
     return opensandbox::Failure(opensandbox::Error{
         .kind = opensandbox::ErrorKind::Local, .code = "LOCAL_ERROR", .message = "cannot write to stdout"});
   };
+  out.busy("Reading " + o.path);
   if (auto done = sandbox->files().read_to(o.path, to_stdout); !done) return sdk_failed(context, done.error());
   return 0;
 }
@@ -78,6 +79,7 @@ Outcome write(Context& context, const WriteOptions& o) {
   }
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
+  context.out().busy("Writing " + o.path);
   if (auto done = sandbox->files().write(o.path, content, o.permission.get()); !done) {
     return sdk_failed(context, done.error());
   }

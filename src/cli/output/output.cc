@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "cli/output/spinner.h"
 
 namespace osb::cli {
 namespace {
@@ -160,7 +161,15 @@ Sink sink_of(std::FILE* file, bool color) {
 Sink standard_out(bool color) { return sink_of(stdout, color); }
 Sink standard_error(bool color) { return sink_of(stderr, color); }
 
-void Output::write(const Sink& sink, std::string_view text) { std::fwrite(text.data(), 1, text.size(), sink.file); }
+Output::Output(Format format, Sink out, Sink err) : format_(format), out_(out), err_(err) {}
+Output::~Output() = default;
+
+void Output::busy(std::string message) { busy_ = std::make_unique<Spinner>(*this, std::move(message)); }
+
+void Output::write(const Sink& sink, std::string_view text) {
+  busy_.reset();
+  std::fwrite(text.data(), 1, text.size(), sink.file);
+}
 
 void Output::text(std::string_view bytes) { write(out_, bytes); }
 void Output::error_text(std::string_view bytes) { write(err_, bytes); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace osb::cli {
 
 namespace json = boost::json;
+class Spinner;
 
 // How a stream is written to: what a terminal understands, and whether colours are wanted.
 struct Sink {
@@ -28,7 +30,8 @@ struct Sink {
 // where they go. Warnings go to stderr in table and raw mode, as data to stdout in json and yaml mode.
 class Output {
  public:
-  Output(Format format, Sink out, Sink err) : format_(format), out_(out), err_(err) {}
+  Output(Format format, Sink out, Sink err);
+  ~Output();
 
   Format format() const { return format_; }
   bool structured() const { return format_ == Format::Json || format_ == Format::Yaml; }
@@ -50,6 +53,8 @@ class Output {
 
   void text(std::string_view bytes);        // as they are, to stdout
   void error_text(std::string_view bytes);  // as they are, to stderr
+  // Says what is going on (see Spinner) until something is written through this object.
+  void busy(std::string message);
   // Before another process or the SDK writes, or after a sample that somebody waits for.
   void flush();
 
@@ -63,6 +68,7 @@ class Output {
 
   Format format_;
   Sink out_, err_;
+  std::unique_ptr<Spinner> busy_;
 };
 
 // stdout and stderr of this process. `color` is what configuration and flags say; NO_COLOR and TERM=dumb refuse too.

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include "base/json_escape.h"
 #include "cli/output/output.h"
 
@@ -24,6 +26,29 @@ bool is_reserved(const std::string& text) {
   return false;
 }
 
+// What JSON allows in a string and YAML does not: DEL, U+0080 to U+009F, U+FEFF, U+FFFE and U+FFFF.
+std::string without_unprintable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto at = [&](std::size_t offset) {
+      return i + offset < text.size() ? static_cast<unsigned char>(text[i + offset]) : 0U;
+    };
+    const bool special = at(0) == 0xEF && ((at(1) == 0xBB && at(2) == 0xBF) || (at(1) == 0xBF && at(2) >= 0xBE));
+    if (at(0) == 0x7F) {
+      out += "\\u007F";
+    } else if (at(0) == 0xC2 && at(1) >= 0x80 && at(1) < 0xA0) {
+      out += fmt::format("\\u{:04X}", at(1));
+      ++i;
+    } else if (special) {
+      out += at(1) == 0xBB ? "\\uFEFF" : at(2) == 0xBE ? "\\uFFFE" : "\\uFFFF";
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 // Plain where no reader can misunderstand it: letters, digits and a few signs, not a number, a date or a word with a
 // meaning. Everything else in double quotes, which YAML reads as JSON does.
 std::string scalar(std::string_view text) {
@@ -38,9 +63,9 @@ std::string scalar(std::string_view text) {
       !looks_like_number(copy)) {
     return copy;
   }
-  std::string out;
-  append_json_string(out, text);
-  return out;
+  std::string quoted;
+  append_json_string(quoted, text);
+  return without_unprintable(quoted);
 }
 
 std::string inline_value(const json::value& value) {

@@ -4,7 +4,6 @@
 
 #include "api/json.h"
 #include "cli/commands.h"
-#include "cli/output/spinner.h"
 #include "cli/read_input.h"
 #include "cli/sandbox/create_files.h"
 #include "cli/sandbox/sandbox_commands.h"
@@ -104,9 +103,8 @@ Outcome create(Context& context, const Options& options) {
 
   auto client = context.client();
   if (!client) return failed(client.error());
-  Spinner spinner(context.out(), "Creating sandbox...");
+  context.out().busy("Creating sandbox...");
   auto sandbox = opensandbox::Sandbox::create(*client, wanted);
-  spinner.stop();
   if (!sandbox) return sdk_failed(context, sandbox.error());
   json::object made{{"id", sandbox->id()}};
   if (wanted.snapshot_id.empty()) {

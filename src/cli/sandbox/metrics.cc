@@ -55,6 +55,7 @@ void add_sandbox_metrics(Command& group, Context& context) {
     auto sandbox = context.sandbox(options.id);
     if (!sandbox) return failed(sandbox.error());
     if (options.watch) return watch(context, *sandbox);
+    context.out().busy("Measuring...");
     auto metrics = sandbox->metrics();
     if (!metrics) return sdk_failed(context, metrics.error());
     if (context.out().format() == Format::Raw) return context.out().text(sample_line(*metrics)), 0;

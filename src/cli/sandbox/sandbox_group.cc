@@ -2,7 +2,6 @@
 
 #include "cli/commands.h"
 #include "cli/encode.h"
-#include "cli/output/spinner.h"
 #include "cli/sandbox/sandbox_commands.h"
 
 namespace osb::cli {
@@ -50,9 +49,8 @@ Outcome list(Context& context, const ListOptions& options) {
   wanted.page_size = options.page_size;
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
-  Spinner spinner(context.out(), "Fetching sandboxes...");
+  context.out().busy("Fetching sandboxes...");
   auto found = manager->list(wanted);
-  spinner.stop();
   if (!found) return sdk_failed(context, found.error());
   json::array rows;
   const bool structured = context.out().structured();
@@ -83,6 +81,7 @@ void add_get(Command& group, Context& context) {
   sandbox_command(group, "get", "Show one sandbox.", options.id).action([&context, &options]() -> Outcome {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
+    context.out().busy("Fetching...");
     auto info = manager->get(options.id);
     if (!info) return sdk_failed(context, info.error());
     context.out().object(context.out().structured() ? encode(*info) : encode_flat(*info), "Sandbox Info");
@@ -103,7 +102,7 @@ void add_kill(Command& group, Context& context) {
     if (!manager) return failed(manager.error());
     json::array rows;
     for (const std::string& id : options.ids) {
-      const Spinner spinner(context.out(), "Killing sandbox " + id + "...");
+      context.out().busy("Killing sandbox " + id + "...");
       if (auto done = manager->kill(id); !done) return sdk_failed(context, done.error());
       rows.push_back({{"sandbox_id", id}, {"status", "terminated"}});
     }
@@ -117,9 +116,8 @@ void add_pause(Command& group, Context& context) {
   sandbox_command(group, "pause", "Pause a running sandbox.", options.id).action([&context, &options]() -> Outcome {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
-    Spinner spinner(context.out(), "Pausing sandbox...");
+    context.out().busy("Pausing sandbox...");
     if (auto done = manager->pause(options.id); !done) return sdk_failed(context, done.error());
-    spinner.stop();
     context.out().ok("Sandbox paused: " + options.id);
     return 0;
   });
@@ -141,9 +139,8 @@ void add_resume(Command& group, Context& context) {
     opensandbox::ConnectOptions wanted;
     wanted.ready.skip = options.skip;
     if (options.timeout) wanted.ready.timeout = options.timeout->value;
-    Spinner spinner(context.out(), "Resuming sandbox...");
+    context.out().busy("Resuming sandbox...");
     auto resumed = opensandbox::Sandbox::resume(*client, options.id, wanted);
-    spinner.stop();
     if (!resumed) return sdk_failed(context, resumed.error());
     context.out().ok("Sandbox resumed: " + options.id);
     return 0;
@@ -161,9 +158,8 @@ void add_renew(Command& group, Context& context) {
   command.action([&context, &options]() -> Outcome {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
-    Spinner spinner(context.out(), "Renewing sandbox...");
+    context.out().busy("Renewing sandbox...");
     auto end = manager->renew(options.id, options.timeout.value);
-    spinner.stop();
     if (!end) return sdk_failed(context, end.error());
     context.out().panel("Sandbox Renewed",
                         {{"sandbox_id", options.id}, {"expires_at", opensandbox::format_timestamp(*end)}});
@@ -182,6 +178,7 @@ void add_endpoint(Command& group, Context& context) {
   command.action([&context, &options]() -> Outcome {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
+    context.out().busy("Fetching...");
     auto endpoint = manager->endpoint(options.id, options.port);
     if (!endpoint) return sdk_failed(context, endpoint.error());
     context.out().object(encode(*endpoint), "Sandbox Endpoint");
@@ -197,6 +194,7 @@ void add_health(Command& group, Context& context) {
         if (!client) return failed(client.error());
         opensandbox::ConnectOptions only_look_up;  // an unknown id is an error, not an unhealthy sandbox
         only_look_up.ready.skip = true;
+        context.out().busy("Checking...");
         auto sandbox = opensandbox::Sandbox::connect(*client, options.id, only_look_up);
         if (!sandbox) return sdk_failed(context, sandbox.error());
         auto healthy = sandbox->is_healthy();

@@ -318,7 +318,7 @@ def test_unknown_ids_are_named(osb):
 
 
 def test_wrong_and_missing_keys(osb):
-    assert "wrong" in error(osb, "--api-key", "nope", "sandbox", "list")["hint"]
+    assert error(osb, "--api-key", "nope", "sandbox", "list")["status"] == 401
     del osb.env["OPEN_SANDBOX_API_KEY"]
     refused = error(osb, "sandbox", "list")
     assert refused["status"] == 401
@@ -340,6 +340,13 @@ def test_a_server_that_says_nothing(osb):
         domain = f"127.0.0.1:{mute.getsockname()[1]}"
         said = osb.refused("--domain", domain, "--request-timeout", "1", "sandbox", "list")
         assert said.count("\n") == 1
+
+
+def test_hints_fit_what_is_missing(osb, sandbox):
+    assert "osb ls" in osb.refused("file", "cat", sandbox, "/nope")
+    for command in (["egress", "get"], ["credential-vault", "get"]):
+        for proxy in ([], ["--use-server-proxy"]):
+            assert "--network-policy-file" in osb.refused(*proxy, *command, sandbox), command
 
 
 def test_a_sandbox_that_ended(osb, server):

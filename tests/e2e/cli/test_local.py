@@ -71,6 +71,14 @@ def test_config_that_cannot_be_written(osb):
     assert "write /proc/none/config.toml" in osb.refused("--config", "/proc/none/config.toml", "config", "init")
 
 
+def test_output_that_nobody_reads(osb):
+    with open("/dev/full", "wb") as full:
+        process = osb.start("--help", stdout=full)
+        assert process.wait(60) == 1
+        assert process.stderr.read() == b"Error: The output could not be written: No space left on device.\n"
+        process.stderr.close()
+
+
 def test_skills(osb, tmp_path):
     listed = osb.json("skills", "list", cwd=tmp_path)
     assert len(listed["skills"]) == 6 and len(listed["targets"]) == 14

@@ -1,0 +1,15 @@
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "cli/output/output.h"
+#include "cli/read_input.h"
+
+// What is read is written and read again: the same data must come back.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto first = osb::cli::parse_yaml(std::string(reinterpret_cast<const char*>(data), size));
+  if (!first) return 0;
+  const auto again = osb::cli::parse_yaml(osb::cli::to_yaml(*first));
+  if (!again || *again != *first) std::abort();
+  return 0;
+}
