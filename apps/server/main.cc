@@ -1,6 +1,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,9 +139,8 @@ http::ServerOptions server_options(const config::ServerConfig& config) {
   http::ServerOptions out;
   out.backlog = config.server.backlog;
   out.limits.idle = config.server.timeout_keep_alive;
-  if (config.server.limit_concurrency > 0) {
-    out.limits.connections = static_cast<std::size_t>(config.server.limit_concurrency);
-  }
+  const int most = config.server.limit_concurrency;  // 0 is no limit
+  out.limits.connections = most > 0 ? static_cast<std::size_t>(most) : std::numeric_limits<std::size_t>::max() / 2;
   out.on_exception = [](const http::Request& request, const std::exception& bug) {
     log_error("handler failed", {{"route", request.route}, {"error", bug.what()}});
   };

@@ -30,7 +30,8 @@ Result<std::unique_ptr<runtime::Backend>> open_backend(net::io_context& io, cons
     case config::RuntimeType::Docker:
       return open_docker(io, config);
     case config::RuntimeType::Native:
-      return std::make_unique<runtime::NativeBackend>(config.native.socket, config.native.request_timeout);
+      return std::make_unique<runtime::NativeBackend>(config.native.socket, config.native.request_timeout,
+                                                      config.secure_runtime.docker_runtime);
     case config::RuntimeType::Kubernetes:
       break;
   }

@@ -84,8 +84,8 @@ Result<void> tell(Observer& observer, const json::value& line) {
 
 }  // namespace
 
-NativeBackend::NativeBackend(std::string socket, std::chrono::milliseconds timeout)
-    : daemon_(std::move(socket), timeout) {}
+NativeBackend::NativeBackend(std::string socket, std::chrono::milliseconds timeout, std::string runtime)
+    : daemon_(std::move(socket), timeout), runtime_(std::move(runtime)) {}
 
 net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
   auto info = co_await daemon_.call("GET", "/v1/info");
@@ -114,8 +114,9 @@ Result<void> NativeBackend::check(const api::CreateSandbox& create) const {
 }
 
 net::awaitable<Result<Instance>> NativeBackend::create(SandboxSpec spec) {
-  const auto native = to_native(spec);
+  auto native = to_native(spec);
   if (!native) co_return Failure(native.error());
+  native->runtime = runtime_;
   std::string body = json::serialize(native::encode(*native, native::Secrets::Include));
   const auto answer = co_await daemon_.call("POST", "/v1/sandboxes", std::move(body), Patience::Unlimited);
   co_return decode_instance(answer);

@@ -11,7 +11,8 @@ namespace osb::runtime {
 // Sandboxes of this host, made by sandboxd, the root daemon behind a Unix socket.
 class NativeBackend final : public Backend {
  public:
-  NativeBackend(std::string socket, std::chrono::milliseconds timeout);
+  // `runtime` is what sandboxd shall run sandboxes with: "" is its default, else one of its OCI runtimes.
+  NativeBackend(std::string socket, std::chrono::milliseconds timeout, std::string runtime = "");
 
   // Whether the daemon is there, for the log at start; the backend also works when it comes later.
   net::awaitable<Result<std::string>> daemon_version();
@@ -42,6 +43,7 @@ class NativeBackend final : public Backend {
 
  private:
   SandboxdClient daemon_;
+  std::string runtime_;
 };
 
 }  // namespace osb::runtime

@@ -1,0 +1,16 @@
+"""[secure_runtime]: another kind of isolation for all sandboxes of a server."""
+
+
+def test_gvisor(make_server):
+    server = make_server(settings={"secure_runtime": {"type": "gvisor"}})
+    id = server.create()["id"]
+    assert "gVisor" in server.run(id, "dmesg")
+    server.delete(id)
+
+
+def test_a_runtime_that_is_missing_is_never_replaced_by_less(make_server):
+    server = make_server(settings={"secure_runtime": {"type": "kata"}})
+    made = server.post_sandbox().json()
+    assert made["status"]["state"] == "Failed" and "kata-runtime" in made["status"]["message"]
+    assert server.daemon.list() == []
+    server.remove_all()
