@@ -171,7 +171,7 @@ net::awaitable<Result<void>> SandboxService::set_frozen(std::string id, bool fro
       set_status(record, before.state, before.reason, before.message);
     }
     Error error = done.error();
-    error.code = error.code == Code::Unavailable ? Code::Unavailable : Code::Internal;
+    error.code = Code::Internal;  // the contract's 500, whatever the backend's trouble
     error.reason = reason(frozen ? "SANDBOX_PAUSE_FAILED" : "SANDBOX_RESUME_FAILED");
     co_return Failure(std::move(error));
   }
