@@ -69,8 +69,9 @@ std::string normal_architecture(std::string_view name) {
 }
 
 struct Images::Pull {
-  explicit Pull(net::any_io_executor executor) : changed(std::move(executor)) {}
+  explicit Pull(net::any_io_executor executor) : changed(executor), abandoned(executor) {}
   Notifier changed;
+  Event abandoned;  // nobody waits for it any more
   std::string text = "pulling";
   std::optional<Result<void>> outcome;
   int waiters = 0;
@@ -138,6 +139,7 @@ net::awaitable<Result<void>> Images::pull(Wanted wanted, std::string platform, I
     Waiter(Images& s, const std::string& k, const std::shared_ptr<Pull>& p) : self(s), key(k), pull(p) { ++p->waiters; }
     ~Waiter() {
       if (--pull->waiters > 0) return;
+      pull->abandoned.set();
       if (const auto found = self.pulls_.find(key); found != self.pulls_.end() && found->second == pull) {
         self.pulls_.erase(found);
       }
@@ -154,8 +156,11 @@ net::awaitable<Result<void>> Images::pull(Wanted wanted, std::string platform, I
 
 net::awaitable<void> Images::run_pull(std::string name, std::string platform, std::string auth,
                                       std::shared_ptr<Pull> pull) {
-  auto done = co_await follow_pull(std::move(name), std::move(platform), std::move(auth), pull);
-  pull->outcome = std::move(done);
+  // Leaving the stream ends the pull; the engine drops what it has half of.
+  auto outcome =
+      co_await (follow_pull(std::move(name), std::move(platform), std::move(auth), pull) || pull->abandoned.wait());
+  pull->outcome = outcome.index() == 0 ? std::move(std::get<0>(outcome))
+                                       : fail(Code::Cancelled, "nobody waits for the image any more");
   known_.clear();
   pull->changed.notify_all();
 }
@@ -181,8 +186,6 @@ net::awaitable<Result<void>> Images::follow_pull(std::string name, std::string p
     std::string error = engine::text(*line, {"errorDetail", "message"});
     if (error.empty()) error = engine::text(*line, {"error"});
     if (!error.empty()) co_return fail(Code::Internal, error);
-    // Leaving the stream ends the pull; the engine drops what it has half of.
-    if (pull->waiters == 0) co_return fail(Code::Cancelled, "nobody waits for the image any more");
     if (progress.take(*line)) {
       pull->text = progress.text();
       pull->changed.notify_all();
