@@ -136,7 +136,7 @@ void add_logs(Command& group, Context& context) {
       out.data(json::object{{"content", logs->text}, {"cursor", logs->cursor}});
       return 0;
     }
-    if (out.format() == Format::Table && out.out().terminal) out.text("--- Command Logs ---\n");
+    if (out.format() == Format::Table) out.text("--- Command Logs ---\n");
     out.text(logs->text);
     if (!logs->text.empty() && logs->text.back() != '\n' && out.format() == Format::Table) out.text("\n");
     return 0;

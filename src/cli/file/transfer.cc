@@ -64,23 +64,48 @@ struct WriteOptions {
   PermissionOptions permission;
 };
 
-Outcome write(Context& context, const WriteOptions& o) {
-  std::string content = o.content.value_or("");
+// Standard input, piece by piece.
+opensandbox::ByteSource stdin_source() {
+  return [buffer = std::make_shared<std::vector<char>>(256 << 10)]() -> opensandbox::Result<std::string_view> {
+    for (;;) {
+      const ssize_t got = ::read(STDIN_FILENO, buffer->data(), buffer->size());
+      if (got >= 0) return std::string_view(buffer->data(), static_cast<std::size_t>(got));
+      if (errno != EINTR) {
+        return opensandbox::Failure(
+            opensandbox::Error{.kind = opensandbox::ErrorKind::Local,
+                               .code = "LOCAL_ERROR",
+                               .message = std::string("cannot read standard input: ") + std::strerror(errno)});
+      }
+    }
+  };
+}
+
+// What is written, in the file's encoding; nothing when standard input is to be sent as it comes.
+Expected<std::optional<std::string>> content_of(const WriteOptions& o) {
+  if (is_utf8(o.encoding)) return o.content;
+  std::string text = o.content.value_or("");
   if (!o.content) {
-    if (::isatty(STDIN_FILENO) == 1) context.out().error_text("Reading from stdin (Ctrl+D to finish):\n");
     auto read = read_input("-", "input");
     if (!read) return failed(read.error());
-    content = std::move(*read);
+    text = std::move(*read);
   }
-  if (!is_utf8(o.encoding)) {
-    auto converted = convert_encoding(content, "UTF-8", o.encoding);
-    if (!converted) return failed(converted.error());
-    content = std::move(*converted);
-  }
+  auto converted = convert_encoding(text, "UTF-8", o.encoding);
+  if (!converted) return failed(converted.error());
+  return std::optional(std::move(*converted));
+}
+
+Outcome write(Context& context, const WriteOptions& o) {
+  const bool typed = !o.content && ::isatty(STDIN_FILENO) == 1;
+  if (typed) context.out().error_text("Reading from stdin (Ctrl+D to finish):\n");
+  auto content = content_of(o);
+  if (!content) return failed(content.error());
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
-  context.out().busy("Writing " + o.path);
-  if (auto done = sandbox->files().write(o.path, content, o.permission.get()); !done) {
+  if (!typed) context.out().busy("Writing " + o.path);
+  const opensandbox::Files files = sandbox->files();
+  if (*content) {
+    if (auto done = files.write(o.path, **content, o.permission.get()); !done) return sdk_failed(context, done.error());
+  } else if (auto done = files.write_from(o.path, stdin_source(), o.permission.get()); !done) {
     return sdk_failed(context, done.error());
   }
   context.out().ok("Written: " + o.path);

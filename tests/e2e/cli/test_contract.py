@@ -62,6 +62,8 @@ def test_life_of_a_sandbox(osb, server):
     assert endpoint["endpoint"].endswith("8000")
     assert osb.json("sandbox", "pause", id) == {"status": "ok", "message": f"Sandbox paused: {id}"}
     server.wait_state(id, "Paused")
+    unhealthy = osb.run("--request-timeout", "1", "sandbox", "health", id)
+    assert (unhealthy.returncode, unhealthy.stderr) == (0, f"ERROR: Sandbox {id} is unhealthy\n".encode())
     assert osb.json("sandbox", "resume", id) == {"status": "ok", "message": f"Sandbox resumed: {id}"}
     assert osb.ok("command", "run", id, "--", "sh", "-c", "echo $A") == "b=c\n"
     assert osb.json("sandbox", "kill", id) == [{"sandbox_id": id, "status": "terminated"}]
@@ -186,6 +188,7 @@ def test_background(osb, sandbox):
     logs = osb.json("command", "logs", sandbox, execution)
     assert logs["content"] == "one\ngo\n"
     assert osb.ok("command", "logs", sandbox, execution, "-o", "raw") == "one\ngo\n"
+    assert osb.ok("command", "logs", sandbox, execution) == "--- Command Logs ---\none\ngo\n"
     assert osb.json("command", "logs", sandbox, execution, "--cursor", logs["cursor"])["content"] == ""
 
 
@@ -229,6 +232,8 @@ def test_files(osb, sandbox, tmp_path):
     assert osb.ok("file", "cat", sandbox, "/work/a/one.txt") == "- hello\n"
     osb.ok("file", "write", sandbox, "/work/a/two.bin", input=bytes(range(256)))
     assert osb.run("file", "cat", sandbox, "/work/a/two.bin").stdout == bytes(range(256))
+    osb.ok("file", "write", sandbox, "/work/a/big", input=b"x" * (20 << 20))
+    assert osb.json("file", "info", sandbox, "/work/a/big")[0]["size"] == 20 << 20
     info, other = osb.json("file", "info", sandbox, "/work/a/one.txt", "/work/b")
     assert set(info) == {"path", "entry_type", "mode", "owner", "group", "size", "modified_at", "created_at"}
     assert (info["path"], info["entry_type"], info["mode"], info["size"]) == ("/work/a/one.txt", "file", 644, 8)
