@@ -1,0 +1,84 @@
+#include "mcp/command_line.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "mcp/event_stream.h"
+#include "support/temp_dir.h"
+
+namespace osb::mcp {
+namespace {
+
+TEST(CommandLine, DefaultsAreForOneClientOnStdio) {
+  const auto line = parse_command_line({});
+  ASSERT_TRUE(line);
+  EXPECT_TRUE(line->stdio);
+  EXPECT_FALSE(line->session.keep_sandboxes);
+  EXPECT_FALSE(line->session.own_only);
+  EXPECT_TRUE(parse_command_line({"--transport", "streamable-http"})->session.own_only);
+  EXPECT_FALSE(parse_command_line({"--transport=streamable-http", "--list=all"})->session.own_only);
+}
+
+TEST(CommandLine, BeyondThisMachineItNeedsAToken) {
+  ::unsetenv("OPENSANDBOX_MCP_TOKEN");
+  for (const char* host : {"0.0.0.0", "::", "192.168.0.1"}) {
+    auto line = parse_command_line({"--transport=streamable-http", "--host", host});
+    ASSERT_TRUE(line);
+    EXPECT_FALSE(fill_secrets(*line)) << host;
+  }
+  for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
+    auto line = parse_command_line({"--transport=streamable-http", "--host", host});
+    ASSERT_TRUE(line);
+    EXPECT_TRUE(fill_secrets(*line)) << host;
+    EXPECT_TRUE(line->http.check_host);
+  }
+  ::setenv("OPENSANDBOX_MCP_TOKEN", "secret", 1);
+  auto line = parse_command_line({"--transport=streamable-http", "--host=0.0.0.0"});
+  EXPECT_TRUE(fill_secrets(*line));
+  EXPECT_EQ(line->http.token, "secret");
+  ::unsetenv("OPENSANDBOX_MCP_TOKEN");
+}
+
+TEST(CommandLine, SecretsComeFromTheFirstLineOfAFile) {
+  const testing::TempDir dir;
+  const std::string path = dir.path() / "token";
+  std::ofstream(path) << "  secret \r\nmore\n";
+  auto line = parse_command_line({"--transport=streamable-http", "--token-file", path, "--api-key-file", path});
+  ASSERT_TRUE(line && fill_secrets(*line));
+  EXPECT_EQ(line->http.token, "secret");
+  EXPECT_EQ(line->connection.api_key, "secret");
+  std::ofstream(path, std::ios::trunc) << "\n";
+  EXPECT_FALSE(fill_secrets(*line));
+}
+
+TEST(HttpEndpoint, KnowsItsOwnMachine) {
+  for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1", "127.1.2.3:8000", "[::1]:8000", "::1"}) {
+    EXPECT_TRUE(is_loopback_host(host)) << host;
+  }
+  for (const char* host :
+       {"", "localhost.evil.com", "127.0.0.1.evil.com", "evil.com", "127.evil.com", "[::2]", "0.0.0.0"}) {
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+  }
+}
+
+TEST(HttpEndpoint, ComparesTokens) {
+  EXPECT_TRUE(equal_in_constant_time("secret", "secret"));
+  for (const char* wrong : {"", "secre", "secret1", "Secret", "xxxxxx"}) {
+    EXPECT_FALSE(equal_in_constant_time(wrong, "secret")) << wrong;
+  }
+}
+
+TEST(EventStream, ReadsItsOwnIds) {
+  const auto id = EventStream::parse_id("12-345");
+  ASSERT_TRUE(id);
+  EXPECT_EQ(id->stream, 12U);
+  EXPECT_EQ(id->event, 345U);
+  for (const char* wrong : {"", "-", "1", "1-", "-1", "a-1", "1-a", "1-2-3", "99999999999999999999-1"}) {
+    EXPECT_FALSE(EventStream::parse_id(wrong)) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace osb::mcp

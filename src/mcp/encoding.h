@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace osb::mcp {
+
+std::string encode_base64(std::string_view bytes);
+// Standard alphabet, padded. Line breaks are skipped; nothing for anything else.
+std::optional<std::string> decode_base64(std::string_view text);
+
+// How a file's bytes become the text of a message and back.
+enum class Encoding { Utf8, Ascii, Latin1, Base64 };
+// "utf-8", "ascii", "latin-1", "base64" and their usual spellings, in any case.
+Result<Encoding> parse_encoding(std::string_view name);
+// An error when the bytes are not text of that encoding. `lossy` puts U+FFFD there instead: for parts of files that may
+// begin and end inside a character.
+Result<std::string> to_text(std::string bytes, Encoding encoding, bool lossy);
+Result<std::string> to_bytes(std::string text, Encoding encoding);
+
+}  // namespace osb::mcp

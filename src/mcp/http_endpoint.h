@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/net.h"
+#include "async/task_group.h"
+#include "http/message.h"
+#include "mcp/event_stream.h"
+#include "mcp/session.h"
+
+namespace osb::mcp {
+
+struct HttpOptions {
+  std::string path = "/mcp";
+  std::string token;                         // every request must carry it; empty: none
+  std::vector<std::string> allowed_origins;  // besides those of this machine: "https://chat.example.com"
+  // Names that the Host header may have, besides those of this machine; empty: any. Only to be left empty where a token
+  // guards the endpoint.
+  std::vector<std::string> allowed_hosts;
+  bool check_host = true;
+  std::chrono::milliseconds session_timeout{1'800'000};  // without an open connection
+  std::size_t max_sessions = 1000;
+};
+
+// The streamable HTTP transport on one path: POST takes messages, GET is the stream of what the server says by itself,
+// DELETE ends a session. Each session is a client of its own, known by an id that cannot be guessed.
+class HttpEndpoint {
+ public:
+  HttpEndpoint(net::any_io_executor loop, sdk::Client client, const std::vector<Tool>& tools,
+               SessionOptions session_options, HttpOptions options);
+  ~HttpEndpoint();
+
+  // For http::Server; it outlives the requests.
+  net::awaitable<http::Response> handle(http::Request& request);
+
+  std::size_t sessions() const { return clients_.size(); }
+  // Ends all sessions, as if their clients had gone. Afterwards none begins.
+  net::awaitable<void> close();
+
+ private:
+  struct Client;
+  using ClientPtr = std::shared_ptr<Client>;
+
+  // What keeps a request out before anybody looks at it: wrong path, origin, host or token.
+  http::Response refusal(const http::Request& request, bool& refused) const;
+  net::awaitable<http::Response> post(http::Request& request);
+  net::awaitable<http::Response> post_to(ClientPtr client, Payload payload, const http::Request& request);
+  http::Response get(const http::Request& request);
+  net::awaitable<http::Response> remove(http::Request& request);
+  http::Response stream(const ClientPtr& client, std::shared_ptr<EventStream> events, std::uint64_t after, bool prime);
+  net::awaitable<Result<void>> copy(ClientPtr client, std::shared_ptr<EventStream> events, std::uint64_t after,
+                                    bool prime, http::BodyWriter& writer);
+  ClientPtr find(const http::Request& request, http::Response& refused);
+  // The session without an open connection ends after the time-out.
+  void enter(Client& client);
+  void leave(const ClientPtr& client);
+  void end(ClientPtr client);
+  net::awaitable<void> finish(ClientPtr client);
+
+  net::any_io_executor loop_;
+  sdk::Client client_;
+  const std::vector<Tool>& tools_;
+  const SessionOptions session_options_;
+  const HttpOptions options_;
+  std::map<std::string, ClientPtr> clients_;
+  std::size_t ending_ = 0;
+  Notifier ended_;
+  bool closing_ = false;
+  TaskGroup tasks_;
+};
+
+// In time that depends on the lengths only.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+// localhost, 127.x.y.z or ::1, with or without brackets and port.
+bool is_loopback_host(std::string_view host);
+
+}  // namespace osb::mcp

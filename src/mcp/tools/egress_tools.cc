@@ -1,0 +1,85 @@
+#include "mcp/schema.h"
+#include "mcp/tools/tools.h"
+
+namespace osb::mcp::tools {
+namespace {
+
+constexpr std::string_view kFeature = "An egress policy";
+
+ToolResult answer(const opensandbox::Result<opensandbox::EgressPolicy>& policy) {
+  if (!policy) return unless_offered(policy.error(), kFeature);
+  json::array rules;
+  for (const auto& rule : policy->policy.egress) {
+    rules.push_back(json::object{{"action", rule.action}, {"target", rule.target}});
+  }
+  return json::object{
+      {"available", true},
+      {"mode", or_null(policy->mode)},
+      {"enforcement_mode", or_null(policy->enforcement_mode)},
+      {"policy", json::object{{"defaultAction", policy->policy.default_action}, {"egress", std::move(rules)}}}};
+}
+
+net::awaitable<ToolResult> egress_get(Call& call) {
+  auto sandbox = co_await find_sandbox(call);
+  if (!sandbox) co_return ToolFailure(sandbox.error());
+  co_return answer(co_await sandbox->egress().get());
+}
+
+net::awaitable<ToolResult> egress_patch(Call& call) {
+  auto sandbox = co_await find_sandbox(call);
+  if (!sandbox) co_return ToolFailure(sandbox.error());
+  std::vector<opensandbox::NetworkRule> rules;
+  for (const json::value& rule : call.argument("rules").as_array()) {
+    rules.push_back({std::string(rule.at("action").as_string()), std::string(rule.at("target").as_string())});
+  }
+  co_return answer(co_await sandbox->egress().patch(std::move(rules)));
+}
+
+net::awaitable<ToolResult> egress_delete(Call& call) {
+  auto sandbox = co_await find_sandbox(call);
+  if (!sandbox) co_return ToolFailure(sandbox.error());
+  co_return answer(co_await sandbox->egress().remove(call.texts("targets")));
+}
+
+}  // namespace
+
+std::vector<Tool> egress_tools() {
+  const json::object id = sandbox_id_argument();
+  const json::object connect = connect_argument();
+  const json::object text = schema::nullable(schema::string(""));
+  const json::object rule = schema::object({{"action", schema::one_of({"allow", "deny"}, "")},
+                                            {"target", schema::string("A domain name, *.domain, address or CIDR.")}});
+  const json::object shape =
+      schema::object({{"available", schema::boolean("false: this sandbox has no egress policy that could be asked.")},
+                      {"code", text},
+                      {"message", text},
+                      {"mode", text},
+                      {"enforcement_mode", text},
+                      {"policy", schema::nullable(schema::object({{"defaultAction", schema::string("")},
+                                                                  {"egress", schema::list_of(rule, "")}}))}});
+  return {
+      {"egress_get_policy",
+       "Show what a sandbox may reach",
+       "The egress policy of a sandbox. Only sandboxes that were created with a network_policy have one.",
+       {.read_only = true},
+       schema::arguments({{"sandbox_id", id}, {"connect_if_missing", connect}}),
+       shape,
+       egress_get},
+      {"egress_patch_rules",
+       "Change what a sandbox may reach",
+       "Add egress rules; they replace existing rules for the same target, others and the default stay.",
+       {.destructive = true, .idempotent = true},
+       schema::arguments({{"sandbox_id", id}, {"rules", schema::list_of(rule, "")}, {"connect_if_missing", connect}}),
+       shape,
+       egress_patch},
+      {"egress_delete_rules",
+       "Remove egress rules",
+       "Remove the egress rules for these targets; unknown ones are fine.",
+       {.destructive = true, .idempotent = true},
+       schema::arguments({{"sandbox_id", id}, {"targets", schema::string_list("")}, {"connect_if_missing", connect}}),
+       shape,
+       egress_delete},
+  };
+}
+
+}  // namespace osb::mcp::tools
