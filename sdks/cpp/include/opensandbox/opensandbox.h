@@ -13,6 +13,7 @@
 #include "opensandbox/files.h"       // IWYU pragma: export
 #include "opensandbox/manager.h"     // IWYU pragma: export
 #include "opensandbox/pool.h"        // IWYU pragma: export
+#include "opensandbox/pool_redis.h"  // IWYU pragma: export
 #include "opensandbox/pty.h"         // IWYU pragma: export
 #include "opensandbox/sandbox.h"     // IWYU pragma: export
 #include "opensandbox/types.h"       // IWYU pragma: export
