@@ -191,6 +191,9 @@ class Engine:
             return
         if self.client:
             self.client.close()
+        # What is frozen by cgroups v1 cannot be killed.
+        for state in pathlib.Path("/sys/fs/cgroup/freezer").glob(f"{self.cgroup_parent}/**/freezer.state"):
+            state.write_text("THAWED")
         # The namespace's first process ends when nobody can speak to it any more, and the kernel ends all others.
         self._holder.stdin.close()
         self._holder.stdout.close()

@@ -1,13 +1,13 @@
 """What cannot be had or must not be: the contract's code, the thing named, everything undone."""
 
+import base64
 import json
-import resource
-import socket
+import subprocess
+import sys
 
 import pytest
 
 from registry import PASSWORD, USER, busybox_layer, tar
-from server_process import KEY, free_port, server_binary
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,8 @@ def test_the_right_password_and_an_image_that_is_there_already(server, registry,
     assert PASSWORD not in server.log()
 
 
-def test_passwords_of_the_servers_user(make_server, registry, private, forget, server):
+def test_passwords_of_the_servers_user(server, registry, private, forget):
     """~/.docker/config.json, as `docker login` writes it."""
-    import base64
     directory = server.directory / ".docker"
     directory.mkdir()
     auth = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -163,39 +162,53 @@ def test_a_server_that_could_never_work_does_not_start(make_server, settings, na
         make_server(settings=settings)
 
 
-@pytest.fixture
-def many_descriptors():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_ports_that_others_have(server, many_descriptors):
-    taken = []
-
-    def take(ports):
-        for port in ports:
-            listener = socket.socket()
-            taken.append(listener)
-            try:
-                listener.bind(("127.0.0.1", port))
-                listener.listen(1)
-            except OSError:
-                pass
-
+HOLDER = """
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+for port in range(int(sys.argv[1]), 60001, 2):
+    held.append(socket.socket())
     try:
-        take(range(40000, 60001, 2))
-        for _ in range(3):
-            id = server.create()["id"]
-            assert server.run(id, "echo odd") == "odd"
-            port = int(server.daemon.inspect(id)["NetworkSettings"]["Ports"]["44772/tcp"][0]["HostPort"])
-            assert port % 2 == 1
-        server.remove_all()
-        take(range(40001, 60001, 2))
-        status = failed(server)
-        assert status["reason"] == "DOCKER::SANDBOX_START_FAILED" and "port" in status["message"], status
-    finally:
-        for listener in taken:
-            listener.close()
+        held[-1].bind(("127.0.0.1", port))
+        held[-1].listen(1)
+    except OSError as error:
+        assert error.errno == 98, error
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def hold():
+    """Takes every other port of those that sandboxes get, from this one on."""
+    holders = []
+
+    def take(first):
+        holders.append(subprocess.Popen([sys.executable, "-c", HOLDER, str(first)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True))
+        assert holders[-1].stdout.readline() == "held\n"
+
+    def free():
+        for each in holders:
+            each.communicate()
+
+    take.free = free
+    yield take
+    for each in holders:
+        each.kill()
+        each.wait()
+
+
+def test_ports_that_others_have(server, hold):
+    hold(40000)
+    for _ in range(3):
+        id = server.create()["id"]
+        assert server.run(id, "echo odd") == "odd"
+        assert int(server.daemon.inspect(id)["NetworkSettings"]["Ports"]["44772/tcp"][0]["HostPort"]) % 2 == 1
+    server.remove_all()
+    hold(40001)
+    status = failed(server)
+    assert status["reason"] == "DOCKER::SANDBOX_START_FAILED" and "port" in status["message"], status
+    server.remove_all()
+    hold.free()
     assert server.run(server.create()["id"], "echo free") == "free"

@@ -172,7 +172,7 @@ def by_hand(engine, id, port, labels):
             "Labels": {SYSTEM + "id": id, SYSTEM + "embedding-proxy-port": str(port),
                        SYSTEM + "http-port": str(port + 1), **labels}}
     engine.ask("POST", "/containers/create", params={"name": f"sandbox-{id}"}, json=body)
-    files = {"opt": None, "opt/opensandbox": None, "opt/opensandbox/execd": pathlib.Path(binary("execd")).read_bytes(),
+    files = {"opt": None, "opt/opensandbox": None, "opt/opensandbox/execd": pathlib.Path(binary()).read_bytes(),
              "opt/opensandbox/bootstrap.sh": (ROOT / "deploy" / "execd" / "bootstrap.sh").read_bytes()}
     engine.ask("PUT", f"{name}/archive", params={"path": "/"}, content=tar(files),
                headers={"Content-Type": "application/x-tar"})
@@ -190,6 +190,8 @@ def test_containers_of_others_are_adopted_when_a_server_starts(make_server, engi
     by_hand(engine, due, 39002, {SYSTEM + "expires-at": "2020-01-01T00:00:00+00:00"})
     with engine.until_removed(due):
         server.start()
+    while server.get(kept).status_code == 404:
+        pass  # it is asking whether execd is there
     server.wait_state(kept, "Running")
     shown = server.get(kept).json()
     assert shown["metadata"] == {"team": "theirs"} and shown["expiresAt"] == "2999-01-01T00:00:00Z"

@@ -1,5 +1,7 @@
 """Sandboxes in gVisor's runsc: `[secure_runtime] type = "gvisor"` on an engine that has it."""
 
+import json
+
 import pytest
 
 from conftest import SmallServer
@@ -7,8 +9,13 @@ from docker_engine import Engine
 
 
 @pytest.fixture(scope="module")
-def secure():
-    engine = Engine(1, host_image=False, arguments=["--add-runtime", "runsc=/usr/bin/runsc"])
+def secure(tmp_path_factory):
+    # Debian's gVisor takes every network namespace of a kernel newer than itself for the host's, and refuses to run its
+    # own network there; the kernel's, in the same namespace, it takes.
+    config = tmp_path_factory.mktemp("runsc") / "daemon.json"
+    config.write_text(json.dumps({"runtimes": {"runsc": {"path": "/usr/bin/runsc",
+                                                         "runtimeArgs": ["--network=host"]}}}))
+    engine = Engine(1, host_image=False, arguments=["--config-file", config])
     engine.load_busybox()
     server = SmallServer(engine, settings={"secure_runtime": {"type": "gvisor", "docker_runtime": "runsc"}})
     yield server
