@@ -6,7 +6,7 @@
 namespace osb::cli {
 namespace {
 
-constexpr std::chrono::seconds kPatience(1);  // somebody has just pressed Tab
+constexpr std::chrono::seconds kPatience(2);  // somebody has just pressed Tab
 constexpr int kMost = 200;
 
 void offer_sandboxes(const opensandbox::SandboxManager& manager, const std::string& prefix,

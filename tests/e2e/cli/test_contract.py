@@ -62,7 +62,7 @@ def test_life_of_a_sandbox(osb, server):
     assert endpoint["endpoint"].endswith("8000")
     assert osb.json("sandbox", "pause", id) == {"status": "ok", "message": f"Sandbox paused: {id}"}
     server.wait_state(id, "Paused")
-    unhealthy = osb.run("--request-timeout", "1", "sandbox", "health", id)
+    unhealthy = osb.run("--request-timeout", "3", "sandbox", "health", id)
     assert (unhealthy.returncode, unhealthy.stderr) == (0, f"ERROR: Sandbox {id} is unhealthy\n".encode())
     assert osb.json("sandbox", "resume", id) == {"status": "ok", "message": f"Sandbox resumed: {id}"}
     assert osb.ok("command", "run", id, "--", "sh", "-c", "echo $A") == "b=c\n"
