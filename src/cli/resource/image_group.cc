@@ -2,8 +2,8 @@
 #include <map>
 #include <unistd.h>
 
-#include "cli/more_commands.h"
 #include "cli/encode.h"
+#include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 #include "cli/transfer/transfer_progress.h"
 
@@ -201,7 +201,7 @@ void add_image_group(Command& root, Context& context) {
     Command& command = group.command("load", "Load an archive made by 'docker save', or an OCI archive.");
     Options& options = command.values<Options>();
     command.argument("FILE", options.image, "- is standard input.").completes(Completes::Files);
-    command.option("--name", "IMAGE", "For an archive that names none, or a tar of a root directory.", options.name);
+    command.option("--name", "IMAGE", "For an archive that names none.", options.name);
     command.formats(formats).action([&context, &options] { return load(context, options); });
   }
 }

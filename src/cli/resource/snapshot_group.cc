@@ -1,5 +1,5 @@
-#include "cli/more_commands.h"
 #include "cli/encode.h"
+#include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 
 namespace osb::cli {

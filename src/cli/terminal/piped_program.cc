@@ -157,7 +157,9 @@ Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const s
   const opensandbox::Ptys ptys = sandbox.ptys();
   auto pty = ptys.create({.cwd = cwd, .command = program_text(argv)});
   if (!pty) return sdk_failed(context, pty.error());
-  return PipedProgram(context, ptys, *pty, signals).run();
+  const Outcome outcome = PipedProgram(context, ptys, *pty, signals).run();
+  (void)ptys.remove(*pty);  // what does not end for us ends now
+  return outcome;
 }
 
 }  // namespace osb::cli

@@ -4,11 +4,11 @@
 
 namespace osb::cli {
 
-std::string program_text(const std::vector<std::string>& argv) { return "exec " + shell_join(argv); }
+std::string program_text(const std::vector<std::string>& argv) { return "exec " + shell_join(argv) + " </dev/null"; }
 
 std::string terminal_text(const std::vector<std::string>& argv, const std::string& term) {
   const std::string type = "TERM=" + shell_quote(term.empty() ? "xterm" : term) + "; export TERM; ";
-  if (!argv.empty()) return type + program_text(argv);
+  if (!argv.empty()) return type + "exec " + shell_join(argv);
   return type + "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh";
 }
 

@@ -7,7 +7,7 @@ namespace osb::cli {
 
 // What a sandbox's shell is given to run in a terminal or behind pipes.
 
-// The program as it is, in place of the shell.
+// The program as it is, in place of the shell, with an empty standard input.
 std::string program_text(const std::vector<std::string>& argv);
 
 // For a terminal of type `term`: the program, or an interactive shell, bash where there is one.

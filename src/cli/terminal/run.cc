@@ -23,6 +23,7 @@ struct RunOptions {
 opensandbox::CreateOptions create_options(const RunOptions& options) {
   opensandbox::CreateOptions out;
   out.image = options.image;
+  out.entrypoint = {"sleep", "2147483647"};  // what the smallest images have
   if (!options.username.empty()) out.image_auth = {options.username, options.password};
   if (options.timeout) out.timeout = options.timeout->value;
   const auto fill = [](opensandbox::StringMap& into, const std::vector<KeyValue>& from) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <opensandbox/pty.h>
 #include <optional>
 #include <string>
 
@@ -7,7 +8,6 @@
 #include "cli/problem.h"
 #include "cli/terminal/detach_keys.h"
 #include "cli/terminal/signal_fd.h"
-#include "opensandbox/pty.h"
 
 namespace osb::cli {
 

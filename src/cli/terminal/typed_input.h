@@ -3,12 +3,12 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <opensandbox/pty.h>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "base/unique_fd.h"
-#include "opensandbox/pty.h"
 
 namespace osb::cli {
 

@@ -8,6 +8,7 @@
 
 #include "base/unique_fd.h"
 #include "cli/more_commands.h"
+#include "cli/transfer/linked_directory.h"
 #include "cli/transfer/remote_path.h"
 #include "cli/transfer/transfer_progress.h"
 
@@ -38,15 +39,15 @@ mode_t mode_bits(int digits) {
   return out & 07777;
 }
 
-// Nothing: there is no such file there. A path that may hold links is followed by asking for "path/.": only
-// directories have that.
-opensandbox::Result<std::optional<opensandbox::FileInfo>> look(const Files& files, const std::string& path) {
-  auto info = files.info(path);
+// Nothing: there is no such file there. A link to a directory is a directory.
+opensandbox::Result<std::optional<opensandbox::FileInfo>> look(const opensandbox::Sandbox& sandbox,
+                                                               const std::string& path) {
+  auto info = sandbox.files().info(path);
   if (!info && info.error().not_found()) return std::nullopt;
   if (!info) return std::unexpected(info.error());
   if (info->type == "symlink") {
-    auto target = files.info(join_path(path, "."));
-    if (target) info->type = "directory";
+    info->mode = 0;  // a link has none of its own
+    if (directory_behind(sandbox, path)) info->type = "directory";
   }
   return *info;
 }
@@ -62,7 +63,7 @@ class Copy {
     if (!sandbox) return failed(sandbox.error());
     const Files files = sandbox->files();
     const std::string target = to.path.empty() ? "." : to.path;
-    auto there = look(files, target);
+    auto there = look(*sandbox, target);
     if (!there) return sdk_failed(context_, there.error());
     if (from == "-") return from_stdin(files, target, is_directory(*there));
     struct stat st{};
@@ -85,7 +86,7 @@ class Copy {
     if (!sandbox) return failed(sandbox.error());
     const Files files = sandbox->files();
     const std::string source = from.path.empty() ? "." : from.path;
-    auto there = look(files, source);
+    auto there = look(*sandbox, source);
     if (!there) return sdk_failed(context_, there.error());
     if (!*there) return invalid(source + " does not exist in the sandbox.");
     if (to == "-") return to_stdout(files, source, is_directory(*there));
@@ -95,7 +96,7 @@ class Copy {
     const std::string name = last_part(source);
     if (is_directory(*there)) {
       if (exists && !into) return invalid(to + " is not a directory.");
-      return directory_down(files, source, into && !name.empty() ? join_path(to, name) : to);
+      return directory_down(files, source, into && !name.empty() ? join_path(to, name) : to, (*there)->mode);
     }
     if (to.ends_with('/') && !exists) return invalid(to + " does not exist.");
     return file_down(files, source, into ? join_path(to, name) : to, (*there)->mode);
@@ -142,13 +143,16 @@ class Copy {
     return done(from, to, *copied);
   }
 
-  Outcome directory_down(const Files& files, const std::string& from, const std::string& to) {
+  // `mode` is for a directory that is made here, 0 leaves it; one that exists stays as it is.
+  Outcome directory_down(const Files& files, const std::string& from, const std::string& to, int mode) {
+    const bool is_new = ::access(to.c_str(), F_OK) != 0;
     opensandbox::Result<std::uint64_t> copied;
     {
       TransferBar bar(context_.out(), from);
       copied = files.download_directory(from, to, bar.callback());
     }
     if (!copied) return sdk_failed(context_, copied.error());
+    if (is_new && mode != 0) (void)::chmod(to.c_str(), mode_bits(mode));
     return done(from, to, *copied);
   }
 

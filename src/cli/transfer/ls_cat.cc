@@ -6,6 +6,7 @@
 
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
+#include "cli/transfer/linked_directory.h"
 #include "cli/transfer/remote_path.h"
 #include "cli/transfer/transfer_progress.h"
 
@@ -55,9 +56,8 @@ Outcome list(Context& context, PathOptions& options) {
       auto entries = files.list(path, depth);
       if (!entries && entries.error().status == 400) {
         // A file, or a link: to a directory it is entered, as ls does.
-        auto target = files.list(join_path(path, "."), depth);
-        if (target) {
-          entries = std::move(target);
+        if (const auto target = directory_behind(*sandbox, path)) {
+          entries = files.list(*target, depth);
         } else if (auto info = files.info(path)) {
           rows.push_back(to_json(*info));
           continue;
