@@ -1,0 +1,196 @@
+"""osb logs, port-forward, wait and top."""
+
+import concurrent.futures
+import json
+import os
+import signal
+import socket
+
+import httpx
+import pytest
+from osb_program import Osb
+
+
+@pytest.fixture
+def osb(server, tmp_path):
+    return Osb(server, tmp_path)
+
+
+@pytest.fixture
+def sandbox(server):
+    made = server.create()["id"]
+    yield made
+    server.client.delete(f"/v1/sandboxes/{made}")
+
+
+# --- logs
+
+def test_the_entrypoints_log(osb, server):
+    script = "for i in 1 2 3; do echo line $i; done; echo done >&2; exec tail -f /dev/null"
+    made = server.create(entrypoint=["sh", "-c", script])["id"]
+    with osb.start("logs", "-f", made) as process:
+        assert [process.stdout.readline() for _ in range(4)] == [b"line 1\n", b"line 2\n", b"line 3\n", b"done\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert osb.ok("logs", made) == "line 1\nline 2\nline 3\ndone\n"
+    assert osb.ok("logs", "-n", "2", made) == "line 3\ndone\n"
+    server.delete(made)
+
+
+def test_an_entrypoint_is_followed_to_its_end(osb, server):
+    script = "echo first; until [ -e /tmp/go ]; do sleep 0.05; done; echo last"
+    made = server.create(entrypoint=["sh", "-c", script])["id"]
+    with osb.start("logs", "-f", made) as process:
+        assert process.stdout.readline() == b"first\n"
+        server.run(made, "touch /tmp/go")
+        assert process.stdout.readline() == b"last\n"
+        assert process.stdout.read() == b""
+        assert process.wait(60) == 0
+    server.client.delete(f"/v1/sandboxes/{made}")
+
+
+def test_a_background_command_is_followed_to_its_end(osb, sandbox, server):
+    script = "echo first; echo second >&2; until [ -e /tmp/go ]; do sleep 0.05; done; echo last"
+    started = json.loads(osb.ok("command", "run", "-d", "-o", "json", sandbox, "--", "sh", "-c", script))["execution_id"]
+    with osb.start("logs", "-f", sandbox, started) as process:
+        assert process.stdout.readline() == b"first\n"
+        assert process.stdout.readline() == b"second\n"  # in the background both are one stream
+        server.run(sandbox, "touch /tmp/go")
+        assert process.stdout.read() == b"last\n"
+        assert process.wait(60) == 0
+    assert osb.ok("logs", "-n", "1", sandbox, started) == "last\n"
+    osb.refused("logs", sandbox, "no-such-command")
+    osb.refused("logs", "no-such-sandbox")
+
+
+# --- port-forward
+
+def forwarded(process):
+    """The local port that it tells."""
+    return json.loads(process.stdout.readline())["local_port"]
+
+
+def serve(server, sandbox, port, address="0.0.0.0"):
+    """A web server inside, listening when this returns."""
+    server.run(sandbox, f"mkdir -p /tmp/www{port} && cd /tmp/www{port} && echo this is {port} > index.html && "
+                        f"(setsid python3 -m http.server --bind {address} {port} >/dev/null 2>&1 &) ; "
+                        f"until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done")
+
+
+@pytest.mark.parametrize("options", [[], ["--use-server-proxy"]])
+def test_ports_are_reached_from_here(osb, server, sandbox, options):
+    serve(server, sandbox, 8000)
+    serve(server, sandbox, 8001)
+    server.run(sandbox, "head -c 5000000 /dev/urandom > /tmp/www8000/big")
+    with osb.start(*options, "port-forward", sandbox, ":8000", ":8001", "-o", "json") as process:
+        first, second = forwarded(process), forwarded(process)
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            assert client.get(f"http://127.0.0.1:{first}/").text == "this is 8000\n"
+            assert client.get(f"http://127.0.0.1:{second}/").text == "this is 8001\n"
+            big = client.get(f"http://127.0.0.1:{first}/big").content
+            assert len(big) == 5_000_000
+            assert client.get(f"http://127.0.0.1:{first}/missing").status_code == 404
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            answers = pool.map(lambda _: httpx.get(f"http://127.0.0.1:{first}/", trust_env=False, timeout=60).text,
+                               range(100))
+            assert set(answers) == {"this is 8000\n"}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
+
+
+def test_any_protocol_passes_where_the_address_is_reachable(osb, server, sandbox):
+    server.run(sandbox, "(setsid python3 -c \"\nimport socket\nl = socket.create_server(('0.0.0.0', 9000))\n"
+                        "while True:\n  c, _ = l.accept()\n  data = b''\n  while (piece := c.recv(65536)): data += piece\n"
+                        "  c.sendall(data[::-1]); c.close()\n\" >/dev/null 2>&1 &); "
+                        "until (exec 3<>/dev/tcp/127.0.0.1/9000) 2>/dev/null; do sleep 0.05; done")
+    with osb.start("port-forward", sandbox, ":9000", "-o", "json") as process:
+        port = forwarded(process)
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                sent = os.urandom(200_000)
+                connection.sendall(sent)
+                connection.shutdown(socket.SHUT_WR)  # half-closed: the answer still comes
+                got = b""
+                while piece := connection.recv(65536):
+                    got += piece
+                assert got == sent[::-1]
+        # Nobody there: the connection ends, the others go on.
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
+def test_a_port_where_nobody_listens(osb, sandbox):
+    with osb.start("port-forward", sandbox, ":9999", "-o", "json") as process:
+        with socket.create_connection(("127.0.0.1", forwarded(process))) as connection:
+            assert connection.recv(1) == b""
+        assert b"9999" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_bad_mappings(osb, sandbox):
+    for text in ("0", "80:", "a:80", "65536"):
+        assert "port mapping" in osb.refused("port-forward", sandbox, text, code=2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "in use" in osb.refused("port-forward", sandbox, f"{port}:80")
+    osb.refused("port-forward", "no-such-sandbox", "8080")
+
+
+# --- wait
+
+def test_wait_for_states(osb, server, sandbox):
+    assert osb.json("wait", sandbox) == [{"sandbox_id": sandbox, "state": "Running"}]
+    with osb.start("wait", "--for", "paused", sandbox) as process:
+        server.client.post(f"/v1/sandboxes/{sandbox}/pause")
+        assert process.wait(60) == 0
+    with osb.start("wait", sandbox) as process:
+        server.client.post(f"/v1/sandboxes/{sandbox}/resume")
+        assert process.wait(60) == 0
+    with osb.start("wait", "--for", "deleted", "-o", "json", sandbox) as process:
+        server.client.delete(f"/v1/sandboxes/{sandbox}")
+        assert process.wait(60) == 0
+    osb.ok("wait", "--for", "deleted", sandbox)  # it is gone already
+
+
+def test_wait_for_several(osb, server):
+    ids = [server.post_sandbox(wait=0).json()["id"] for _ in range(3)]
+    assert {row["sandbox_id"] for row in osb.json("wait", *ids)} == set(ids)
+    for each in ids:
+        server.delete(each)
+
+
+def test_what_never_comes(osb, server, sandbox):
+    assert "still Running" in osb.refused("wait", "--for", "Paused", "--timeout", "3", sandbox)
+    osb.refused("wait", "no-such-sandbox")
+    osb.refused("wait", "--for", "Happy", sandbox, code=2)
+    with osb.start("-v", "wait", "--for", "Paused", sandbox) as process:
+        assert b"GET" in process.stderr.readline()  # it listens
+        server.delete(sandbox)
+        assert process.wait(60) == 1
+        assert b"not Paused" in process.stderr.read()
+
+
+# --- top
+
+def test_top_once(osb, server, sandbox):
+    row, = osb.json("top")
+    assert (row["id"], row["state"], row["image"]) == (sandbox, "Running", "host")
+    assert row["memory_used_in_mib"] > 0 and row["cpu_used_percentage"] >= 0 and row["age_seconds"] >= 0
+    assert row["remaining_seconds"] is None or row["remaining_seconds"] > 0
+    table = osb.ok("top").splitlines()
+    assert table[0].startswith("1 sandboxes, 1 running")
+    assert sandbox in table[2]
+    assert osb.json("top", "-s", "Paused") == []
+
+
+def test_top_redraws_in_place(osb, server, sandbox):
+    with osb.terminal("top", "--interval", "1", rows=20, columns=140) as terminal:
+        terminal.expect(sandbox)
+        terminal.expect(r"\x1b\[H1 sandboxes, 1 running")  # the next look, from the top of the screen
+        terminal.resize(10, 50)
+        terminal.type("q")
+        assert terminal.wait() == 0
+        assert terminal.output.endswith(b"\x1b[?25h\x1b[?1049l")
+        assert terminal.modes() == terminal.before

@@ -1,0 +1,113 @@
+"""osb run: a sandbox for one command."""
+
+import datetime
+import signal
+import socket
+
+import pytest
+from osb_program import Osb
+
+
+@pytest.fixture
+def osb(server, tmp_path):
+    return Osb(server, tmp_path)
+
+
+def test_output_is_exact_and_the_exit_code_is_the_commands(osb):
+    done = osb.run("run", "host", "--", "sh", "-c", r"printf 'a\r\nb\000\377'; printf 'e\n\nf' >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"a\r\nb\x00\xff", b"e\n\nf")
+
+
+def test_much_output_is_complete(osb):
+    done = osb.run("run", "host", "--", "seq", "1", "300000")
+    assert done.returncode == 0
+    assert done.stdout == b"".join(b"%d\n" % n for n in range(1, 300001))
+
+
+def test_words_arrive_as_they_are(osb):
+    words = ["a b", "it's", "$HOME", "", "*", "-x", "ä\n"]
+    done = osb.run("run", "host", "--", "printf", "%s|", *words)
+    assert done.stdout.decode() == "".join(f"{word}|" for word in words)
+
+
+def test_environment_directory_and_metadata(osb, server):
+    done = osb.run("run", "--keep", "-e", "GREETING=a = b", "-m", "purpose=test", "-w", "/tmp", "--resource", "cpu=500m",
+                   "host", "--", "sh", "-c", "echo $GREETING; pwd")
+    assert done.stdout == b"a = b\n/tmp\n"
+    kept, = server.client.get("/v1/sandboxes").json()["items"]
+    assert kept["id"].encode() in done.stderr
+    assert kept["metadata"] == {"purpose": "test"}
+    server.delete(kept["id"])
+
+
+def test_standard_input_is_empty(osb):
+    assert osb.ok("run", "host", "--", "cat") == ""
+
+
+@pytest.mark.parametrize("command, code", [(["sh", "-c", "kill -9 $$"], 137), (["no-such-program"], 127)])
+def test_how_commands_end(osb, command, code):
+    assert osb.run("run", "host", "--", *command).returncode == code
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_end_the_command_and_remove_the_sandbox(osb, sent, code):
+    with osb.start("run", "host", "--", "sh", "-c", "echo ready; sleep 1000") as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(sent)
+        assert process.wait(60) == code
+
+
+def test_a_command_that_ignores_ctrl_c_does_not_keep_us_after_the_second(osb):
+    script = "trap 'echo no' INT; echo ready; while :; do sleep 0.1; done"
+    with osb.start("run", "host", "--", "bash", "-c", script) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == b"no\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+
+
+def test_a_reader_that_leaves_ends_the_command(osb):
+    with osb.start("run", "host", "--", "yes") as process:
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(60) == 141
+
+
+def test_a_sandbox_whose_osb_was_killed_ends_by_itself(osb, server):
+    with osb.start("run", "host", "--", "sh", "-c", "echo ready; sleep 1000") as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+    left, = server.client.get("/v1/sandboxes").json()["items"]
+    ends = datetime.datetime.fromisoformat(left["expiresAt"].replace("Z", "+00:00"))
+    assert ends - datetime.datetime.now(datetime.timezone.utc) <= datetime.timedelta(minutes=10)
+    server.delete(left["id"])
+
+
+def test_a_timeout_is_the_sandboxes_and_as_the_contract_has_it(osb):
+    assert "timeout" in osb.refused("run", "--timeout", "1", "host", "--", "true")  # at least a minute
+    assert osb.run("run", "--timeout", "60", "host", "--", "true").returncode == 0
+
+
+def test_ctrl_c_while_the_sandbox_is_made(osb):
+    """The registry accepts and says nothing: the image never comes."""
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        port = registry.getsockname()[1]
+        with osb.start("run", f"127.0.0.1:{port}/nothing:latest", "--", "true") as process:
+            registry.settimeout(60)
+            connection, _ = registry.accept()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert b"Interrupted" in process.stderr.read()
+            connection.close()
+
+
+def test_what_cannot_run_is_said_in_a_sentence(osb):
+    assert "no command" in osb.refused("run", "host", code=2)
+    assert "terminal" in osb.refused("run", "-it", "host")
+    assert "ctrl-x-y" in osb.refused("run", "--detach-keys", "ctrl-x-y", "host", "--", "true", code=2)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    osb.refused("run", f"127.0.0.1:{port}/nothing:latest", "--", "true")
+    osb.env["OPEN_SANDBOX_DOMAIN"] = f"127.0.0.1:{port}"
+    assert "osb doctor" in osb.refused("run", "host", "--", "true")

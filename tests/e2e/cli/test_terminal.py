@@ -1,0 +1,243 @@
+"""osb shell and osb run -it, in a real terminal."""
+
+import re
+import signal
+import socket
+import threading
+
+import pytest
+from osb_program import Osb
+
+CTRL_C, DETACH = b"\x03", b"\x10\x11"
+LINE = r"(?:\n|\x1b\[\?2004l\r)"  # a line begins, also behind what bash says about pasting
+
+
+@pytest.fixture
+def osb(server, tmp_path):
+    return Osb(server, tmp_path)
+
+
+@pytest.fixture
+def sandbox(server):
+    made = server.create()["id"]
+    yield made
+    server.client.delete(f"/v1/sandboxes/{made}")
+
+
+def ready(terminal):
+    """The shell is there: it computes something that was not typed."""
+    terminal.type("echo rea''dy\r")
+    terminal.expect(LINE + r"ready\r")
+
+
+def test_a_shell_is_interactive(osb, sandbox):
+    with osb.terminal("shell", sandbox, rows=31, columns=97) as terminal:
+        ready(terminal)
+        assert terminal.modes() != terminal.before
+        terminal.type("stty size; tty; echo $TERM\r")
+        terminal.expect(LINE + r"31 97\r\n/dev/pts/\d+\r\nxterm\r")
+        terminal.type("exit 5\r")
+        assert terminal.wait() == 5
+        assert terminal.modes() == terminal.before
+
+
+def test_the_size_follows_the_terminal(osb, sandbox):
+    with osb.terminal("shell", sandbox) as terminal:
+        ready(terminal)
+        terminal.type("trap 'stty size' WINCH; echo trap''ped\r")
+        terminal.expect(LINE + r"trapped\r")
+        terminal.resize(40, 132)
+        terminal.expect(r"40 132\r")
+        terminal.type("exit\r")
+        assert terminal.wait() == 0
+
+
+def test_ctrl_c_goes_to_the_sandbox(osb, sandbox):
+    with osb.terminal("shell", sandbox) as terminal:
+        ready(terminal)
+        terminal.type("sh -c 'echo sleep''ing; sleep 1000'\r")
+        terminal.expect(LINE + r"sleeping\r")
+        terminal.type(CTRL_C)
+        terminal.type("echo code $?\r")
+        terminal.expect(r"code 130\r")
+        terminal.type("exit\r")
+        assert terminal.wait() == 0
+
+
+def detach(terminal):
+    """Leaves it; the id of the terminal in the sandbox."""
+    terminal.type(DETACH)
+    found = terminal.expect(r"osb shell (\S+) --attach (\S+)\r")
+    assert terminal.wait() == 0
+    assert terminal.modes() == terminal.before
+    return found[2].decode()
+
+
+def test_detach_and_come_back(osb, sandbox):
+    with osb.terminal("shell", sandbox) as terminal:
+        ready(terminal)
+        terminal.type("answer=42; echo mar''ker\r")
+        terminal.expect(LINE + r"marker\r")
+        pty = detach(terminal)
+    with osb.terminal("shell", sandbox, "--attach", pty) as terminal:
+        terminal.expect(LINE + r"marker\r")  # the replay
+        terminal.type("echo it is $answer\r")
+        terminal.expect(LINE + r"it is 42\r")
+        terminal.type("exit 3\r")
+        assert terminal.wait() == 3
+    with osb.terminal("shell", sandbox, "--attach", pty) as terminal:
+        assert terminal.wait() == 1
+        assert "osb shell" in terminal.text()
+
+
+def test_somebody_else_takes_over(osb, sandbox):
+    with osb.terminal("shell", sandbox) as first:
+        ready(first)
+        pty = detach(first)
+    with osb.terminal("shell", sandbox, "--attach", pty) as first:
+        ready(first)
+        with osb.terminal("shell", sandbox, "--attach", pty) as refused:
+            assert refused.wait() == 1
+            assert "--takeover" in refused.text()
+        with osb.terminal("shell", sandbox, "--attach", pty, "--takeover") as second:
+            assert first.wait() == 1
+            assert "taken over" in first.text()
+            assert first.modes() == first.before
+            ready(second)
+            second.type("exit\r")
+            assert second.wait() == 0
+
+
+def test_other_detach_keys(osb, sandbox):
+    with osb.terminal("shell", "--detach-keys", "ctrl-x,d", sandbox, "--", "cat") as terminal:
+        terminal.type(b"x\x18y\x10\x11\r")  # neither Ctrl-X alone nor the usual keys
+        terminal.expect(rb"x\^Xy")
+        terminal.type(b"\x18d")
+        terminal.expect("Come back with")
+        assert terminal.wait() == 0
+
+
+def test_a_shell_ends_with_its_terminal(osb, sandbox, server):
+    with osb.terminal("shell", sandbox, "--", "sleep", "12345") as terminal:
+        while "sleep 12345" not in server.run(sandbox, "ps -eo args | grep [s]leep || true"):
+            pass
+        assert terminal.hang_up() == 129
+    assert "sleep 12345" not in server.run(sandbox, "ps -eo args | grep [s]leep || true")
+
+
+def test_a_signal_restores_the_terminal(osb, sandbox):
+    with osb.terminal("shell", sandbox) as terminal:
+        ready(terminal)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.wait() == 143
+        assert terminal.modes() == terminal.before
+
+
+def test_a_terminal_of_ones_own_sandbox(osb):
+    with osb.terminal("run", "-it", "-e", "WHO=me", "host") as terminal:
+        ready(terminal)
+        terminal.type("echo it is $WHO; exit 9\r")
+        terminal.expect(LINE + r"it is me\r")
+        assert terminal.wait() == 9
+        assert terminal.modes() == terminal.before
+
+
+def test_a_program_in_a_terminal_of_ones_own_sandbox(osb):
+    with osb.terminal("run", "-it", "host", "--", "sh", "-c", "test -t 0 && test -t 1 && echo yes; kill -TERM $$") as terminal:
+        terminal.expect("yes\r")
+        assert terminal.wait() == 143
+
+
+def test_the_sandbox_of_a_closed_terminal_is_removed(osb):
+    with osb.terminal("run", "-it", "host") as terminal:
+        ready(terminal)
+        assert terminal.hang_up() == 129
+
+
+def test_a_detached_sandbox_stays(osb, server):
+    with osb.terminal("run", "-it", "host") as terminal:
+        ready(terminal)
+        terminal.type(DETACH)
+        found = terminal.expect(r"osb shell (\S+) --attach (\S+)\r")
+        assert terminal.wait() == 0
+    sandbox, pty = found[1].decode(), found[2].decode()
+    with osb.terminal("shell", sandbox, "--attach", pty) as terminal:
+        ready(terminal)
+        terminal.type("exit\r")
+        assert terminal.wait() == 0
+    server.delete(sandbox)
+
+
+class CuttingProxy:
+    """Between osb and the server; cut() breaks all connections that are open."""
+
+    def __init__(self, port):
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.domain = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.open = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.open += [client, server]
+            for a, b in ((client, server), (server, client)):
+                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def _copy(a, b):
+        try:
+            while data := a.recv(65536):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def cut(self):
+        for each in self.open:
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.open.clear()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.cut()
+
+
+def test_a_lost_connection_is_made_again_and_nothing_is_lost(server, sandbox, tmp_path):
+    proxy = CuttingProxy(server.port)
+    try:
+        osb = Osb(server, tmp_path, domain=proxy.domain)
+        with osb.terminal("--use-server-proxy", "shell", sandbox) as terminal:
+            ready(terminal)
+            terminal.type("for i in $(seq 5000); do echo line $i; done; echo en''d\r")
+            terminal.expect(LINE + r"line 10\r")
+            proxy.cut()
+            terminal.expect(r"\nend\r")
+            terminal.type("exit 4\r")
+            assert terminal.wait() == 4
+            notice = b"\r\nosb: the connection was lost, trying again\r\n"
+            assert notice in terminal.output
+            numbers = [int(n) for n in re.findall(rb"line (\d+)\r", terminal.output.replace(notice, b""))]
+            assert numbers == list(range(1, 5001))
+    finally:
+        proxy.close()
+
+
+def test_what_is_no_terminal_is_refused(osb, sandbox):
+    assert "osb command run" in osb.refused("shell", sandbox)
+
+
+def test_an_unknown_sandbox(osb):
+    with osb.terminal("shell", "no-such-sandbox") as terminal:
+        assert terminal.wait() == 1
+        assert "osb sandbox list" in terminal.text()
+        assert terminal.modes() == terminal.before
