@@ -1,6 +1,9 @@
 """What osb does without a server: help, configuration, skills, completion scripts (which ask one for ids)."""
 
+import http.server
+import json
 import subprocess
+import threading
 
 import pytest
 from osb_program import Osb, osb_binary
@@ -69,6 +72,37 @@ def test_a_broken_config_can_be_replaced(osb, tmp_path):
 
 def test_config_that_cannot_be_written(osb):
     assert "write /proc/none/config.toml" in osb.refused("--config", "/proc/none/config.toml", "config", "init")
+
+
+class Slow(http.server.BaseHTTPRequestHandler):
+    """A server with no sandboxes that answers when it is told to."""
+
+    def do_GET(self):
+        self.server.answer.wait(60)
+        body = json.dumps({"items": [], "pagination": {"page": 1, "pageSize": 20, "totalItems": 0, "totalPages": 0,
+                                                       "hasNextPage": False}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_progress_is_shown_while_a_terminal_waits(osb):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        server.answer = threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        osb.env["OPEN_SANDBOX_DOMAIN"] = f"127.0.0.1:{server.server_port}"
+        with osb.terminal("sandbox", "list") as terminal:
+            terminal.expect("Fetching sandboxes...")
+            server.answer.set()
+            terminal.expect(r"\r\x1b\[K.*No sandboxes found.")  # gone before the answer is written
+            assert terminal.wait() == 0
+        done = osb.run("sandbox", "list")
+        assert (done.stdout, done.stderr) == (b"INFO: No sandboxes found.\n", b"")
+        server.shutdown()
 
 
 def test_output_that_nobody_reads(osb):
