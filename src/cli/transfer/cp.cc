@@ -72,7 +72,13 @@ class Copy {
     const bool into = is_directory(*there) || target.ends_with('/');
     if (S_ISDIR(st.st_mode)) {
       if (*there && !is_directory(*there)) return invalid(target + " in the sandbox is not a directory.");
-      return directory_up(files, from, is_directory(*there) && !name.empty() ? join_path(target, name) : target);
+      std::string into_path = target;
+      if (is_directory(*there) && !name.empty()) {
+        into_path = join_path(target, name);
+        there = look(*sandbox, into_path);
+        if (!there) return sdk_failed(context_, there.error());
+      }
+      return directory_up(files, from, into_path, *there ? 0 : mode_digits(st.st_mode));
     }
     if (!S_ISREG(st.st_mode)) return invalid(from + " is neither a file nor a directory.");
     if (target.ends_with('/') && !*there)
@@ -122,13 +128,18 @@ class Copy {
     return done(from, to, *copied);
   }
 
-  Outcome directory_up(const Files& files, const std::string& from, const std::string& to) {
+  // `mode` is for a directory that is made there, 0 leaves it; one that exists stays as it is.
+  Outcome directory_up(const Files& files, const std::string& from, const std::string& to, int mode) {
     opensandbox::Result<std::uint64_t> copied;
     {
       TransferBar bar(context_.out(), from);
       copied = files.upload_directory(from, to, bar.callback());
     }
     if (!copied) return sdk_failed(context_, copied.error());
+    if (mode != 0) {
+      auto set = files.set_permissions({{to, {.mode = mode, .owner = {}, .group = {}}}});
+      if (!set) return sdk_failed(context_, set.error());
+    }
     return done(from, to, *copied);
   }
 
@@ -143,7 +154,7 @@ class Copy {
     return done(from, to, *copied);
   }
 
-  // `mode` is for a directory that is made here, 0 leaves it; one that exists stays as it is.
+  // The same, the other way.
   Outcome directory_down(const Files& files, const std::string& from, const std::string& to, int mode) {
     const bool is_new = ::access(to.c_str(), F_OK) != 0;
     opensandbox::Result<std::uint64_t> copied;
