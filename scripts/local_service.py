@@ -2,10 +2,12 @@
 
 import contextlib
 import glob
+import grp
 import http.client
 import json
 import os
 import pathlib
+import pwd
 import secrets
 import shutil
 import signal
@@ -18,6 +20,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = pathlib.Path(os.environ.get("BIN") or ROOT / "build" / "release" / "bin").resolve()
 KEY_HEADER = "OPEN-SANDBOX-API-KEY"
+SERVER_USER = "nobody"  # the server needs no privilege: only its group, to reach sandboxd's socket
 KEY_VARIABLES = ("OPENSANDBOX_SERVER_API_KEY", "OPEN_SANDBOX_API_KEY")  # the server's, the SDKs'
 
 
@@ -99,31 +102,43 @@ class LocalService:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=os.environ.get("TMPDIR", "/var/tmp")))
         os.chmod(self.directory, 0o711)
         self.run = self.directory / "run"
+        server = pwd.getpwnam(SERVER_USER)
         (self.directory / "sandboxd.toml").write_text(toml({
-            "daemon": {"cgroup_parent": self.cgroup_parent},
+            "daemon": {"cgroup_parent": self.cgroup_parent, "group": grp.getgrgid(server.pw_gid).gr_name},
             "network": {"subnet": "10.91.0.0/16", "table": self.name, "interface_prefix": "osl-",
                         "first_id": 1 << 30},
         }))
-        config = self.directory / "server.toml"
+        home = self.directory / "server"
+        home.mkdir(0o700)
+        config = home / "server.toml"
         config.touch(0o600)
         config.write_text(toml({
             "server": {"host": "127.0.0.1", "port": self.port, "api_key": self.key},
             "runtime": {"type": "native"},
             "native": {"socket": str(self.run / "sandboxd.sock")},
-            "store": {"path": str(self.directory / "server.db")},
+            "store": {"path": str(home / "server.db")},
         }))
+        for path in (home, config):
+            os.chown(path, server.pw_uid, server.pw_gid)
         # execd is opened by sandboxes' root, who is nobody out here: the checkout may be private, its copy is not.
-        execd = shutil.copy(BIN / "execd", self.directory / "execd")
-        os.chmod(execd, 0o755)
-        self.sandboxd = self._spawn("sandboxd", "--config", self.directory / "sandboxd.toml", "--state-dir",
+        # The same goes for the server.
+        execd, program = (shutil.copy(BIN / name, self.directory / name) for name in ("execd", "opensandbox-server"))
+        for copy in (execd, program):
+            os.chmod(copy, 0o755)
+        self.sandboxd = self._spawn([BIN / "sandboxd"], "--config", self.directory / "sandboxd.toml", "--state-dir",
                                     self.directory / "state", "--run-dir", self.run, "--execd", execd)
-        self.server = self._spawn("opensandbox-server", "--config", config)
+        unprivileged = ["setpriv", "--reuid", str(server.pw_uid), "--regid", str(server.pw_gid), "--clear-groups",
+                        "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+        self.server = self._spawn([*unprivileged, program], "--config", config)
 
     def _spawn(self, program, *arguments):
         """Returns when it says that it is ready. A session of its own: Ctrl-C is for us, who then end it in order."""
-        log = self.directory / f"{program}.log"
+        name = pathlib.Path(program[-1]).name
+        log = self.directory / f"{name}.log"
         reader, writer = os.pipe()
-        command = ["setpriv", "--pdeathsig", "TERM", str(BIN / program), *map(str, arguments)]
+        # Changing the user forgets the signal: the last one before the program sets it.
+        command = ["setpriv", "--pdeathsig", "TERM", *map(str, [program[-1], *arguments])]
+        command = [*program[:-1], *command]
         # What the environment says would win over the files.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENSANDBOX_")}
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, cwd=self.directory,
@@ -137,7 +152,7 @@ class LocalService:
                     subprocess.Popen(["cat"], stdin=lines, stdout=out, start_new_session=True)
                     return process
         status = process.wait()
-        raise Problem(f"{program} did not start (status {status}):\n{self.tail(program)}")
+        raise Problem(f"{name} did not start (status {status}):\n{self.tail(name)}")
 
     def tail(self, program):
         """The last lines of its log."""

@@ -1,5 +1,6 @@
 """`make up`, `make demo` and the example that they point to, as a user runs them."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -38,6 +39,15 @@ class Up:
     def key(self):
         return re.search(r"OPEN_SANDBOX_API_KEY=(\S+)", self.said)[1]
 
+    def server_rights(self):
+        """User and effective capabilities of the server."""
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (path / "exe").readlink() == self.directory / "opensandbox-server":
+                    status = dict(line.split(":\t", 1) for line in (path / "status").read_text().splitlines())
+                    return int(status["Uid"].split()[0]), int(status["CapEff"], 16)
+        raise AssertionError("no server")
+
     def quickstart(self, key=None):
         environment = {**ENVIRONMENT, "OPEN_SANDBOX_DOMAIN": re.search(r"OPEN_SANDBOX_DOMAIN=(\S+)", self.said)[1],
                        "OPEN_SANDBOX_API_KEY": key or self.key}
@@ -62,6 +72,8 @@ def test_quickstart_against_make_up():
         ran = up.quickstart()
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.splitlines() == [f"{i}: hello from the sandbox" for i in (1, 2, 3)] + ["Linux"]
+        user, capabilities = up.server_rights()
+        assert user != 0 and capabilities == 0
         refused = up.quickstart(key="wrong")
         assert refused.returncode != 0
         assert "INVALID_API_KEY" in refused.stderr

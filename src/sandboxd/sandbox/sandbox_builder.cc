@@ -149,8 +149,11 @@ Result<UniqueFd> SandboxBuilder::listen(const std::string& id) const {
   if (!bind() && (errno != EADDRINUSE || ::unlink(path.c_str()) < 0 || !bind())) {
     return sys::from_errno("bind " + path, errno);
   }
-  if (config_.group != ::getegid() && ::chown(path.c_str(), 0, config_.group) < 0)
-    return sys::from_errno("chown " + path, errno);
+  if (config_.group != ::getegid()) {
+    // The umask has taken the group's right to write, which connecting needs.
+    if (::chown(path.c_str(), 0, config_.group) < 0) return sys::from_errno("chown " + path, errno);
+    if (::chmod(path.c_str(), 0660) < 0) return sys::from_errno("chmod " + path, errno);
+  }
   if (::listen(fd.get(), 1024) < 0) return sys::from_errno("listen " + path, errno);
   return fd;
 }

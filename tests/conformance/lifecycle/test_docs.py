@@ -1,8 +1,11 @@
 """The API's own description, the page that shows it, health, and what newer clients report."""
 
+import html
 import json
+import os
 import pathlib
 import re
+import subprocess
 
 import httpx
 import pytest
@@ -57,6 +60,23 @@ def test_the_page_needs_nothing_from_elsewhere(bare, path):
         file = bare.get(f"/docs/{name}")
         assert (file.status_code, file.headers["content-type"]) == (200, type)
         assert not re.search(r"https?://", file.text)
+
+
+def test_a_browser_shows_every_operation(server, tmp_path):
+    """Debian's Chromium: the page builds itself from the description, and the console stays empty."""
+    browser = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+         "--enable-logging=stderr", "--virtual-time-budget=10000", "--dump-dom", f"{server.url}/docs"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "HOME": str(tmp_path)})
+    # Its own pages talk too.
+    assert [line for line in browser.stderr.splitlines() if "CONSOLE" in line and server.url in line] == []
+    document = json.loads((SPECS / "openapi.json").read_text())
+    shown = html.unescape(re.sub(r"\s*<[^>]*>\s*", "\n", browser.stdout)).splitlines()
+    assert "Loading the API description" not in browser.stdout
+    for path, item in document["paths"].items():
+        for method in ("get", "put", "post", "patch", "delete"):
+            if method in item:
+                assert path in shown and item[method]["summary"] in shown, f"{method} {path}"
 
 
 def test_only_at_the_root(server):
