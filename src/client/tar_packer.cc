@@ -35,7 +35,7 @@ void add_record(std::string& out, std::string_view key, std::string_view value) 
 void put_block(std::string& out, std::string_view path, std::string_view link, char type, mode_t mode,
                std::uint64_t size, std::int64_t mtime) {
   char block[kBlock] = {};
-  std::memcpy(block, path.data(), std::min<std::size_t>(path.size(), 100));
+  path.copy(block, 100);
   put_octal(block + 100, 8, mode & 07777);
   put_octal(block + 108, 8, 0);
   put_octal(block + 116, 8, 0);
@@ -43,7 +43,7 @@ void put_block(std::string& out, std::string_view path, std::string_view link, c
   put_octal(block + 136, 12, static_cast<std::uint64_t>(std::max<std::int64_t>(mtime, 0)));
   std::memset(block + 148, ' ', 8);
   block[156] = type;
-  std::memcpy(block + 157, link.data(), std::min<std::size_t>(link.size(), 100));
+  link.copy(block + 157, 100);
   std::memcpy(block + 257, "ustar\00000", 8);
   unsigned sum = 0;
   for (const char c : block) sum += static_cast<unsigned char>(c);
