@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -177,24 +179,32 @@ def test_what_belongs_to_no_request_comes_over_the_other_stream(mcp, session):
     assert not listener.is_alive()
 
 
-def test_a_session_that_nobody_uses_ends(server):
-    running = HttpMcp(server, "--session-timeout-seconds", "1")
-    session = running.open_session()
-    id = running.call(session, "sandbox_create", image="host")["sandbox_id"]
+# Begins a session, makes a sandbox in it, listens to its stream, says both ids and waits to be killed.
+CLIENT = """
+import httpx, json, sys
+client = httpx.Client(headers={"Accept": "application/json, text/event-stream"}, timeout=None, trust_env=False)
+begin, create = json.loads(sys.argv[2])
+session = client.post(sys.argv[1], json=begin).headers["Mcp-Session-Id"]
+with client.stream("GET", sys.argv[1], headers={"Mcp-Session-Id": session}) as stream:
+    headers = {"Mcp-Session-Id": session, "Accept": "application/json"}
+    made = client.post(sys.argv[1], json=create, headers=headers).json()
+    print(session, made["result"]["structuredContent"]["sandbox_id"], flush=True)
+    for line in stream.iter_lines():
+        pass
+"""
+
+
+def test_a_client_that_is_killed_takes_its_sandboxes_along(server):
+    running = HttpMcp(server, "--session-timeout-seconds", "4")
+    script = json.dumps([initialize(), tool("create", "sandbox_create", image="host")])
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, running.url, script], stdout=subprocess.PIPE, text=True)
+    session, id = client.stdout.readline().split()
+    assert running.call(session, "command_run", sandbox_id=id, command="true")["exit_code"] == 0
+    client.kill()
+    client.wait()
+    client.stdout.close()
     server.wait_state(id, "deleted")
     assert running.post(PING, session).status_code == 404
-    assert running.stop() == 0
-
-
-def test_a_connected_client_keeps_its_session(server):
-    running = HttpMcp(server, "--session-timeout-seconds", "0.2")
-    session = running.open_session()
-    with running.client.stream("GET", running.url, headers={"Mcp-Session-Id": session, "Accept": "text/event-stream"}):
-        id = running.call(session, "sandbox_create", image="host")["sandbox_id"]
-        # Longer than the time-out.
-        assert running.call(session, "command_run", sandbox_id=id, command="sleep 1; echo on")["exit_code"] == 0
-        assert running.post(PING, session).status_code == 200
-    server.wait_state(id, "deleted")
     assert running.stop() == 0
 
 
