@@ -5,6 +5,7 @@ Needs root. Starts a sandboxd and a server of its own, in a network namespace of
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -149,6 +150,33 @@ def reads(options, bench, foreign):
     return {"get": get, "list": lists}
 
 
+def expiry(bench):
+    """How late 10,000 sandboxes that end within two seconds are gone, by the events of some of them."""
+    record(bench, 10_000)
+    bench.server.stop()
+    begin = time.time() + 8
+    with contextlib.closing(sqlite3.connect(bench.server.directory / "server.db")) as database, database:
+        ids = [row[0] for row in database.execute("select id from sandboxes")]
+        deadlines = {id: begin + 2 * number / len(ids) for number, id in enumerate(ids)}
+        database.executemany("update sandboxes set expires_at = ? where id = ?",
+                             [(int(when * 1e6), id) for id, when in deadlines.items()])
+    bench.server.start()
+
+    def lateness(id):
+        with bench.server.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "true"}) as stream:
+            assert stream.status_code == 200, stream.status_code
+            for line in stream.iter_lines():
+                if line and json.loads(line)["type"] == "deleted":
+                    return (time.time() - deadlines[id]) * 1000
+        raise RuntimeError(f"{id} did not end")
+
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        late = sorted(pool.map(lateness, ids[:: len(ids) // 50][:50]))
+    print(f"  10,000 that end within 2 s: {late[0]:.1f} to {late[-1]:.1f} ms late", flush=True)
+    assert late[0] >= 0, "early"
+    return {"worst_ms": late[-1], "p50_ms": statistics.median(late)}
+
+
 def memory(bench):
     """The server's RSS with a thousand sandboxes that run, in MiB."""
     before = report.memory_kib(bench.server.process.pid, "VmRSS") / 1024
@@ -168,6 +196,7 @@ def measure(options, work, foreign):
         "many": lambda bench: many(bench, foreign),
         "proxy": lambda bench: proxy(options, bench, foreign),
         "reads": lambda bench: reads(options, bench, foreign),
+        "expiry": expiry,
         "memory": memory,
     }
     out = {}
@@ -211,6 +240,9 @@ def markdown(out, foreign):
         get, lists = part["get"], part["list"]
         row("GET of one of 1,000 sandboxes", f"{get['rps']:,.0f}/s", "≥ 20,000/s", get["rps"] >= 20000)
         row("list with filters over 10,000, p99", f"{lists['p99']:.2f} ms", "< 20 ms", lists["p99"] < 20)
+    if part := out.get("expiry"):
+        row("10,000 sandboxes that end within 2 s, latest", f"{part['worst_ms']:.0f} ms late (p50 {part['p50_ms']:.1f})",
+            "≤ 1,000 ms", part["worst_ms"] <= 1000)
     if part := out.get("memory"):
         row("RSS with 1,000 sandboxes", f"{part['rss']:.1f} MiB", "< 40 MiB", part["rss"] < 40)
     others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
@@ -223,7 +255,7 @@ def main():
     parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--commands", type=int, default=100_000, help="that are streamed through the proxy")
-    parser.add_argument("--only", nargs="*", help="creates, many, proxy, reads, memory; not published")
+    parser.add_argument("--only", nargs="*", help="creates, many, proxy, reads, expiry, memory; not published")
     parser.add_argument("--no-publish", action="store_true", help="print only")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -96,7 +96,8 @@ class Server:
             yield said
             for line in tail.stdout:
                 said.append(line)
-                if sum(text in each for each in said) == times:
+                times -= text in line
+                if times == 0:
                     return
         finally:
             tail.kill()
