@@ -61,9 +61,9 @@ test("a command's output, environment, directory and exit code", async () => {
 });
 
 test("a command is killed after its time", async () => {
-  const execution = await mcp.call("command_run", inside({ command: "echo begun; sleep 600", timeout_seconds: 0.3 }));
-  assert.deepEqual(lines(execution), ["begun"]);
+  const execution = await mcp.call("command_run", inside({ command: "sleep 600", timeout_seconds: 0.3 }));
   assert.notEqual(execution.exit_code, 0);
+  assert.equal(execution.complete, null);
 });
 
 test("long output comes in pages", async () => {
