@@ -52,7 +52,7 @@ std::string without_unprintable(std::string_view text) {
 // Plain where no reader can misunderstand it: letters, digits and a few signs, not a number, a date or a word with a
 // meaning. Everything else in double quotes, which YAML reads as JSON does.
 std::string scalar(std::string_view text) {
-  const std::string copy(text);
+  std::string copy(text);
   const auto safe = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '/' ||
            c == '.' || c == '-' || c == ' ' || c == '+';
