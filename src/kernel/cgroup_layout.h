@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -26,6 +27,9 @@ struct CgroupLayout {
   // one only for who asks for the limit.
   std::string io_parent;
 };
+
+// What members of cgroup `id` may see: names, and the directories behind them (LimitedCgroup::open_view).
+std::vector<std::pair<std::string, std::string>> view_of(const CgroupLayout& layout, const std::string& id);
 
 // Names of the cgroups directly in a cgroup's directory.
 std::vector<std::string> cgroups_in(const std::string& path);

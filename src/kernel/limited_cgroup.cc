@@ -156,15 +156,19 @@ Result<CgroupJoin> LimitedCgroup::open_join() const {
   return out;
 }
 
-Result<std::vector<std::pair<std::string, UniqueFd>>> LimitedCgroup::open_view() const {
-  std::vector<std::pair<std::string, std::string>> paths;
-  for (const auto& controller : layout_->controllers) {
-    if (controller.dialect != Dialect::V1 || controller.parent == layout_->io_parent) continue;
-    paths.emplace_back(CgroupController::name(controller.kind, Dialect::V1), controller.parent + "/" + id_);
+std::vector<std::pair<std::string, std::string>> view_of(const CgroupLayout& layout, const std::string& id) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& controller : layout.controllers) {
+    if (controller.dialect != Dialect::V1 || controller.parent == layout.io_parent) continue;
+    out.emplace_back(CgroupController::name(controller.kind, Dialect::V1), controller.parent + "/" + id);
   }
-  if (paths.empty()) paths.emplace_back("", v2_directory());
+  if (out.empty()) out.emplace_back("", layout.v2_parent + "/" + id);
+  return out;
+}
+
+Result<std::vector<std::pair<std::string, UniqueFd>>> LimitedCgroup::open_view() const {
   std::vector<std::pair<std::string, UniqueFd>> out;
-  for (auto& [name, path] : paths) {
+  for (auto& [name, path] : view_of(*layout_, id_)) {
     auto directory = sys::open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY);
     if (!directory) return Failure(directory.error());
     out.emplace_back(std::move(name), std::move(*directory));

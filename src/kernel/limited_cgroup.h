@@ -131,6 +131,7 @@ class LimitedCgroups {
   // that is missing. After a failure nothing is left.
   Result<LimitedCgroup> create(const std::string& id, const Limits& limits) const;
   Result<LimitedCgroup> open_existing(const std::string& id) const;  // Code::NotFound
+  std::vector<std::string> view_names() const;                       // of LimitedCgroup::open_view()
   std::vector<std::string> list() const;                             // also half-made and half-removed ones
 
   // For `sandboxd check`.

@@ -188,6 +188,12 @@ Result<LimitedCgroup> LimitedCgroups::open_existing(const std::string& id) const
   return cgroup;
 }
 
+std::vector<std::string> LimitedCgroups::view_names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, path] : view_of(*layout_, "")) out.push_back(name);
+  return out;
+}
+
 std::vector<std::string> LimitedCgroups::list() const { return cgroups_in(layout_->v2_parent); }
 
 LimitedCgroups::Support LimitedCgroups::support() const {

@@ -20,56 +20,13 @@
 #include "kernel/mount.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch_child.h"
+#include "sandboxd/launch/launch_host.h"
 #include "sandboxd/launch/root_overlays.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
-
-// What is the same for every launch, found out once.
-struct Host {
-  UniqueFd empty_namespace;
-  UniqueFd userns_sysctl;
-  int last_capability = 0;
-  std::vector<ChildMask> masks;
-};
-
-// Files and directories that tell about the host, where the kernel has them. They belong to the host's root, who is
-// nobody inside, and its capabilities do not reach them: what others may not touch needs no mask (kcore, kmsg,
-// sysrq-trigger), and what only the owner may write (/proc/irq, /proc/bus, /proc/fs) needs not be made read-only.
-// /proc/sys is another matter: parts of it belong to the sandbox's own namespaces.
-std::vector<ChildMask> masks_of_this_kernel() {
-  std::vector<ChildMask> out;
-  for (const char* path :
-       {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users",
-        "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
-        "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap"}) {
-    struct stat st{};
-    if (::lstat(path, &st) != 0 || (st.st_mode & S_IRWXO) == 0) continue;
-    out.push_back({path, S_ISDIR(st.st_mode) ? ChildMask::EmptyDirectory : ChildMask::NullFile});
-  }
-  out.push_back({"/proc/sys", ChildMask::ReadOnly});
-  return out;
-}
-
-Result<Host> look_at_host() {
-  Host host;
-  auto made = kernel::make_empty_mount_namespace();
-  if (!made) return Failure(made.error());
-  host.empty_namespace = std::move(*made);
-  auto sysctl = sys::open_at(AT_FDCWD, "/proc/sys/user", O_PATH | O_DIRECTORY);
-  if (!sysctl) return Failure(sysctl.error());
-  host.userns_sysctl = std::move(*sysctl);
-  host.last_capability = 63 - std::countl_zero(kernel::all_capabilities());
-  host.masks = masks_of_this_kernel();
-  return host;
-}
-
-const Result<Host>& this_host() {
-  static const Result<Host> host = look_at_host();
-  return host;
-}
 
 bool is_below(std::string_view path, std::string_view directory) {
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
@@ -97,6 +54,9 @@ Result<void> check_plan(const LaunchPlan& plan) {
   }
   if (!plan.cwd.starts_with('/') || broken(plan.cwd)) {
     return invalid(fmt::format("working directory {}: must be an absolute path", plan.cwd));
+  }
+  if (plan.stage && (plan.etc_hosts.empty() || plan.etc_resolv_conf.empty() || plan.etc_hostname.empty())) {
+    return invalid("launch: a stage needs all files of /etc");
   }
   for (const PreparedMount& mount : plan.mounts) {
     if (auto ok = check_target(mount.target); !ok) return ok;
@@ -126,7 +86,7 @@ Result<void> check_plan(const LaunchPlan& plan) {
 // Everything the child needs, in memory and as descriptors, owned until it has exec'd.
 class Launch {
  public:
-  Launch(LaunchPlan& plan, const Host& host) : plan_(plan), host_(host) {}
+  Launch(LaunchPlan& plan, const LaunchHost& host) : plan_(plan), host_(host) {}
 
   Result<void> prepare();  // as the FileOwner of the sandbox's root
   Result<Launched> run();  // likewise
@@ -143,7 +103,7 @@ class Launch {
   char* keep(std::string text) { return strings_.emplace_back(std::move(text)).data(); }
 
   LaunchPlan& plan_;
-  const Host& host_;
+  const LaunchHost& host_;
   ChildPlan child_{};
   std::optional<RootOverlays> overlays_;
   std::vector<UniqueFd> owned_;
@@ -210,7 +170,8 @@ void Launch::prepare_devices() {
 }
 
 void Launch::prepare_etc_file(const char* scratch, const char* target, const std::string& text) {
-  if (!text.empty()) etc_files_.push_back({scratch, keep(target), text.data(), text.size()});
+  const int file = plan_.stage ? plan_.stage->etc_files[etc_files_.size()].get() : -1;
+  if (!text.empty()) etc_files_.push_back({scratch, keep(target), text.data(), text.size(), file});
 }
 
 void Launch::prepare_descriptors() {
@@ -240,6 +201,8 @@ List<T> list_of(C& items) {
 }
 
 void Launch::fill_child() {
+  child_.stage_mounts = plan_.stage ? plan_.stage->mounts.get() : -1;
+  child_.stage_ipc = plan_.stage ? plan_.stage->ipc.get() : -1;
   child_.empty_namespace = host_.empty_namespace.get();
   child_.v1_tasks = list_of<const int>(plan_.cgroup.v1_tasks);
   child_.oom_score_adj = plan_.oom_score_adj ? keep(std::to_string(*plan_.oom_score_adj)) : nullptr;
@@ -248,15 +211,23 @@ void Launch::fill_child() {
   child_.hostname = plan_.hostname.c_str();
   child_.hostname_size = plan_.hostname.size();
 
-  child_.root = &overlays_->root;
-  child_.usr = overlays_->usr ? &*overlays_->usr : nullptr;
-  child_.etc_files = list_of<const ChildFile>(etc_files_);
+  child_.root = overlays_ ? &overlays_->root : nullptr;
+  child_.usr = overlays_ && overlays_->usr ? &*overlays_->usr : nullptr;
+  child_.has_usr = std::holds_alternative<HostRoot>(plan_.root);
+  child_.etc_files = list_of<ChildFile>(etc_files_);
   child_.devices = list_of<const ChildDevice>(devices_);
-  // Group 5 is `tty` inside, as everywhere.
-  child_.devpts_options = keep(fmt::format("newinstance,ptmxmode=0666,mode=0620,gid={}", plan_.id_base + 5));
-  child_.shm_options = keep(fmt::format("mode=1777,size={}", plan_.shm_bytes));
+  child_.devpts_options = keep(devpts_options(plan_.id_base));
+  child_.shm_options = keep(shm_options(plan_.shm_bytes));
   child_.cgroups = list_of<const ChildCgroup>(cgroups_);
   child_.masks = list_of<const ChildMask>(host_.masks);
+  std::ranges::fill(child_.empty_directories, -1);
+  if (plan_.stage) {
+    auto empty = plan_.stage->empty_directories.begin();
+    for (std::size_t i = 0; i < host_.masks.size(); ++i) {
+      const bool wanted = host_.masks[i].in_proc && host_.masks[i].kind == ChildMask::EmptyDirectory;
+      if (wanted) child_.empty_directories[i] = (empty++)->get();
+    }
+  }
   child_.mounts = list_of<const ChildMount>(mounts_);
   child_.read_only_root = plan_.read_only_root;
 
@@ -292,35 +263,34 @@ Result<void> Launch::prepare() {
   prepare_descriptors();
   argv_ = pointers_to(plan_.argv);
   envp_ = pointers_to(plan_.env);
-  if (auto ok = prepare_root(); !ok) return ok;
+  if (!plan_.stage) {
+    if (auto ok = prepare_root(); !ok) return ok;
+  }
   fill_child();
   return {};
 }
 
 Result<Launched> Launch::run() {
   auto cloned = kernel::vfork_child(&run_launch_child, &child_,
-                                    {.clone_flags = CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC,
+                                    {.clone_flags = CLONE_NEWPID | CLONE_NEWUTS | (plan_.stage ? 0U : CLONE_NEWIPC),
                                      .exit_signal = SIGCHLD,
                                      .cgroup_fd = plan_.cgroup.v2_directory});
   if (!cloned) return Failure(cloned.error());
   if (child_.error == 0 && child_.at_exec) return Launched{cloned->pid, std::move(cloned->pidfd)};
   kernel::reap(*cloned);
-  const std::string doing = fmt::format("{}{}{}", child_.doing, *child_.thing == '\0' ? "" : " ", child_.thing);
-  if (child_.error == 0) return fail(Code::Internal, doing + ": the child was killed (out of memory?)");
-  // Whatever is missing or there already is not what the caller asked about: no NotFound, no Conflict.
-  Error error = sys::from_errno(doing, child_.error).error();
-  error.code = Code::Internal;
-  return Failure(std::move(error));
+  return Failure(error_of_child(child_));
 }
 
 }  // namespace
 
 Result<Launched> launch(LaunchPlan plan) {
-  const Result<Host>& host = this_host();
+  const Result<LaunchHost>& host = launch_host();
   if (!host) return with_context("launch", host.error());
   if (auto ok = check_plan(plan); !ok) return Failure(ok.error());
   Launch launch(plan, *host);
-  if (auto ok = make_usr_directories(plan.root); !ok) return with_context("launch", ok.error());
+  if (!plan.stage) {
+    if (auto ok = make_usr_directories(plan.root); !ok) return with_context("launch", ok.error());
+  }
   const kernel::FileOwner owner(plan.id_base);
   if (auto ok = launch.prepare(); !ok) return with_context("launch", ok.error());
   auto launched = launch.run();

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "kernel/child.h"
@@ -63,9 +64,19 @@ OSB_IN_CHILD void join_groups_and_namespaces(ChildPlan& plan) {
   if (plan.cgroup_namespace) check(plan, raw(SYS_unshare, CLONE_NEWCGROUP));
   begin(plan, "set hostname", plan.hostname);
   if (plan.hostname_size != 0) check(plan, raw(SYS_sethostname, plan.hostname, plan.hostname_size));
+}
+
+OSB_IN_CHILD void unshare_mounts(ChildPlan& plan) {
   begin(plan, "unshare the mount namespace");
   check(plan, raw(SYS_setns, plan.empty_namespace, CLONE_NEWNS));
   check(plan, raw(SYS_unshare, CLONE_NEWNS));
+}
+
+OSB_IN_CHILD void enter_stage(ChildPlan& plan) {
+  begin(plan, "join the ipc namespace");
+  check(plan, raw(SYS_setns, plan.stage_ipc, CLONE_NEWIPC));
+  begin(plan, "join the mount namespace");
+  check(plan, raw(SYS_setns, plan.stage_mounts, CLONE_NEWNS));
 }
 
 OSB_IN_CHILD void set_limits(ChildPlan& plan) {
@@ -141,6 +152,24 @@ OSB_IN_CHILD void reset_signals() {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, action, nullptr, sizeof(std::uint64_t));
 }
 
+OSB_IN_CHILD void send_descriptors(ChildPlan& plan, const int* fds, std::size_t count) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (2 + kEtcFiles + kMostMasks))] = {};
+  char byte = 0;
+  iovec data{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+  int* to = reinterpret_cast<int*>(CMSG_DATA(header));
+  for (std::size_t i = 0; i < count; ++i) to[i] = fds[i];
+  check(plan, raw(SYS_sendmsg, plan.stage_socket, &message, MSG_NOSIGNAL));
+}
+
 OSB_IN_CHILD void install_seccomp(ChildPlan& plan) {
   if (plan.seccomp.len == 0) return;
   begin(plan, "install seccomp program");
@@ -159,7 +188,13 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   raw(SYS_umask, 0);
   join_groups_and_namespaces(plan);
-  build_child_root(plan);
+  if (plan.stage_mounts >= 0) {
+    enter_stage(plan);
+  } else {
+    unshare_mounts(plan);
+    build_child_stage(plan);
+  }
+  finish_child_root(plan);
   set_limits(plan);
   raw(SYS_umask, 022);
   if (plan.exec_label != nullptr) {
@@ -175,6 +210,30 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   plan.at_exec = true;
   raw(SYS_execveat, plan.program, "", plan.argv, plan.envp, AT_EMPTY_PATH);
   fail_in_child(plan);
+}
+
+OSB_IN_CHILD void run_stage_child(void* argument) {
+  ChildPlan& plan = *static_cast<ChildPlan*>(argument);
+  raw(SYS_umask, 0);
+  begin(plan, "open", "/proc/self/ns");
+  // Before the host's /proc is out of sight; what is opened through it later is what we are in then.
+  const int namespaces =
+      static_cast<int>(check(plan, raw(SYS_openat, AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC, 0)));
+  begin(plan, "join the network namespace");
+  if (plan.netns >= 0) check(plan, raw(SYS_setns, plan.netns, CLONE_NEWNET));
+  unshare_mounts(plan);
+  build_child_stage(plan);
+  begin(plan, "keep the namespaces");
+  int made[2 + kEtcFiles + kMostMasks];
+  std::size_t count = 0;
+  made[count++] = static_cast<int>(check(plan, raw(SYS_openat, namespaces, "mnt", O_RDONLY | O_CLOEXEC, 0)));
+  made[count++] = static_cast<int>(check(plan, raw(SYS_openat, namespaces, "ipc", O_RDONLY | O_CLOEXEC, 0)));
+  for (std::size_t i = 0; i < plan.etc_files.count; ++i) made[count++] = plan.etc_files.items[i].file;
+  for (std::size_t i = 0; i < plan.masks.count; ++i) {
+    if (plan.empty_directories[i] >= 0) made[count++] = plan.empty_directories[i];
+  }
+  send_descriptors(plan, made, count);
+  for (;;) raw(SYS_exit_group, 0);
 }
 
 }  // namespace osb::sandboxd

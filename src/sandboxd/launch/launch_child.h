@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/error.h"
 #include "kernel/mount_overlay.h"
 
 namespace osb::sandboxd {
@@ -26,12 +27,13 @@ struct ChildDevice {
   dev_t device;
 };
 
-inline constexpr std::size_t kMostEtcFiles = 4;
+inline constexpr std::size_t kEtcFiles = 3;
 struct ChildFile {
   const char* scratch;  // where it is made: "/mnt/hosts"
   char* target;
-  const char* text;
+  const char* text;  // size 0: the image's own is seen
   std::size_t size;
+  int file;  // open for writing, once it is mounted
 };
 
 struct ChildCgroup {
@@ -44,6 +46,7 @@ inline constexpr std::size_t kMostMasks = 32;
 struct ChildMask {
   const char* path;
   enum Kind { NullFile, EmptyDirectory, ReadOnly } kind;
+  bool in_proc;
 };
 
 struct ChildLimit {
@@ -69,6 +72,10 @@ struct ChildPlan {
   int error = 0;
   bool at_exec = false;
 
+  // A stage that is there already, and its ipc namespace; -1: the child builds its own, from an empty namespace.
+  int stage_mounts;
+  int stage_ipc;
+  int stage_socket;     // of run_stage_child
   int empty_namespace;  // kernel::make_empty_mount_namespace
   List<const int> v1_tasks;
   const char* oom_score_adj;  // null: leave it
@@ -79,13 +86,15 @@ struct ChildPlan {
 
   const kernel::Overlay* root;
   const kernel::Overlay* usr;  // null: part of root
+  bool has_usr;                // mounted here or in the stage
   const char* upper;           // of root, for errors
-  List<const ChildFile> etc_files;
+  List<ChildFile> etc_files;
   List<const ChildDevice> devices;
   const char* devpts_options;
   const char* shm_options;
   List<const ChildCgroup> cgroups;
   List<const ChildMask> masks;
+  int empty_directories[kMostMasks];  // a mount for each mask that wants one and has not got it yet, else -1
   List<const ChildMount> mounts;
   bool read_only_root;
 
@@ -114,9 +123,18 @@ struct ChildPlan {
 // For kernel::vfork_child, with a ChildPlan. Does not return.
 void run_launch_child(void* plan);
 
-// Used by run_launch_child: from the empty mount namespace to the finished root. The child's files must belong to root
-// inside (kernel::FileOwner), its umask be 0.
-void build_child_root(ChildPlan& plan);
+// The same for a stage. The child sends through `stage_socket`, in one message: the mount and the ipc namespace, the
+// files of etc_files, and empty_directories without those that are -1.
+void run_stage_child(void* plan);
+
+// Used by both. From the empty mount namespace to a root that has everything but /proc, the contents of files, and
+// what is mounted for this sandbox alone; then the rest. The child's files must belong to root inside
+// (kernel::FileOwner), its umask be 0.
+void build_child_stage(ChildPlan& plan);
+void finish_child_root(ChildPlan& plan);
+
+// In the parent, when such a child has ended without having done its work: a sentence about it.
+Error error_of_child(const ChildPlan& plan);
 
 // Says where the child stands, and ends it.
 [[noreturn]] void fail_in_child(ChildPlan& plan);

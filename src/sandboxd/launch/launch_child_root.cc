@@ -143,13 +143,9 @@ OSB_IN_CHILD void fill_scratch(ChildPlan& plan) {
   }
   for (const Link& link : kLinks) check(plan, raw(SYS_symlinkat, link.to, AT_FDCWD, link.path));
   for (std::size_t i = 0; i < plan.etc_files.count; ++i) {
-    const ChildFile& file = plan.etc_files.items[i];
-    begin(plan, "write", file.target);
-    const int fd = check(plan, raw(SYS_openat, AT_FDCWD, file.scratch, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
-    for (std::size_t done = 0; done < file.size;) {
-      done += static_cast<std::size_t>(check(plan, raw(SYS_write, fd, file.text + done, file.size - done)));
-    }
-    raw(SYS_close, fd);
+    ChildFile& file = plan.etc_files.items[i];
+    begin(plan, "make", file.target);
+    file.file = check(plan, raw(SYS_openat, AT_FDCWD, file.scratch, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
   }
   for (std::size_t i = 0; i < plan.cgroups.count; ++i) {
     if (plan.cgroups.items[i].scratch == nullptr) continue;
@@ -175,7 +171,7 @@ OSB_IN_CHILD void enter_root(ChildPlan& plan) {
   check(plan, raw(SYS_umount2, ".", MNT_DETACH));
 }
 
-OSB_IN_CHILD void mount_kernel_file_systems(ChildPlan& plan, int dev) {
+OSB_IN_CHILD void mount_dev_and_sys(ChildPlan& plan, int dev) {
   begin(plan, "mount", "/dev");
   require_directory(plan, "/dev");
   attach_at(plan, dev, "/dev");
@@ -185,26 +181,29 @@ OSB_IN_CHILD void mount_kernel_file_systems(ChildPlan& plan, int dev) {
   check(plan, raw(SYS_mount, "shm", "/dev/shm", "tmpfs", kPlain, plan.shm_options));
   begin(plan, "mount", "/dev/mqueue");
   if (raw(SYS_mount, "mqueue", "/dev/mqueue", "mqueue", kPlain, nullptr) < 0 && errno != ENODEV) fail_in_child(plan);
-  begin(plan, "mount", "/proc");
-  require_directory(plan, "/proc");
-  check(plan, raw(SYS_mount, "proc", "/proc", "proc", kPlain, nullptr));
   begin(plan, "mount", "/sys");
   require_directory(plan, "/sys");
   check(plan, raw(SYS_mount, "sysfs", "/sys", "sysfs", kPlain | MS_RDONLY, nullptr));
+  begin(plan, "mount", "/proc");
+  require_directory(plan, "/proc");
 }
 
-OSB_IN_CHILD void hide_kernel_files(ChildPlan& plan, const int* empty_directories) {
+// In /proc, or everywhere else.
+OSB_IN_CHILD void hide_kernel_files(ChildPlan& plan, bool in_proc) {
   for (std::size_t i = 0; i < plan.masks.count; ++i) {
     const ChildMask& mask = plan.masks.items[i];
+    if (mask.in_proc != in_proc) continue;
     begin(plan, mask.kind == ChildMask::ReadOnly ? "make read-only" : "mask", mask.path);
     if (mask.kind == ChildMask::NullFile) {
       check(plan, raw(SYS_mount, "/dev/null", mask.path, nullptr, MS_BIND, nullptr));
       continue;
     }
-    const int mount = mask.kind == ChildMask::ReadOnly ? clone_of(plan, AT_FDCWD, mask.path) : empty_directories[i];
+    int& empty = plan.empty_directories[i];
+    const int mount = mask.kind == ChildMask::ReadOnly ? clone_of(plan, AT_FDCWD, mask.path) : empty;
     make_read_only(plan, mount, "");
     attach_at(plan, mount, mask.path);
     raw(SYS_close, mount);
+    empty = -1;
   }
 }
 
@@ -228,37 +227,50 @@ OSB_IN_CHILD int open_in_root(const char* path, int flags) {
   return static_cast<int>(raw(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
 }
 
-OSB_IN_CHILD void build_child_root(ChildPlan& plan) {
+OSB_IN_CHILD void build_child_stage(ChildPlan& plan) {
   fill_scratch(plan);
   begin(plan, "prepare", "/dev");
   const int dev = clone_of(plan, AT_FDCWD, "/mnt/dev");
-  int files[kMostEtcFiles];
+  int files[kEtcFiles];
   for (std::size_t i = 0; i < plan.etc_files.count; ++i) {
     files[i] = clone_of(plan, AT_FDCWD, plan.etc_files.items[i].scratch);
   }
-  int empty[kMostMasks];
   for (std::size_t i = 0; i < plan.masks.count; ++i) {
-    if (plan.masks.items[i].kind == ChildMask::EmptyDirectory) empty[i] = clone_of(plan, AT_FDCWD, "/mnt/empty");
+    const bool empty = plan.masks.items[i].kind == ChildMask::EmptyDirectory;
+    plan.empty_directories[i] = empty ? clone_of(plan, AT_FDCWD, "/mnt/empty") : -1;
   }
   const bool v1 = plan.cgroups.count != 0 && plan.cgroups.items[0].scratch != nullptr;
   const int cgroup_directory = v1 ? clone_of(plan, AT_FDCWD, "/mnt/cgroup") : -1;
 
   enter_root(plan);
-  mount_kernel_file_systems(plan, dev);
-  make_devices(plan);
-  hide_kernel_files(plan, empty);
+  mount_dev_and_sys(plan, dev);
+  hide_kernel_files(plan, false);
   begin(plan, "mount", "/sys/fs/cgroup");
   if (v1) {
     make_read_only(plan, cgroup_directory, "");
     attach_at(plan, cgroup_directory, "/sys/fs/cgroup");
   }
-  for (std::size_t i = 0; i < plan.cgroups.count; ++i) {
-    begin(plan, "mount", plan.cgroups.items[i].target);
-    attach_at(plan, plan.cgroups.items[i].mount, plan.cgroups.items[i].target);
-  }
   for (std::size_t i = 0; i < plan.etc_files.count; ++i) {
     begin(plan, "mount", plan.etc_files.items[i].target);
     attach(plan, files[i], open_target(plan, plan.etc_files.items[i].target, false));
+  }
+}
+
+OSB_IN_CHILD void finish_child_root(ChildPlan& plan) {
+  for (std::size_t i = 0; i < plan.etc_files.count; ++i) {
+    const ChildFile& file = plan.etc_files.items[i];
+    begin(plan, "write", file.target);
+    for (std::size_t done = 0; done < file.size;) {
+      done += static_cast<std::size_t>(check(plan, raw(SYS_write, file.file, file.text + done, file.size - done)));
+    }
+  }
+  begin(plan, "mount", "/proc");
+  check(plan, raw(SYS_mount, "proc", "/proc", "proc", kPlain, nullptr));
+  make_devices(plan);
+  hide_kernel_files(plan, true);
+  for (std::size_t i = 0; i < plan.cgroups.count; ++i) {
+    begin(plan, "mount", plan.cgroups.items[i].target);
+    attach_at(plan, plan.cgroups.items[i].mount, plan.cgroups.items[i].target);
   }
   for (std::size_t i = 0; i < plan.mounts.count; ++i) {
     begin(plan, "mount", plan.mounts.items[i].target);
@@ -270,7 +282,7 @@ OSB_IN_CHILD void build_child_root(ChildPlan& plan) {
   if (plan.read_only_root) {
     begin(plan, "make the root read-only");
     make_read_only(plan, AT_FDCWD, "/");
-    if (plan.usr != nullptr) make_read_only(plan, AT_FDCWD, "/usr");
+    if (plan.has_usr) make_read_only(plan, AT_FDCWD, "/usr");
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <linux/filter.h>
 #include <optional>
@@ -89,7 +90,17 @@ inline constexpr kernel::CapabilitySet kDefaultCapabilities =
     1ULL << 6 | 1ULL << 7 | 1ULL << 8 |                          // setgid setuid setpcap
     1ULL << 10 | 1ULL << 18 | 1ULL << 29 | 1ULL << 31;           // net_bind_service sys_chroot audit_write setfcap
 
+// The mount and ipc namespace of one sandbox, ready but for what only its request tells, in which nobody has lived yet
+// (build_stage in stage.h). Nothing else refers to them: they go with the descriptors.
+struct Stage {
+  UniqueFd mounts{};
+  UniqueFd ipc{};
+  std::array<UniqueFd, 3> etc_files;          // hosts, resolv.conf, hostname: mounted, and empty
+  std::vector<UniqueFd> empty_directories{};  // for what is hidden in /proc
+};
+
 struct LaunchPlan {
+  std::optional<Stage> stage;  // absent: launch() builds what it needs. With one, all three files of /etc are needed.
   std::variant<LayersRoot, HostRoot> root;
   bool read_only_root = false;  // mounts in it stay writable
 

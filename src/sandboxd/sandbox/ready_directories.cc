@@ -1,5 +1,6 @@
 #include "sandboxd/sandbox/ready_directories.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,13 +10,14 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
+#include "kernel/remove_tree.h"
 #include "kernel/spread_directories.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
 namespace {
 
-constexpr std::size_t kKept = 16;
+constexpr std::size_t kKept = 8;
 constexpr mode_t kPrivate = 0700;
 constexpr mode_t kUpper = 0755;
 
@@ -53,27 +55,46 @@ Result<void> ReadyDirectories::make_empty(const std::string& target) const {
   return {};
 }
 
+std::string ReadyDirectories::take_ready() {
+  const std::lock_guard lock(mutex_);
+  if (ready_.empty()) return "";
+  std::string path = std::move(ready_.back());
+  ready_.pop_back();
+  return path;
+}
+
 Result<void> ReadyDirectories::take(const std::string& target) {
-  std::string path;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ready_.empty()) {
-      path = std::move(ready_.back());
-      ready_.pop_back();
-    }
-  }
-  if (!path.empty()) {
-    if (::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return {};
-    log_warn("prepared directory not used", {{"path", path}, {"error", std::generic_category().message(errno)}});
+  if (const std::string path = take_ready(); !path.empty()) {
+    if (auto named = give_name(path, target); named || named.error().code == Code::Conflict) return named;
   }
   return make_empty(target);
 }
 
-Result<std::string> ReadyDirectories::prepare() {
+Result<std::string> ReadyDirectories::take() {
+  if (std::string path = take_ready(); !path.empty()) return path;
+  return make(SIZE_MAX);
+}
+
+Result<void> ReadyDirectories::give_name(const std::string& path, const std::string& target) const {
+  if (::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return {};
+  const int error = errno;
+  discard(path);
+  return sys::from_errno("rename " + path + " to " + target, error);
+}
+
+void ReadyDirectories::discard(const std::string& path) const {
+  auto parent = sys::open_at(AT_FDCWD, directory_, O_RDONLY | O_DIRECTORY);
+  auto removed = parent ? kernel::remove_tree(parent->get(), path.substr(directory_.size() + 1))
+                        : Result<void>(Failure(parent.error()));
+  if (!removed) log_warn("directory left", {{"path", path}, {"error", removed.error().message}});
+}
+
+// Nothing (an empty path) when there are so many.
+Result<std::string> ReadyDirectories::make(std::size_t limit) {
   std::string path;
   {
     const std::lock_guard lock(mutex_);
-    if (ready_.size() >= kKept) return path;
+    if (ready_.size() >= limit) return path;
     path = fmt::format("{}/{}", directory_, next_++);
   }
   if (auto made = make_empty(path); !made) return Failure(made.error());
@@ -83,7 +104,7 @@ Result<std::string> ReadyDirectories::prepare() {
 
 void ReadyDirectories::refill() {
   for (;;) {
-    auto path = prepare();
+    auto path = make(kKept);
     // A create that finds none makes its own, and says what is wrong.
     if (!path) return log_warn("no directory prepared", {{"error", path.error().message}});
     if (path->empty()) return;

@@ -22,6 +22,10 @@ class ReadyDirectories {
 
   // A new directory at `target`, on the same file system: one of the ready ones, or made now when there is none.
   Result<void> take(const std::string& target);
+  // One that has no name yet: give_name() or discard() follows.
+  Result<std::string> take();
+  Result<void> give_name(const std::string& path, const std::string& target) const;
+  void discard(const std::string& path) const;
   // The same, made now: without files, as a limit on what is written in it needs it.
   Result<void> make_empty(const std::string& target) const;
 
@@ -30,7 +34,8 @@ class ReadyDirectories {
 
  private:
   explicit ReadyDirectories(std::string directory) : directory_(std::move(directory)) {}
-  Result<std::string> prepare();
+  std::string take_ready();
+  Result<std::string> make(std::size_t limit);
 
   const std::string directory_;
   std::mutex mutex_;  // what follows

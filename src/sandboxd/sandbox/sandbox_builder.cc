@@ -23,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kUpperMode = 0755;  // as ReadyDirectories makes it
-
 // With the directories above it; the last one gets the mode, whatever it had.
 Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
   std::error_code error;
@@ -45,18 +43,6 @@ Result<void> make_mount_points(const std::string& path) {
     auto made = sys::open_at(AT_FDCWD, path + name, O_WRONLY | O_CREAT, 0644);
     if (!made) return Failure(made.error());
   }
-  return {};
-}
-
-// The root directory is seen with the owner and mode of the topmost layer, which is the new one.
-Result<void> copy_root_mode(const std::string& lower, const std::string& upper) {
-  struct stat st{};
-  if (::stat(lower.c_str(), &st) < 0) return sys::from_errno("stat " + lower, errno);
-  if ((st.st_uid != 0 || st.st_gid != 0) && ::chown(upper.c_str(), st.st_uid, st.st_gid) < 0) {
-    return sys::from_errno("chown " + upper, errno);
-  }
-  const mode_t mode = st.st_mode & 07777;
-  if (mode != kUpperMode && ::chmod(upper.c_str(), mode) < 0) return sys::from_errno("chmod " + upper, errno);
   return {};
 }
 
@@ -90,6 +76,8 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
   auto ready = ReadyDirectories::open(c.state_directory);
   if (!ready) return Failure(ready.error());
   out->ready_ = std::move(*ready);
+  out->roots_ =
+      std::make_unique<ReadyRoots>(parts.slots, *out->ready_, c.default_shm_bytes, parts.cgroups.view_names());
   // Neighbours on disk slow each other down (kernel/spread_directories.h).
   if (auto spread = kernel::spread_subdirectories(c.state_directory + "/sandboxes"); !spread)
     return Failure(spread.error());
@@ -198,6 +186,25 @@ Result<NewCgroup> SandboxBuilder::make_cgroup(const std::string& id, const kerne
   return Failure(view.error());
 }
 
+Result<std::vector<std::string>> SandboxBuilder::layers_of(const SandboxBase& base) const {
+  std::vector<std::string> out = base.snapshot_layers;
+  if (base.image.kind == ResolvedImage::Kind::Host) {
+    if (skeleton_.empty()) return fail(Code::Unsupported, "image host: this host's /usr cannot be used, see the log");
+    out.push_back(skeleton_);
+    return out;
+  }
+  for (const auto& layer : base.image.layers) out.push_back(layer.root().string());
+  if (out.empty()) return fail(Code::InvalidRequest, "image " + base.image.name + " has no layers");
+  out.push_back(mount_points_);
+  return out;
+}
+
+bool SandboxBuilder::is_ordinary(const api::native::CreateSandbox& spec) const {
+  return spec.runtime.empty() && spec.network != api::native::NetworkMode::Host &&
+         spec.limits.disk_bytes.value_or(config_.default_disk_bytes) == 0 &&
+         spec.limits.shm_bytes.value_or(config_.default_shm_bytes) == config_.default_shm_bytes;
+}
+
 Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const {
   const api::native::CreateSandbox& spec = record.spec;
   const std::string& id = spec.id;
@@ -227,8 +234,26 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
     }
   }
 
+  auto lower = layers_of(base);
+  if (!lower) return Failure(lower.error());
+  const bool host_image = base.image.kind == ResolvedImage::Kind::Host;
+  const auto mode = spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None;
+  std::optional<RootKind> kind;
+  if (is_ordinary(spec)) {
+    auto found = RootKind::of(*lower, host_image, mode);
+    if (!found) return Failure(found.error());
+    kind = std::move(*found);
+  }
+
   CgroupToCome cgroup(live, parts_.pool, [&] { return make_cgroup(id, limits); });
-  if (auto made = make_directories(spec); !made) return made;
+  std::optional<ReadyRoot> ready;
+  if (kind) ready = roots_->take(*kind);
+  if (ready) {
+    live.slot = std::move(ready->slot);
+    if (auto named = ready_->give_name(ready->directory, directory(id)); !named) return named;
+  } else if (auto made = make_directories(spec); !made) {
+    return made;
+  }
   step("directories");
   // A directory without a record is an unfinished create too. Only volumes that go with the sandbox have to be known by
   // name, and an OCI runtime's state; writing it costs a twentieth of a create.
@@ -237,10 +262,12 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   }
   step("record");
 
-  auto slot =
-      parts_.slots.take(spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None);
-  if (!slot) return Failure(slot.error());
-  live.slot = std::move(*slot);
+  if (!ready) {
+    auto slot = parts_.slots.take(mode);
+    if (!slot && slot.error().code == Code::Unavailable && roots_->drop()) slot = parts_.slots.take(mode);
+    if (!slot) return Failure(slot.error());
+    live.slot = std::move(*slot);
+  }
   record.slot = live.slot->index;
   record.status.address = live.slot->address;
   step("slot");
@@ -264,19 +291,15 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   step("volumes");
 
   LaunchPlan plan;
-  LayersRoot root{base.snapshot_layers, directory(id) + "/upper", directory(id) + "/work"};
-  if (base.image.kind == ResolvedImage::Kind::Host) {
-    if (skeleton_.empty()) return fail(Code::Unsupported, "image host: this host's /usr cannot be used, see the log");
-    root.lower.push_back(skeleton_);
-  } else {
-    for (const auto& layer : base.image.layers) root.lower.push_back(layer.root().string());
-    if (root.lower.empty()) return fail(Code::InvalidRequest, "image " + base.image.name + " has no layers");
-    root.lower.push_back(mount_points_);
-  }
-  if (auto copied = copy_root_mode(root.lower.front(), root.upper); !copied) return copied;
-  auto user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, root.lower);
+  auto user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, *lower);
   if (!user) return Failure(user.error());
-  if (base.image.kind == ResolvedImage::Kind::Host) {
+  if (ready) {
+    plan.stage = std::move(ready->stage);
+  } else if (auto copied = copy_root_mode(lower->front(), directory(id) + "/upper"); !copied) {
+    return copied;
+  }
+  LayersRoot root{std::move(*lower), directory(id) + "/upper", directory(id) + "/work"};
+  if (host_image) {
     plan.root = HostRoot{std::move(root)};
   } else {
     plan.root = std::move(root);
@@ -323,6 +346,7 @@ Result<void> SandboxBuilder::build_into(LiveSandbox& live, SandboxRecord& record
   }
   if (auto saved = save_record(directory(id), record); !saved) return saved;
   step("started");
+  if (kind) roots_->want(std::move(*kind));
   return {};
 }
 

@@ -17,6 +17,7 @@
 #include "sandboxd/network/slot_pool.h"
 #include "sandboxd/oci/oci_runtime.h"
 #include "sandboxd/sandbox/ready_directories.h"
+#include "sandboxd/sandbox/ready_roots.h"
 #include "sandboxd/sandbox/sandbox_record.h"
 #include "sandboxd/snapshot/snapshot_store.h"
 #include "sandboxd/volume/volume_store.h"
@@ -64,7 +65,7 @@ class CgroupToCome;
 // thread, several at a time, for different sandboxes. The parts outlive it.
 //
 //   <state>/sandboxes/<id>/record.json upper/ work/ run/{entrypoint.log,exit.json,execd.log}
-//   <state>/ready/          directories of sandboxes to come
+//   <state>/ready/          directories of sandboxes to come (ReadyDirectories, ReadyRoots)
 //   <state>/trash/          what is being deleted; emptied by open()
 //   <state>/host/<boot id>/ skeleton of `host` sandboxes
 //   <state>/mount-points/   the lowest layer of all others
@@ -92,7 +93,10 @@ class SandboxBuilder {
   Result<LiveSandbox> build(SandboxRecord& record, const SandboxBase& base) const;
 
   // Makes what the next ones need, as far as it is the same for all: what comes after is as quick as the first.
-  void prepare() const { ready_->refill(); }
+  void prepare() const {
+    ready_->refill();
+    roots_->refill();
+  }
 
   // What can be found again of a sandbox that outlived the daemon. Code::NotFound: its process has ended. Before the
   // pool has been started.
@@ -129,6 +133,8 @@ class SandboxBuilder {
   Result<void> build_into(LiveSandbox& live, SandboxRecord& record, const SandboxBase& base) const;
   Result<void> make_directories(const api::native::CreateSandbox& spec) const;
   Result<void> note_volumes_to_come(SandboxRecord& record, std::span<const VolumeSpec> volumes) const;
+  Result<std::vector<std::string>> layers_of(const SandboxBase& base) const;  // top first
+  bool is_ordinary(const api::native::CreateSandbox& spec) const;             // a ReadyRoot will do
   Result<NewCgroup> make_cgroup(const std::string& id, const kernel::Limits& limits) const;
   Result<UniqueFd> listen(const std::string& id) const;
   // The last part of build_into. `owner` is the host's id of the sandbox's user.
@@ -141,6 +147,7 @@ class SandboxBuilder {
   SandboxConfig config_;
   Parts parts_;
   std::unique_ptr<ReadyDirectories> ready_;
+  std::unique_ptr<ReadyRoots> roots_;
   UniqueFd execd_;
   std::string skeleton_;
   std::string mount_points_;

@@ -125,6 +125,7 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
   const Entry::Guard guard(entry);
   const auto begin = std::chrono::steady_clock::now();
   const std::string id = entry->record.spec.id;
+  ++creating_;
   auto started = co_await start_sandbox(entry, std::move(login));
   const auto ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   if (started) {
@@ -144,12 +145,13 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     feed_.publish(id, entry->error);
   }
   entry->settled.set();
+  --creating_;
   prepare_later();
 }
 
-// When the answer is on its way.
+// When the answer is on its way, and nobody else waits for one: to those, what is made for others is in the way.
 void SandboxManager::prepare_later() {
-  if (std::exchange(preparing_, true)) return;
+  if (creating_ > 0 || std::exchange(preparing_, true)) return;
   tasks_.spawn("prepare", [](SandboxManager& self) -> net::awaitable<void> {
     co_await self.pool_.run([&] { self.builder_.prepare(); });
     self.preparing_ = false;

@@ -99,6 +99,7 @@ class SandboxManager {
   std::map<std::string, std::vector<image::LayerStore::Lease>> snapshot_leases_;  // what snapshots stand on
   bool emptying_trash_ = false, empty_again_ = false;
   bool preparing_ = false;
+  unsigned creating_ = 0;
 };
 
 }  // namespace osb::sandboxd

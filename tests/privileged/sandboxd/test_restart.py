@@ -51,6 +51,10 @@ def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
     stuffing = small_disk / "stuffing"
     fill(stuffing, 4096)
     size = stuffing.stat().st_size
+    # What was made ahead needs next to nothing: it is used up, and stays in use.
+    living = ["alive"]
+    while daemon.client.post("/v1/sandboxes", json={"id": f"kept-{len(living)}", "image": "host"}).status_code == 201:
+        living.append(f"kept-{len(living)}")
     refused = 0
     # More and more room: it runs out at one step after the other.
     for pages in range(16):
@@ -62,10 +66,12 @@ def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
             continue
         refused += 1
         assert "No space left on device" in answer.json()["message"], answer.text
-        check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)
+        check_host(daemon, living, recycled=3 * READY_SLOTS)
     assert refused > 0
-    os.truncate(stuffing, size)
+    for id in living[1:]:
+        assert daemon.client.delete(f"/v1/sandboxes/{id}").status_code == 204
     check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)  # and nothing more is being removed
+    os.truncate(stuffing, size)
     for path, body in (("pause", None), ("snapshots", {"id": str(uuid.uuid4())})):
         fill(stuffing, 1024)
         answer = daemon.client.post(f"/v1/sandboxes/alive/{path}", json=body)

@@ -1,0 +1,72 @@
+#include "sandboxd/launch/launch_host.h"
+
+#include <bit>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+
+#include "kernel/capabilities.h"
+#include "kernel/namespace.h"
+#include "sys/syscall.h"
+
+namespace osb::sandboxd {
+namespace {
+
+// Files and directories that tell about the host, where the kernel has them. They belong to the host's root, who is
+// nobody inside, and its capabilities do not reach them: what others may not touch needs no mask (kcore, kmsg,
+// sysrq-trigger), and what only the owner may write (/proc/irq, /proc/bus, /proc/fs) needs not be made read-only.
+// /proc/sys is another matter: parts of it belong to the sandbox's own namespaces.
+std::vector<ChildMask> masks_of_this_kernel() {
+  std::vector<ChildMask> out;
+  for (const char* path :
+       {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users",
+        "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
+        "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap"}) {
+    struct stat st{};
+    if (::lstat(path, &st) != 0 || (st.st_mode & S_IRWXO) == 0) continue;
+    out.push_back({path, S_ISDIR(st.st_mode) ? ChildMask::EmptyDirectory : ChildMask::NullFile,
+                   std::string_view(path).starts_with("/proc/")});
+  }
+  out.push_back({"/proc/sys", ChildMask::ReadOnly, true});
+  return out;
+}
+
+Result<LaunchHost> look_at_host() {
+  LaunchHost host;
+  auto made = kernel::make_empty_mount_namespace();
+  if (!made) return Failure(made.error());
+  host.empty_namespace = std::move(*made);
+  auto sysctl = sys::open_at(AT_FDCWD, "/proc/sys/user", O_PATH | O_DIRECTORY);
+  if (!sysctl) return Failure(sysctl.error());
+  host.userns_sysctl = std::move(*sysctl);
+  host.last_capability = 63 - std::countl_zero(kernel::all_capabilities());
+  host.masks = masks_of_this_kernel();
+  return host;
+}
+
+}  // namespace
+
+const Result<LaunchHost>& launch_host() {
+  static const Result<LaunchHost> host = look_at_host();
+  return host;
+}
+
+std::string devpts_options(std::uint32_t id_base) {
+  // Group 5 is `tty` inside, as everywhere.
+  return fmt::format("newinstance,ptmxmode=0666,mode=0620,gid={}", id_base + 5);
+}
+
+std::string shm_options(std::uint64_t bytes) { return fmt::format("mode=1777,size={}", bytes); }
+
+Error error_of_child(const ChildPlan& plan) {
+  const std::string doing = fmt::format("{}{}{}", plan.doing, *plan.thing == '\0' ? "" : " ", plan.thing);
+  if (plan.error == 0) return Error(Code::Internal, doing + ": the child was killed (out of memory?)");
+  // Whatever is missing or there already is not what the caller asked about: no NotFound, no Conflict.
+  Error error = sys::from_errno(doing, plan.error).error();
+  error.code = Code::Internal;
+  return error;
+}
+
+}  // namespace osb::sandboxd

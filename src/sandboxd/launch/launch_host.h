@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "sandboxd/launch/launch_child.h"
+
+namespace osb::sandboxd {
+
+// What is the same for every launch, found out once.
+struct LaunchHost {
+  UniqueFd empty_namespace;
+  UniqueFd userns_sysctl;
+  int last_capability = 0;
+  std::vector<ChildMask> masks;
+};
+
+const Result<LaunchHost>& launch_host();
+
+// Of the file systems in /dev.
+std::string devpts_options(std::uint32_t id_base);
+std::string shm_options(std::uint64_t bytes);
+
+}  // namespace osb::sandboxd

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <compare>
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "sandboxd/launch/launch_plan.h"
+#include "sandboxd/network/slot_pool.h"
+#include "sandboxd/sandbox/ready_directories.h"
+
+namespace osb::sandboxd {
+
+// What two sandboxes have in common whose roots can stand in for each other. Layers are known by what they are on disk:
+// one that was removed and has come back is another.
+struct RootKind {
+  struct Layer {
+    std::string path;
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::time_t changed = 0;
+    long changed_nanos = 0;
+    bool operator==(const Layer&) const = default;
+  };
+  bool host = false;          // HostRoot
+  std::vector<Layer> layers;  // top first
+  NetworkMode network = NetworkMode::Bridge;
+  bool operator==(const RootKind&) const = default;
+
+  static Result<RootKind> of(const std::vector<std::string>& layers, bool host, NetworkMode network);
+};
+
+struct ReadyRoot {
+  RootKind kind;
+  Slot slot;
+  std::string directory;  // of ReadyDirectories, without a name yet
+  Stage stage;
+};
+
+// A root for the next sandbox of the kind that was wanted last: with its slot, its directory, and all that is mounted
+// for it whoever it is for. That is half of what a create does before execd runs. It is made after an answer was given,
+// and dies with the process. Layers are not held for it: one that is removed under it makes it useless, not wrong.
+//
+// Any thread, several at a time. The parts outlive it.
+class ReadyRoots {
+ public:
+  ReadyRoots(SlotPool& slots, ReadyDirectories& directories, std::uint64_t shm_bytes,
+             std::vector<std::string> cgroup_view)
+      : slots_(slots), directories_(directories), shm_bytes_(shm_bytes), cgroup_view_(std::move(cgroup_view)) {}
+  ~ReadyRoots() { (void)drop(); }
+
+  // Nothing: there is none of this kind.
+  std::optional<ReadyRoot> take(const RootKind& kind);
+  // What refill() makes next. It blocks.
+  void want(RootKind kind);
+  void refill();
+  // Gives the slot of what is ready back to the pool: somebody needs the last one. False: nothing was ready.
+  bool drop();
+  void give_back(ReadyRoot root);
+
+ private:
+  Result<ReadyRoot> make(RootKind kind);
+
+  SlotPool& slots_;
+  ReadyDirectories& directories_;
+  const std::uint64_t shm_bytes_;
+  const std::vector<std::string> cgroup_view_;
+  std::mutex mutex_;  // what follows
+  std::optional<RootKind> wanted_;
+  std::optional<ReadyRoot> ready_;
+  bool making_ = false;
+};
+
+// The root directory is seen with the owner and mode of the topmost layer, which is the new one.
+Result<void> copy_root_mode(const std::string& lower, const std::string& upper);
+
+}  // namespace osb::sandboxd
