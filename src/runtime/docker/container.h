@@ -17,6 +17,8 @@ namespace label {
 inline constexpr std::string_view kExecdHostPort = "opensandbox.io/embedding-proxy-port";
 inline constexpr std::string_view kHttpHostPort = "opensandbox.io/http-port";
 inline constexpr std::string_view kManagedVolumes = "opensandbox.io/volume-managed-by";
+// An addition, on volumes: the sandbox whose create made it.
+inline constexpr std::string_view kMadeFor = "opensandbox.io/volume-made-for";
 inline constexpr std::string_view kEgressToken = "opensandbox.io/egress-auth-token";
 inline constexpr std::string_view kOssfsMounts = "opensandbox.io/ossfs-mounts";
 // An addition: names of the user's metadata, which otherwise cannot be told from what the image brought along.

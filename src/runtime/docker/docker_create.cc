@@ -127,7 +127,7 @@ net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation&
 net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
                                                     ContainerPlan& plan) {
   const api::CreateSandbox& wanted = *spec.create;
-  const VolumeContext volumes{*engine_, pool_, options_.allowed_host_paths, local_};
+  const VolumeContext volumes{spec.id, *engine_, pool_, options_.allowed_host_paths, local_};
   if (!wanted.volumes.empty()) {
     if (auto ok = co_await prepare_volumes(volumes, wanted.volumes, made.volumes); !ok) co_return ok;
   }

@@ -97,17 +97,20 @@ net::awaitable<Result<std::string>> named_source(const VolumeContext& context, c
                             "volume " + pvc.claim_name + " does not exist");
     }
     EngineClient::Call call{.method = "POST", .target = "/volumes/create"};
-    call.body = json::object{{"Name", pvc.claim_name}, {"Labels", json::object{{label::kManagedVolumes, "server"}}}};
+    call.body =
+        json::object{{"Name", pvc.claim_name},
+                     {"Labels", json::object{{label::kManagedVolumes, "server"}, {label::kMadeFor, context.sandbox}}}};
     found = co_await context.engine.call(std::move(call));
-    if (found) {
-      out.created.push_back(pvc.claim_name);
-      if (pvc.delete_on_sandbox_termination) out.managed.push_back(pvc.claim_name);
-    }
   }
   if (!found) {
     if (found.error().code == Code::Unavailable) co_return Failure(found.error());
     co_return api::refuse(Code::Internal, "VOLUME::PVC_INSPECT_FAILED",
                           "volume " + pvc.claim_name + ": " + found.error().message);
+  }
+  // Made now, or by an earlier try of the same create, maybe by a process that was killed over it.
+  if (engine::text(*found, {"Labels", label::kMadeFor}) == context.sandbox) {
+    out.created.push_back(pvc.claim_name);
+    if (pvc.delete_on_sandbox_termination) out.managed.push_back(pvc.claim_name);
   }
   if (volume.sub_path.empty()) co_return pvc.claim_name;
   const std::string root = engine::text(*found, {"Mountpoint"});

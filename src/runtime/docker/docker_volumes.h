@@ -17,6 +17,7 @@ struct DockerVolumes {
 };
 
 struct VolumeContext {
+  std::string sandbox;
   EngineClient& engine;
   BlockingPool& pool;
   const std::vector<std::string>& allowed_host_paths;

@@ -109,6 +109,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<a
 
 // Helpers of servers that were killed. One that is at work takes a second.
 net::awaitable<void> ExecdStage::remove_forgotten() {
+  for (const std::string& name : std::exchange(stranded_, {})) co_await remove_helper(name);
   const json::object wanted{{"name", json::array{kHelper}}, {"status", json::array{"created"}}};
   const auto found = co_await engine_.call(
       {.target = "/containers/json?all=1&filters=" + http::percent_encode(json::serialize(wanted))});
@@ -118,28 +119,36 @@ net::awaitable<void> ExecdStage::remove_forgotten() {
     const auto names = engine::string_list(each, {"Names"});
     if (names.empty() || !names.front().starts_with("/" + std::string(kHelper))) continue;
     if (engine::number(each, {"Created"}) > oldest) continue;
-    (void)co_await engine_.call({.method = "DELETE", .target = "/containers/" + engine::text(each, {"Id"})});
+    co_await remove_helper(names.front().substr(1));
   }
+}
+
+net::awaitable<void> ExecdStage::remove_helper(std::string name) {
+  const auto removed = co_await engine_.call({.method = "DELETE", .target = "/containers/" + name + "?force=1"});
+  if (removed || removed.error().code == Code::NotFound) co_return;
+  log_warn("helper container not removed", {{"container", name}, {"error", removed.error().message}});
+  stranded_.push_back(std::move(name));
 }
 
 net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
   co_await remove_forgotten();
-  EngineClient::Call call{.method = "POST", .target = "/containers/create?name=" + std::string(kHelper) + new_uuid()};
+  const std::string name = std::string(kHelper) + new_uuid();
+  EngineClient::Call call{.method = "POST", .target = "/containers/create?name=" + name};
   call.body = json::object{{"Image", image_id},
                            {"Entrypoint", json::array{"tail", "-f", "/dev/null"}},
                            {"NetworkDisabled", true},
                            {"HostConfig", json::object{{"NetworkMode", "none"},
                                                        {"Binds", json::array{volume + ":" + std::string(kInside)}}}}};
   const auto made = co_await engine_.call(std::move(call));
-  if (!made) co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
-  const std::string container = "/containers/" + engine::text(*made, {"Id"});
-  auto copied = co_await copy_files(container);
+  if (!made) {
+    if (made.error().code == Code::Unavailable) stranded_.push_back(name);  // made or not: nobody has said
+    co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
+  }
+  auto copied = co_await copy_files("/containers/" + name);
   // Also when the server is ending: nobody else knows of it.
   co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
-  const auto removed = co_await engine_.call({.method = "DELETE", .target = container + "?force=1"});
+  co_await remove_helper(name);
   co_await net::this_coro::reset_cancellation_state(net::enable_terminal_cancellation());
-  if (!removed)
-    log_warn("helper container not removed", {{"container", container}, {"error", removed.error().message}});
   co_return copied;
 }
 

@@ -39,6 +39,7 @@ class ExecdStage {
   };
   net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest);
   net::awaitable<void> remove_forgotten();
+  net::awaitable<void> remove_helper(std::string name);
   net::awaitable<Result<void>> fill(std::string image_id, std::string volume);
   net::awaitable<Result<void>> copy_files(std::string container);
 
@@ -47,6 +48,7 @@ class ExecdStage {
   std::string image_;
   net::any_io_executor executor_;
   std::map<std::string, std::shared_ptr<Staged>> staged_;  // by platform
+  std::vector<std::string> stranded_;                      // helpers that the engine could not be told to remove
 };
 
 }  // namespace osb::runtime
