@@ -242,7 +242,11 @@ class Engine:
         return self.ask("GET", f"/containers/sandbox-{id}/json")
 
     def inventory(self):
-        """Names of everything that a sandbox could leave behind. The volume that holds execd belongs to all."""
+        """Names of everything that a sandbox could leave behind. The volume that holds execd belongs to all. A server
+        that is still filling it is waited for."""
+        with contextlib.suppress(httpx.ReadTimeout), self.events(10, type=["container"]) as events:
+            while any(each["Names"][0].startswith("/sandbox-execd-") for each in self.containers()):
+                next(events)
         images = self.ask("GET", "/images/json")
         volumes = [each["Name"] for each in self.ask("GET", "/volumes").get("Volumes") or []]
         return {

@@ -1,9 +1,7 @@
-import contextlib
 import os
 import pathlib
 import sys
 
-import httpx
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
@@ -84,10 +82,6 @@ def nothing_left(request, engine):
     yield
     if "server" in request.fixturenames:
         request.getfixturevalue("server").remove_all()
-    # A server that has just started is still putting execd in its place.
-    with contextlib.suppress(httpx.ReadTimeout), engine.events(10, type=["container"]) as events:
-        while any(name.startswith("/sandbox-execd-") for name in engine.inventory()["containers"]):
-            next(events)
     after = engine.inventory()
     engine.remove_all()
     assert after == {**before, "containers": []}

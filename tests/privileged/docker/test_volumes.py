@@ -95,7 +95,7 @@ def test_named_volumes(server, engine):
     first = server.create(volumes=[named("shared")])["id"]
     server.run(first, "echo kept > /v/file")
     labels = engine.ask("GET", "/volumes/shared")["Labels"]
-    assert labels == {"opensandbox.io/volume-managed-by": "server"}
+    assert labels == {"opensandbox.io/volume-managed-by": "server", "opensandbox.io/volume-made-for": first}
     server.delete(first)
     # deleteOnSandboxTermination counts for those only that the request made.
     second = server.create(volumes=[named("shared", deleteOnSandboxTermination=True, readOnly=True)])["id"]
