@@ -102,6 +102,24 @@ TEST_F(SdkCommands, NumberManyEventsWithoutHoles) {
   EXPECT_EQ(run.reconnects, 0);
 }
 
+TEST_F(SdkCommands, RunSideBySideFromManyThreads) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] {
+      for (int j = 0; j < 5; ++j) {
+        const std::string text = std::to_string(i) + '.' + std::to_string(j);
+        std::string heard;
+        const auto run =
+            sandbox().commands().run("echo " + text, {}, {.on_stdout = [&](const std::string& line) { heard = line; }});
+        EXPECT_TRUE(run && run->stdout_lines == std::vector<std::string>{text}) << text;
+        EXPECT_EQ(heard, text);
+        EXPECT_TRUE(Sandbox::attach(client(), sandbox().id()).is_healthy().value_or(false));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST_F(SdkCommands, EndWhenTheirTimeIsUp) {
   const auto run = must(sandbox().commands().run("sleep 600", {.timeout = std::chrono::milliseconds(50)}));
   EXPECT_TRUE(run.error);
