@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -141,6 +142,7 @@ class DockerBackend final : public Backend {
   std::unordered_map<std::string, Known> known_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away
+  std::set<std::string> frozen_;                     // by snapshots that the engine did not live to end
 };
 
 }  // namespace osb::runtime

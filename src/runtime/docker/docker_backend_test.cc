@@ -171,7 +171,7 @@ TEST_F(DockerBackendTest, AVolumeThatMustExistIsNotMade) {
 
 TEST_F(DockerBackendTest, ManagedVolumesGoWithTheirSandbox) {
   watch();
-  engine_->volumes["old"] = false;
+  engine_->volumes["old"];
   api::CreateSandbox create;
   for (const char* name : {"old", "new"}) {
     create.volumes.push_back(named_volume(name, true, true));

@@ -45,6 +45,7 @@ net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox,
     }
   } frozen(*this, sandbox);
   const auto made = co_await engine_->call(std::move(call));
+  if (!made && made.error().code == Code::Unavailable) frozen_.insert(sandbox);
   if (!made) co_return Failure(made.error());
   co_return Result<void>();
 }

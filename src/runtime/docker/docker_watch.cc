@@ -71,6 +71,12 @@ net::awaitable<Error> DockerBackend::follow_events() {
     auto leftover = leftovers_.extract(leftovers_.begin());
     co_await undo(leftover.key(), std::move(leftover.mapped()));
   }
+  // An engine that ends in the middle of a snapshot forgets to let its container go on.
+  while (!frozen_.empty()) {
+    const auto id = frozen_.extract(frozen_.begin());
+    (void)co_await engine_->call(
+        {.method = "POST", .target = "/containers/" + container_name(id.value()) + "/unpause"});
+  }
   if (auto taken = co_await take_stock(); !taken) co_return taken.error();
   std::vector<Instance> all;
   for (const auto& [id, known] : known_) {

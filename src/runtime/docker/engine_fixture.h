@@ -46,9 +46,9 @@ class FakeEngine {
   std::map<std::string, FakeContainer> containers;  // by name
   std::map<std::string, std::string> images;        // name to architecture
   std::map<std::string, std::string> pullable;
-  std::map<std::string, bool> volumes;    // name: labelled by a server
-  std::vector<std::string> calls;         // "POST /containers/x/start"
-  std::vector<std::string> refuse_start;  // messages for the next ones
+  std::map<std::string, json::object> volumes;  // name to labels
+  std::vector<std::string> calls;               // "POST /containers/x/start"
+  std::vector<std::string> refuse_start;        // messages for the next ones
   bool hold_pulls = false, execd_answers = true;
   Notifier changed;  // after every call
   int streams = 0, clashes = 0;
@@ -123,8 +123,9 @@ class FakeEngine {
     if (path.starts_with("/images/")) co_return image(path.substr(8, path.rfind("/json") - 8));
     if (path == "/volumes/create") {
       const std::string name = engine::text(json::parse(body), {"Name"});
-      volumes[name] = true;
-      co_return answer({{"Name", name}, {"Driver", "local"}, {"Mountpoint", "/volumes/" + name}}, 201);
+      const json::value wanted = json::parse(body);
+      if (const json::value* labels = engine::find(wanted, {"Labels"})) volumes[name] = labels->as_object();
+      co_return described(name, 201);
     }
     if (path.starts_with("/volumes/")) co_return volume(request.method, path.substr(9));
     if (path == "/containers/json") co_return list();
@@ -190,15 +191,18 @@ class FakeEngine {
     return answer({{"Id", "sha256:" + name}, {"Os", "linux"}, {"Architecture", found->second}});
   }
 
+  Response described(const std::string& name, int status = 200) {
+    return answer({{"Name", name}, {"Driver", "local"}, {"Mountpoint", "/volumes/" + name}, {"Labels", volumes[name]}},
+                  status);
+  }
+
   Response volume(const std::string& method, const std::string& name) {
     if (!volumes.contains(name)) return message(404, "no such volume");
     if (method == "DELETE") {
       volumes.erase(name);
       return http::empty_response(204);
     }
-    json::object labels;
-    if (volumes[name]) labels["opensandbox.io/volume-managed-by"] = "server";
-    return answer({{"Name", name}, {"Driver", "local"}, {"Mountpoint", "/volumes/" + name}, {"Labels", labels}});
+    return described(name);
   }
 
   Response list() {
