@@ -40,6 +40,7 @@ constexpr std::string_view kUsage =
     "  --reload        accepted and ignored\n"
     "  --version       print the version\n"
     "\n"
+    "SIGHUP reads the configuration again; what needs a restart is named in the log.\n"
     "init-config writes a configuration to PATH (default ~/.sandbox.toml); --example takes\n"
     "native, docker, docker-zh, k8s or k8s-zh.\n";
 

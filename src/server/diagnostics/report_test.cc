@@ -148,5 +148,17 @@ TEST(Report, LastLinesAreWholeLines) {
   }
 }
 
+TEST(Report, LinesBeforeAMomentAreLeftOut) {
+  const std::string_view text =
+      "2025-01-02T03:04:05.5Z first\n2025-01-02T03:04:06.123456789Z second\n  goes on\n2025-01-02T03:04:07Z third\n";
+  const auto since = [&](std::string_view moment) { return lines_since(text, *parse_timestamp(moment)); };
+  EXPECT_EQ(since("2025-01-02T03:04:05Z"), text);
+  EXPECT_EQ(since("2025-01-02T03:04:06Z"), text.substr(text.find("2025-01-02T03:04:06")));
+  EXPECT_EQ(since("2025-01-02T03:04:07Z"), "2025-01-02T03:04:07Z third\n");
+  EXPECT_EQ(since("2025-01-02T03:04:08Z"), "");
+  EXPECT_EQ(lines_since("no time\n", Timestamp()), "");
+  EXPECT_EQ(lines_since("", Timestamp()), "");
+}
+
 }  // namespace
 }  // namespace osb::server
