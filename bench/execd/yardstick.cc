@@ -2,9 +2,12 @@
 //
 //   spawn CLIENTS COUNT COMMAND   COUNT times start and wait for `bash -c COMMAND`, CLIENTS at once
 //   pipe PROGRAM [ARG...]         the program's output, read from a pipe and thrown away
-//   sendfile PORT FILE            answers every request on 127.0.0.1 with the file, prints "listening" when ready
+//   attributes THREADS ROOT       names and attributes of all files two levels below ROOT: the system calls, nothing
+//   else sendfile PORT FILE            answers every request on 127.0.0.1 with the file, prints "listening" when ready
 
+#include <atomic>
 #include <csignal>
+#include <dirent.h>
 #include <fcntl.h>
 #include <map>
 #include <span>
@@ -13,6 +16,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <vector>
 
 #include "loopback.h"
@@ -75,6 +79,45 @@ int pipe_reader(std::span<char*> argv) {
   return EXIT_SUCCESS;
 }
 
+std::vector<std::string> names_in(int directory) {
+  std::vector<std::string> out;
+  std::vector<char> buffer(kPipeBuffer);
+  for (ssize_t got; (got = ::getdents64(directory, buffer.data(), buffer.size())) > 0;) {
+    for (ssize_t at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
+      at += entry->d_reclen;
+      if (entry->d_name[0] != '.') out.emplace_back(entry->d_name);
+    }
+  }
+  return out;
+}
+
+// What no listing with attributes can do without: getdents64 for each directory and fstatat for each file.
+int attributes(std::size_t count, const char* path) {
+  const auto begin = Clock::now();
+  const UniqueFd root(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root) die(path);
+  const std::vector<std::string> directories = names_in(root.get());
+  std::atomic<std::size_t> next = 0, files = 0;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < directories.size();) {
+      const UniqueFd directory(::openat(root.get(), directories[i].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      struct stat st{};
+      std::size_t found = 0;
+      for (const std::string& name : names_in(directory.get())) {
+        if (::fstatat(directory.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) ++found;
+      }
+      files += found;
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  std::printf("{\"seconds\": %.6f, \"files\": %zu}\n", seconds_since(begin), files.load());
+  return EXIT_SUCCESS;
+}
+
 // Reads up to the blank line that ends a request's head. False: the peer has gone.
 bool read_head(int fd) {
   std::string head;
@@ -110,6 +153,7 @@ int run(std::span<char*> args) {
   const std::string_view what = args.empty() ? "" : args[0];
   const auto number = [&](std::size_t i) { return std::strtoull(args[i], nullptr, 10); };
   if (what == "spawn" && args.size() == 4) return spawn(number(1), number(2), args[3]);
+  if (what == "attributes" && args.size() == 3) return attributes(number(1), args[2]);
   if (what == "pipe" && args.size() >= 2) return pipe_reader(args.subspan(1));
   if (what == "sendfile" && args.size() == 3) serve_file(static_cast<std::uint16_t>(number(1)), args[2]);
   std::fprintf(stderr, "bench_execd_yardstick: see the head of bench/execd/yardstick.cc\n");

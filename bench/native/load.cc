@@ -2,6 +2,7 @@
 // sockets: what is measured is the daemon.
 //
 //   bench_native_load SOCKET IMAGE create  COUNT GAP_MS       one after the other, spaced; each removed again
+//   bench_native_load SOCKET ID create-from COUNT GAP_MS      the same, from the snapshot with that id
 //   bench_native_load SOCKET IMAGE command COUNT GAP_MS       the same, until the first command's output has arrived
 //   bench_native_load SOCKET IMAGE burst   COUNT              all at once; the last one's time counts
 //   bench_native_load SOCKET IMAGE cycle   SECONDS THREADS    create and remove as fast as it goes
@@ -78,12 +79,13 @@ std::string field(const std::string& json, const std::string& name) {
 
 struct Bench {
   std::string socket, image;
+  std::string source = "image";  // or "snapshot": what `image` names
   std::atomic<unsigned> next = 0;
 
   std::string new_id() { return "bench-" + std::to_string(::getpid()) + "-" + std::to_string(next++); }
   std::string create(Connection& connection, const std::string& id) {
-    return connection.exchange("POST", "/v1/sandboxes", "", R"({"id":")" + id + R"(","image":")" + image + R"("})",
-                               201);
+    return connection.exchange("POST", "/v1/sandboxes", "",
+                               R"({"id":")" + id + R"(",")" + source + R"(":")" + image + R"("})", 201);
   }
   void remove(Connection& connection, const std::string& id) {
     connection.exchange("DELETE", "/v1/sandboxes/" + id, "", "", 204);
@@ -178,12 +180,13 @@ void keep(Bench& bench, unsigned count, unsigned threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: SOCKET IMAGE create|command|burst|cycle|keep N [M]");
+  if (argc < 5) fail("usage: SOCKET IMAGE create|create-from|command|burst|cycle|keep N [M]");
   Bench bench{argv[1], argv[2]};
   const std::string what = argv[3];
   const auto first = static_cast<unsigned>(std::atoi(argv[4]));
   const auto second = static_cast<unsigned>(argc > 5 ? std::atoi(argv[5]) : 0);
-  if (what == "create" || what == "command") spaced(bench, first, second, what == "command");
+  if (what == "create-from") bench.source = "snapshot";
+  if (what == "create" || what == "create-from" || what == "command") spaced(bench, first, second, what == "command");
   if (what == "burst") burst(bench, first);
   if (what == "cycle") cycle(bench, first, std::max(1u, second));
   if (what == "keep") keep(bench, first, std::max(1u, second));

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
@@ -59,8 +60,8 @@ def runc_bundle(directory, root):
     return bundle
 
 
-def load(options, daemon, *arguments):
-    out = subprocess.run([options.build / "bin" / "bench_native_load", daemon.run / "sandboxd.sock", IMAGE,
+def load(options, daemon, *arguments, name=IMAGE):
+    out = subprocess.run([options.build / "bin" / "bench_native_load", daemon.run / "sandboxd.sock", name,
                           *map(str, arguments)], capture_output=True, text=True)
     if out.returncode != 0:
         raise RuntimeError(out.stderr + daemon.log()[-2000:])
@@ -133,11 +134,44 @@ def measure(options, work, foreign):
         foreign.append(others.share())
         print(f"  100 at once {out['burst_ms']:.0f} ms; {out['cycle']['per_s']:.0f} creates and removes per second",
               flush=True)
+        out["from_snapshot"] = from_snapshot(options, daemon)
         out["memory"] = memory(options, daemon, 500)
         print(f"  {out['memory']['kib_each']:.0f} KiB for each of 500 idle sandboxes", flush=True)
     finally:
         daemon.close()
+    out["snapshots"] = snapshots(options, work)
     return out
+
+
+def snapshots(options, work):
+    """100 MB in files of three sizes: a snapshot beside `cp -a` of the same directory, each until it is safe on disk."""
+    done = subprocess.run([options.build / "bin" / "bench_snapshot", work, str(options.rounds)], capture_output=True,
+                          text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    out = [json.loads(line) for line in done.stdout.splitlines()]
+    for each in out:
+        print(f"  snapshot of {each['shape']} on {each['where']}: {each['total_ms']:.0f} ms, frozen "
+              f"{each['frozen_ms']:.0f} ms, `cp -a` {each['cp_ms']:.0f} ms, synced {each['cp_synced_ms']:.0f} ms",
+              flush=True)
+    return out
+
+
+def from_snapshot(options, daemon):
+    """Creates from a snapshot in turns with creates from its image."""
+    load(options, daemon, "keep", 1, 1)
+    (sandbox,) = daemon.list()
+    snapshot = str(uuid.uuid4())
+    taken = daemon.client.post(f"/v1/sandboxes/{sandbox['id']}/snapshots", json={"id": snapshot})
+    if taken.status_code != 201:
+        raise RuntimeError(taken.text)
+    daemon.remove_all()
+    image, again = [], []
+    for _ in range(options.rounds):
+        image.append(load(options, daemon, "create", 40, 50)["p50"])
+        again.append(load(options, daemon, "create-from", 40, 50, name=snapshot)["p50"])
+    assert daemon.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+    return {"image_p50": statistics.median(image), "snapshot_p50": statistics.median(again)}
 
 
 def markdown(out, foreign):
@@ -160,6 +194,22 @@ def markdown(out, foreign):
         row("an idle sandbox, all told, of 500", f"{out['memory']['kib_each'] / 1024:.2f} MiB", "≤ 1.5 MiB",
             out["memory"]["kib_each"] <= 1536),
     ]
+    again = out["from_snapshot"]
+    rows.append(row("create from a snapshot, p50", f"{again['snapshot_p50']:.2f} ms", "as from its image: "
+                    f"{again['image_p50']:.2f} ms, ≤ 1.1×", again["snapshot_p50"] <= 1.1 * again["image_p50"]))
+    for each in out["snapshots"]:
+        total, frozen, copy = each["total_ms"], each["frozen_ms"], each["cp_synced_ms"]
+        what = f"snapshot of {each['shape']}, frozen"
+        if each["where"] == "here":
+            rows.append(row(what, f"{total:.0f} ms, {frozen:.0f} ms",
+                            f"≤ 1.2× `cp -a` and sync: {copy:.0f} ms; `cp -a` alone: {each['cp_ms']:.0f} ms",
+                            total <= 1.2 * copy and frozen <= 1.2 * copy))
+        elif "10 MiB" in each["shape"]:
+            rows.append(row(f"{what}, reflinks of {each['where']}", f"{total:.0f} ms, {frozen:.0f} ms", "≤ 100 ms",
+                            total <= 100))
+        else:  # making the files takes most of it, reflinks or not
+            rows.append([f"{what}, reflinks of {each['where']}", f"{total:.0f} ms, {frozen:.0f} ms",
+                         f"reported; `cp -a` and sync: {copy:.0f} ms", ""])
     return (report.table(["what", "measured", "target", ""], rows) +
             f"\n\nCreates are spaced 50 ms apart; others took {statistics.median(foreign):.0%} of the machine.")
 

@@ -3,7 +3,8 @@
 // The variants take turns in every round and medians count. For each: how long a sandbox would be frozen, and how long
 // until the snapshot is safe on disk; for cp, the copy alone and with a sync after it. Copies stay until the end and
 // leave the page cache after each turn: deleting is slow where deleted blocks are discarded, and memory that was never
-// touched before is slow in a virtual machine; both would be measured with whoever comes next.
+// touched before is slow in a virtual machine; both would be measured with whoever comes next. A line of JSON for each
+// file system and shape; file systems whose mkfs is missing are left out.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -110,11 +111,10 @@ void compare(const char* where, const fs::path& directory, int rounds) {
       frozen.push_back(times.frozen_ms);
       total.push_back(times.total_ms);
     }
-    fmt::print(
-        "{:6} {:14} cp -a {:7.1f} ms, synced {:7.1f} | snapshot: frozen {:7.1f} ms, safe on disk {:7.1f} | {:.2f}x "
-        "cp, frozen {:.2f}x\n",
-        where, shape.name, median(cp), median(cp_sync), median(frozen), median(total), median(total) / median(cp),
-        median(frozen) / median(cp));
+    fmt::print(R"({{"where": "{}", "shape": "{}", "cp_ms": {:.2f}, "cp_synced_ms": {:.2f}, )"
+               R"("frozen_ms": {:.2f}, "total_ms": {:.2f}}})"
+               "\n",
+               where, shape.name, median(cp), median(cp_sync), median(frozen), median(total));
     std::fflush(stdout);
     store->reset();
     fs::remove_all(place);
@@ -123,10 +123,7 @@ void compare(const char* where, const fs::path& directory, int rounds) {
 
 // A file system with reflinks in memory, mounted for this process alone.
 void compare_reflinks(const char* type, const fs::path& directory, int rounds) {
-  if (std::system(fmt::format("command -v mkfs.{} >/dev/null", type).c_str()) != 0) {
-    fmt::print("{:6} left out: no mkfs.{}\n", type, type);
-    return;
-  }
+  if (std::system(fmt::format("command -v mkfs.{} >/dev/null", type).c_str()) != 0) return;
   if (::unshare(CLONE_NEWNS) < 0 || ::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0) die("unshare mounts");
   const fs::path place = directory / fmt::format("reflink-{}", ::getpid());
   fs::create_directories(place);
