@@ -220,13 +220,31 @@ struct SandboxPool::Impl {
     }
   }
 
+  // What the caller's functions throw must not end the program from a thread it does not know.
   Result<Sandbox> warm_up() {
+    try {
+      return make_idle();
+    } catch (const std::exception& error) {
+      return local_error(std::string("a function of the pool's owner threw: ") + error.what());
+    } catch (...) {
+      return local_error("a function of the pool's owner threw");
+    }
+  }
+
+  Result<Sandbox> make_idle() {
     CreateOptions options = config.creation;
     options.ready = config.warmup_ready;
     auto made = Sandbox::create(client, options, config.warmup_health_check);
     if (!made) return made;
     if (config.warmup_preparer) {
-      if (auto prepared = config.warmup_preparer(*made); !prepared) return undone(*made, std::move(prepared.error()));
+      Result<void> prepared;
+      try {
+        prepared = config.warmup_preparer(*made);
+      } catch (...) {
+        (void)made->kill();
+        throw;
+      }
+      if (!prepared) return undone(*made, std::move(prepared.error()));
     }
     if (auto renewed = made->renew(config.idle_timeout); !renewed) return undone(*made, std::move(renewed.error()));
     return made;
@@ -292,15 +310,17 @@ Result<std::unique_ptr<SandboxPool>> SandboxPool::make(Client client, PoolConfig
 
 Result<void> SandboxPool::start() {
   Impl& pool = *impl_;
+  int target = 0;
   {
-    std::unique_lock lock(pool.mutex);
+    const std::scoped_lock lock(pool.mutex);
+    target = pool.target;
     if (pool.lifecycle == Lifecycle::Starting || pool.lifecycle == Lifecycle::Running) return {};
     if (pool.lifecycle == Lifecycle::Draining) return pool_error("POOL_NOT_RUNNING", "the pool is shutting down");
     pool.lifecycle = Lifecycle::Starting;
   }
   if (pool.ticker.joinable()) pool.ticker.join();  // of the last run
   auto written = pool.store().set_idle_ttl(pool.config.name, pool.config.idle_timeout);
-  if (written) written = pool.store().set_max_idle(pool.config.name, pool.target);
+  if (written) written = pool.store().set_max_idle(pool.config.name, target);
   const std::scoped_lock lock(pool.mutex);
   if (!written) {
     pool.lifecycle = Lifecycle::Stopped;

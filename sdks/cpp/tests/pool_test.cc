@@ -1,6 +1,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
 #include <type_traits>
 
 #include "fixture.h"
@@ -183,7 +184,8 @@ TEST_F(SdkPool, KillsWhatItMadeWhenItLosesTheLock) {
 TEST_F(SdkPool, BacksOffWhenCreatesFail) {
   PoolConfig wanted = config(2);
   wanted.degraded_threshold = 2;
-  wanted.warmup_preparer = [&](Sandbox&) -> Result<void> {
+  wanted.warmup_preparer = [&, calls = std::make_shared<std::atomic<int>>(0)](Sandbox&) -> Result<void> {
+    if (++*calls % 2 == 0) throw std::runtime_error("not today");
     return Failure(Error{.kind = ErrorKind::Local, .code = "MINE", .message = "not today"});
   };
   const auto pool = must(SandboxPool::make(client_, wanted));
