@@ -17,6 +17,7 @@ using opensandbox::PtyFrame;
 
 constexpr std::chrono::seconds kGrace(3);  // from a signal to the end of our patience
 constexpr std::chrono::seconds kReconnectFor(30);
+constexpr std::chrono::milliseconds kLastWords(1000);  // of a command that has ended: what was sent is on its way
 constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
 
 bool write_all(int fd, std::string_view bytes) {
@@ -53,28 +54,30 @@ class PipedProgram {
       : context_(context), ptys_(std::move(ptys)), pty_(std::move(pty)), signals_(signals) {}
 
   Outcome run() {
-    auto connection = ptys_.attach(pty_, options(0));
+    opensandbox::PtyAttachOptions pipes;
+    pipes.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
+    auto connection = ptys_.attach(pty_, pipes);
     if (!connection) return sdk_failed(context_, connection.error());
     for (;;) {
       const auto lost = follow(*connection);
       if (outcome_) return *outcome_;
-      auto again = reconnect(connection->offset());
+      expected_ = connection->offset();
+      auto again = reconnect();
       if (!again) return sdk_failed(context_, lost ? *lost : again.error());
       connection = std::move(again);
+      // One that has ended meanwhile tells no more. Asked now: if it ends from here on we are told.
+      const auto status = ptys_.status(pty_);
+      ended_unseen_ = status && !status->running;
     }
   }
 
  private:
-  static opensandbox::PtyAttachOptions options(std::uint64_t since) {
-    return {.mode = opensandbox::PtyAttachOptions::Mode::Pipes, .since = since, .takeover = since > 0};
-  }
-
   // Until there is an outcome, or the connection is lost: then why.
   std::optional<opensandbox::Error> follow(opensandbox::PtyConnection& connection) {
     while (!outcome_) {
       std::array<pollfd, 2> waits{pollfd{connection.poll_fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0}};
       const int ready = ::poll(waits.data(), waits.size(), patience());
-      if (ready == 0) outcome_ = exit_code_of_signal(*signal_);  // it does not end
+      if (ready == 0) give_up();
       if (waits[1].revents != 0) pass_signal_on(connection);
       if (outcome_ || waits[0].revents == 0) continue;
       auto frame = connection.read(std::chrono::milliseconds(0));
@@ -88,8 +91,18 @@ class PipedProgram {
     return std::nullopt;
   }
 
+  // It does not end after a signal, or has ended where nobody saw it.
+  void give_up() {
+    if (signal_) {
+      outcome_ = exit_code_of_signal(*signal_);
+    } else {
+      outcome_ = failed(Problem{"", "EXECUTION_INCOMPLETE",
+                                "The command ended while the connection was lost, so its exit code is unknown."});
+    }
+  }
+
   int patience() const {
-    if (!signal_) return -1;
+    if (!signal_) return ended_unseen_ ? static_cast<int>(kLastWords.count()) : -1;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
     return static_cast<int>(std::max<std::int64_t>(0, left.count()));
   }
@@ -111,6 +124,14 @@ class PipedProgram {
       case PtyFrame::Type::Stderr:
         return put(STDERR_FILENO, frame.data);
       case PtyFrame::Type::Replay:  // of the time without connection: there it is one stream
+        if (frame.offset > expected_) {
+          outcome_ =
+              failed(Problem{"", "OUTPUT_LOST",
+                             "The connection was lost for too long: " + std::to_string(frame.offset - expected_) +
+                                 " bytes of output are gone."});
+          return;
+        }
+        expected_ = frame.offset + frame.data.size();
         context_.out().error_text(
             "osb: the connection was lost for a moment; what was written to standard error "
             "meanwhile is on standard output\n");
@@ -131,10 +152,15 @@ class PipedProgram {
     if (!write_all(fd, bytes)) outcome_ = exit_code_of_signal(SIGPIPE);
   }
 
-  opensandbox::Result<opensandbox::PtyConnection> reconnect(std::uint64_t offset) {
+  // As a viewer: anybody else would start a command that has ended once more.
+  opensandbox::Result<opensandbox::PtyConnection> reconnect() {
+    opensandbox::PtyAttachOptions viewer;
+    viewer.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
+    viewer.since = expected_;
+    viewer.read_only = true;
     const auto deadline = Clock::now() + kReconnectFor;
     for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-      auto again = ptys_.attach(pty_, options(offset));
+      auto again = ptys_.attach(pty_, viewer);
       if (again || again.error().kind != opensandbox::ErrorKind::Network || Clock::now() >= deadline) return again;
       pollfd wait{signals_.fd(), POLLIN, 0};
       if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // nobody wants to wait
@@ -147,6 +173,8 @@ class PipedProgram {
   SignalFd& signals_;
   std::optional<Outcome> outcome_;
   std::optional<int> signal_;
+  std::uint64_t expected_ = 0;  // where the output continues after a loss
+  bool ended_unseen_ = false;
   Clock::time_point deadline_;
 };
 

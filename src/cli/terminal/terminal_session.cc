@@ -120,6 +120,9 @@ class TerminalLoop {
       case PtyFrame::Type::Stdout:
       case PtyFrame::Type::Stderr:
       case PtyFrame::Type::Replay:
+        if ((*frame)->type == PtyFrame::Type::Replay && (*frame)->offset > offset_ && offset_ > 0) {
+          output_ += "\r\nosb: some output is gone\r\n";
+        }
         output_ += (*frame)->data;
         return write_some();
       case PtyFrame::Type::Exit:
@@ -169,6 +172,12 @@ class TerminalLoop {
     const auto deadline = Clock::now() + kReconnectFor;
     output_ += "\r\nosb: the connection was lost, trying again\r\n";
     for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+      // A shell that has ended meanwhile would be started anew.
+      const auto status = ptys_.status(pty_);
+      if (status && !status->running) {
+        finish({.kind = Kind::Lost, .message = "what ran in it has ended while there was no connection"});
+        return std::nullopt;
+      }
       // Ours may still count as attached over there.
       auto again = ptys_.attach(pty_, {.mode = {}, .since = offset_, .takeover = true});
       if (again) return std::move(*again);

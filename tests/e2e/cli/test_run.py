@@ -5,6 +5,7 @@ import signal
 import socket
 
 import pytest
+from cutting_proxy import CuttingProxy
 from osb_program import Osb
 
 
@@ -100,6 +101,38 @@ def test_ctrl_c_while_the_sandbox_is_made(osb):
             assert process.wait(60) == 130
             assert b"Interrupted" in process.stderr.read()
             connection.close()
+
+
+def test_a_lost_connection_loses_no_output(server, tmp_path):
+    script = "for i in $(seq 3000); do echo line $i; done; until [ -e /tmp/go ]; do sleep 0.05; done; echo end; exit 5"
+    with CuttingProxy(server.port) as proxy:
+        osb = Osb(server, tmp_path, domain=proxy.domain)
+        with osb.start("--use-server-proxy", "run", "-m", "which=this", "host", "--", "sh", "-c", script) as process:
+            assert process.stdout.readline() == b"line 1\n"
+            proxy.cut()
+            assert [process.stdout.readline() for _ in range(2999)] == [b"line %d\n" % n for n in range(2, 3001)]
+            made, = server.client.get("/v1/sandboxes").json()["items"]
+            proxy.cut()
+            server.run(made["id"], "touch /tmp/go")
+            assert process.stdout.read() == b"end\n"
+            assert process.wait(60) in (5, 1)  # 1: it ended before we were back, and its code is not known
+
+
+def test_a_command_that_ends_unseen_is_not_run_again(server, tmp_path):
+    script = "echo x >> /tmp/runs; echo ready; until [ -e /tmp/go ]; do sleep 0.05; done; echo bye; touch /tmp/finished"
+    made = server.create()["id"]
+    with CuttingProxy(server.port) as proxy:
+        osb = Osb(server, tmp_path, domain=proxy.domain)
+        with osb.start("--use-server-proxy", "command", "run", "--exact", made, "--", "sh", "-c", script) as process:
+            assert process.stdout.readline() == b"ready\n"
+            proxy.refuse = True
+            proxy.cut()
+            server.run(made, "touch /tmp/go; until [ -e /tmp/finished ]; do sleep 0.05; done")
+            proxy.refuse = False
+            assert process.stdout.read() == b"bye\n"
+            assert process.wait(60) in (0, 1)
+    assert server.run(made, "cat /tmp/runs") == "x"
+    server.delete(made)
 
 
 def test_what_cannot_run_is_said_in_a_sentence(osb):

@@ -2,10 +2,9 @@
 
 import re
 import signal
-import socket
-import threading
 
 import pytest
+from cutting_proxy import CuttingProxy
 from osb_program import Osb
 
 CTRL_C, DETACH = b"\x03", b"\x10\x11"
@@ -55,11 +54,12 @@ def test_the_size_follows_the_terminal(osb, sandbox):
 def test_ctrl_c_goes_to_the_sandbox(osb, sandbox):
     with osb.terminal("shell", sandbox) as terminal:
         ready(terminal)
-        terminal.type("sh -c 'echo sleep''ing; sleep 1000'\r")
-        terminal.expect(LINE + r"sleeping\r")
+        terminal.type("bash -c 'trap \"echo cau''ght; exit 7\" INT; echo wait''ing; while :; do sleep 0.05; done'\r")
+        terminal.expect(LINE + r"waiting\r")
         terminal.type(CTRL_C)
+        terminal.expect(r"caught\r")
         terminal.type("echo code $?\r")
-        terminal.expect(r"code 130\r")
+        terminal.expect(LINE + r"code 7\r")
         terminal.type("exit\r")
         assert terminal.wait() == 0
 
@@ -168,53 +168,8 @@ def test_a_detached_sandbox_stays(osb, server):
     server.delete(sandbox)
 
 
-class CuttingProxy:
-    """Between osb and the server; cut() breaks all connections that are open."""
-
-    def __init__(self, port):
-        self.port = port
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.domain = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.open = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self.port))
-            self.open += [client, server]
-            for a, b in ((client, server), (server, client)):
-                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def _copy(a, b):
-        try:
-            while data := a.recv(65536):
-                b.sendall(data)
-            b.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def cut(self):
-        for each in self.open:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-        self.open.clear()
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.cut()
-
-
 def test_a_lost_connection_is_made_again_and_nothing_is_lost(server, sandbox, tmp_path):
-    proxy = CuttingProxy(server.port)
-    try:
+    with CuttingProxy(server.port) as proxy:
         osb = Osb(server, tmp_path, domain=proxy.domain)
         with osb.terminal("--use-server-proxy", "shell", sandbox) as terminal:
             ready(terminal)
@@ -228,8 +183,6 @@ def test_a_lost_connection_is_made_again_and_nothing_is_lost(server, sandbox, tm
             assert notice in terminal.output
             numbers = [int(n) for n in re.findall(rb"line (\d+)\r", terminal.output.replace(notice, b""))]
             assert numbers == list(range(1, 5001))
-    finally:
-        proxy.close()
 
 
 def test_what_is_no_terminal_is_refused(osb, sandbox):
