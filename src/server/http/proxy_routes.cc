@@ -53,6 +53,11 @@ Error conflict(const SandboxService& service, const SandboxRecord& record) {
   return error;
 }
 
+// Whether the backend has said where it is.
+bool is_located(const runtime::Instance& instance) {
+  return !instance.address.empty() || !instance.execd_socket.empty() || instance.execd_host_port != 0;
+}
+
 Answer proxy(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
   const std::string& text = request.params["port"];
@@ -75,6 +80,10 @@ Answer proxy(RouteContext& context, Request& request) {
     }
   }
   const runtime::Instance* instance = service.instance(record->id);
+  if (instance != nullptr && !is_located(*instance)) {
+    co_await service.wait_for_backend(kPendingWait);
+    instance = service.instance(record->id);
+  }
   if (record->status.state != api::state::kRunning || instance == nullptr) {
     co_return refusal(conflict(service, *record));
   }

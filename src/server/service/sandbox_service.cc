@@ -252,6 +252,10 @@ net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr re
   }
 }
 
+net::awaitable<void> SandboxService::wait_for_backend(std::chrono::milliseconds limit) {
+  if (!connected_.is_set()) co_await pause_before_retry(limit);
+}
+
 net::awaitable<void> SandboxService::pause_before_retry(std::chrono::milliseconds limit) {
   (void)co_await (reconnected_.wait() || sleep_for(limit));
 }

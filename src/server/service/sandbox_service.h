@@ -116,6 +116,8 @@ class SandboxService final : public runtime::Observer {
   runtime::Backend& backend() { return backend_; }
   const runtime::Capabilities& capabilities() const { return capabilities_; }
   bool backend_reachable() const { return connected_.is_set(); }
+  // After a start the records tell what runs, and only the backend where. Returns at once when it can be heard.
+  net::awaitable<void> wait_for_backend(std::chrono::milliseconds limit);
   // Whether creates can be served: the backend is heard, and the store takes a small write, which is tried at most
   // twice a second. GENERAL::NOT_READY.
   net::awaitable<Result<void>> check_ready();
