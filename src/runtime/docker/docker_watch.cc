@@ -47,6 +47,7 @@ net::awaitable<void> DockerBackend::watch(Observer& observer) {
   for (;;) {
     const auto begin = std::chrono::steady_clock::now();
     const Error why = co_await follow_events();
+    if ((co_await net::this_coro::cancellation_state).cancelled() != net::cancellation_type::none) co_return;
     observer.on_lost(why);
     engine_->forget_connections();
     images_.forget_all();
