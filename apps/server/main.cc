@@ -32,7 +32,7 @@
 namespace osb::server {
 namespace {
 
-constexpr std::string_view kUsage =
+constexpr char kUsage[] =
     "usage: opensandbox-server [--config PATH] [--reload]\n"
     "       opensandbox-server init-config [PATH] [--example NAME] [--force]\n"
     "\n"
@@ -52,7 +52,7 @@ int refuse(const Error& error, int status = 1) {
 }
 
 int wrong_usage(const std::string& what) {
-  std::fprintf(stderr, "opensandbox-server: %s\n%s", what.c_str(), kUsage.data());
+  std::fprintf(stderr, "opensandbox-server: %s\n%s", what.c_str(), kUsage);
   return 2;
 }
 
@@ -75,9 +75,7 @@ Result<CommandLine> parse(const std::vector<std::string>& args) {
       out.help = true;
     } else if (arg == "--version") {
       out.version = true;
-    } else if (!out.init && arg == "--reload") {
-      continue;
-    } else if (!out.init && value("--config", out.config)) {
+    } else if (!out.init && (arg == "--reload" || value("--config", out.config))) {
       continue;
     } else if (!out.init && arg == "init-config") {
       out.init = true;
@@ -315,7 +313,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
 int start(const std::vector<std::string>& args) {
   const auto line = parse(args);
   if (!line) return wrong_usage(line.error().message);
-  if (line->help) return std::fputs(kUsage.data(), stdout), 0;
+  if (line->help) return std::fputs(kUsage, stdout), 0;
   if (line->version) return std::puts("opensandbox-server " OSB_VERSION), 0;
   const auto environment = config::Environment::of_this_process();
   if (line->init) return init_config(*line, environment);
