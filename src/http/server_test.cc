@@ -1,5 +1,6 @@
 #include "http/server.h"
 
+#include <ctime>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -40,6 +41,21 @@ TEST_F(ServerTest, AnswersAndKeepsTheConnection) {
     EXPECT_TRUE(answer.contains("\r\nDate: ")) << answer;
     EXPECT_FALSE(answer.contains("Connection:")) << answer;
   }
+}
+
+TEST_F(ServerTest, TellsTheDateAsTheStandardWantsIt) {
+  serve(echo);
+  const std::time_t before = std::time(nullptr) - 1;  // the coarse clock may lag by a tick
+  const std::string answer = exchange("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  const std::size_t at = answer.find("\r\nDate: ") + 8;
+  const std::string date = answer.substr(at, answer.find("\r\n", at) - at);
+  std::tm utc{};
+  const char* rest = ::strptime(date.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  ASSERT_TRUE(rest != nullptr && *rest == '\0') << date;
+  const int weekday = utc.tm_wday;
+  const std::time_t told = ::timegm(&utc);
+  EXPECT_EQ(utc.tm_wday, weekday) << date;
+  EXPECT_TRUE(before <= told && told <= std::time(nullptr)) << date;
 }
 
 TEST_F(ServerTest, PipelinedRequestsAreAnsweredInOrder) {
