@@ -167,7 +167,8 @@ def measure(options, work):
     bench = Bench(options, work)
     try:
         return {name: part(options, bench) for name, part in
-                (("singles", singles), ("bursts", bursts), ("reads", reads)) if not options.only or name in options.only}
+                (("singles", singles), ("bursts", bursts), ("reads", reads))
+                if not options.only or name in options.only}
     finally:
         bench.close()
 
@@ -184,9 +185,11 @@ def markdown(out, where):
     if part := out.get("singles"):
         row("create → execd answered, against `docker run -d`, p50", part["ours"], part["docker"], 0, 1.15)
     if part := out.get("bursts"):
-        row(f"{BURST} creates at once, against {BURST} `docker run -d` of a shell", part["ours"], part["docker"], 0, 1.1)
+        row(f"{BURST} creates at once, against {BURST} `docker run -d` of a shell", part["ours"], part["docker"], 0,
+            1.1)
     if part := out.get("reads"):
-        row("`GET /sandboxes/{id}` during creates and a pull, p99, against raw epoll", part["ours"], part["raw"], 2, 3)
+        row("`GET /sandboxes/{id}` during creates and a pull, p99, against raw epoll", part["ours"], part["raw"], 2,
+            3)
     return (report.table(["what", "measured", "target", ""], rows) +
             f"\n\nOne dockerd with overlay2, busybox, `{' '.join(COMMAND)}`. `docker run` publishes no ports and starts "
             f"no execd; ours does both.")

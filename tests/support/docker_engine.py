@@ -1,5 +1,5 @@
-"""A private container engine for tests: Debian's dockerd, or podman's Docker-compatible service. Needs root and a network
-namespace of its own (tests/privileged/in_namespace)."""
+"""A private container engine for tests: Debian's dockerd, or podman's Docker-compatible service. Needs root and a
+network namespace of its own (tests/privileged/in_namespace)."""
 
 import contextlib
 import functools

@@ -3,18 +3,15 @@ happened in the contract's words, the state is the true one, and nothing is left
 
 import concurrent.futures
 import contextlib
-import os
 import signal
 import socket
 import subprocess
 import threading
 
-import httpx
 import pytest
 
 import host_state
-from docker_engine import ID_LABEL
-from registry import USER, PASSWORD, busybox_layer, tar
+from registry import busybox_layer, tar
 
 MIB = 1 << 20
 
@@ -307,8 +304,8 @@ def test_the_server_is_killed_in_the_middle_of_creates(make_server, engine, turn
     moments = (["create"], ["start"], ["start", "create"])[turn]
     with engine.events(type=["container"], event=moments) as events:
         answers = [server.post_sandbox(wait=None, volumes=[
-            {"name": "v", "mountPath": "/v", "pvc": {"claimName": f"{volume}-{n}", "deleteOnSandboxTermination": True}}])
-            for n in range(6)]
+            {"name": "v", "mountPath": "/v",
+             "pvc": {"claimName": f"{volume}-{n}", "deleteOnSandboxTermination": True}}]) for n in range(6)]
         for _ in range(turn + 1):
             next(events)
         server.kill()
