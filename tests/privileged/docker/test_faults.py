@@ -104,7 +104,8 @@ def test_a_container_removed_by_hand_is_lost(server, engine):
         seen = pool.submit(server.wait_state, id, "Terminated", "Failed")
         engine.remove(id)
         status = seen.result(30)["status"]
-    assert status["reason"] == "SANDBOX_REMOVED", status
+    # A forced removal kills first, and that may be heard first.
+    assert status["reason"] in ("SANDBOX_REMOVED", "CONTAINER_EXITED_ERROR"), status
     assert server.client.get(f"/sandboxes/{id}/proxy/44772/ping").status_code in (404, 409)
     server.delete(id)
     assert server.get(id).status_code == 404
@@ -198,9 +199,8 @@ def test_the_engine_is_killed_in_the_middle_of_a_snapshot(own_engine, make_serve
     assert status["state"] in ("Ready", "Failed") and status["reason"], status
     images = engine.inventory()["images"]
     assert (f"opensandbox-snapshots:{snapshot}" in images) == (status["state"] == "Ready"), (status, images)
-    # The engine forgot to let it go on; that is told, and can be changed.
-    if server.wait_state(id, "Running", "Paused")["status"]["state"] == "Paused":
-        assert server.client.post(f"/v1/sandboxes/{id}/resume").status_code == 202
+    # The engine forgot to let it go on.
+    server.wait_state(id, "Running")
     assert server.run(id, "echo goes on") == "goes on"
     assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
     server.remove_all()
