@@ -34,12 +34,13 @@ def echo(server):
     id = server.create()["id"]
     server.run(id, f"cat > /root/echo.py <<'END'\n{ECHO}\nEND\nnohup python3 /root/echo.py >/tmp/log 2>&1 &")
     server.run(id, "until [ -e /tmp/listening ]; do sleep 0.05; done")
-    return id
+    yield id
+    server.delete(id)
 
 
 @pytest.fixture(autouse=True)
 def no_sandboxes_left():
-    """The sandbox of this file goes with its server's daemon."""
+    """The sandbox of this file goes with the file."""
 
 
 def raw(server, method, path, **options):
