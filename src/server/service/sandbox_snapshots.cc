@@ -66,10 +66,16 @@ net::awaitable<void> SandboxService::run_snapshot(std::string id, std::string sa
 net::awaitable<SnapshotPtr> SandboxService::wait_snapshot(SnapshotPtr snapshot, std::chrono::nanoseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const std::string id = snapshot->id;
+  // Looks once more: || starts its sides on the loop's next turn, and a change before that would wake nobody.
+  const auto wait_once = [&]() -> net::awaitable<bool> {
+    const SnapshotPtr record = store_.find_snapshot(id);
+    if (!record || record->status.state != api::snapshot_state::kCreating) co_return true;
+    co_return co_await waiters_.wait(id);
+  };
   while (snapshot && snapshot->status.state == api::snapshot_state::kCreating) {
     const auto left = deadline - std::chrono::steady_clock::now();
     if (closing_ || left <= left.zero()) break;
-    const auto outcome = co_await (waiters_.wait(id) || sleep_for(left));
+    const auto outcome = co_await (wait_once() || sleep_for(left));
     if (outcome.index() == 0 ? !std::get<0>(outcome) : !std::get<1>(outcome)) break;
     snapshot = store_.find_snapshot(id);
   }
