@@ -1,4 +1,6 @@
 #include <opensandbox/async.h>
+#include <optional>
+#include <utility>
 
 #include "client/errors.h"
 #include "client/json.h"
@@ -10,6 +12,7 @@ namespace opensandbox::async {
 struct PtyConnection::State {
   std::unique_ptr<osb::http::WebSocket> socket;
   std::uint64_t offset = 0;
+  std::optional<osb::http::WebSocket::Message> first;  // came with attach()
 };
 
 namespace {
@@ -17,6 +20,7 @@ namespace {
 constexpr std::size_t kLargestFrame = 16 * 1024 * 1024;
 constexpr std::chrono::milliseconds kPing{30'000};
 constexpr std::chrono::milliseconds kSilence{75'000};
+constexpr std::uint16_t kRefusedByPort = 1008;
 
 std::optional<PtyFrame> binary_frame(std::string data, std::uint64_t& offset) {
   if (data.empty()) return std::nullopt;
@@ -85,7 +89,12 @@ Failure ended(const PtyConnection::State& state, const osb::Error& error) {
 
 Task<PtyFrame> next_frame(std::shared_ptr<PtyConnection::State> state) {
   for (;;) {
-    auto message = co_await state->socket->read();
+    osb::Result<osb::http::WebSocket::Message> message;
+    if (auto first = std::exchange(state->first, std::nullopt)) {
+      message = std::move(*first);
+    } else {
+      message = co_await state->socket->read();
+    }
     if (!message) co_return ended(*state, message.error());
     auto frame = message->text ? text_frame(message->data) : binary_frame(std::move(message->data), state->offset);
     if (frame) co_return std::move(*frame);
@@ -127,21 +136,30 @@ Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_
   auto socket = co_await osb::http::websocket_connect(
       std::move(*transport), peer->host, peer->prefix + target, std::move(headers),
       {.max_message_bytes = kLargestFrame, .ping_interval = kPing, .read_timeout = kSilence});
-  if (!socket) {
-    // Refused: the same question without the upgrade gets the reason as any other call does.
-    if (was_answered(socket.error().code)) {
-      auto reply = co_await wire->call(std::move(*peer), {.target = std::move(target)});
-      if (!reply && reply.error().kind == ErrorKind::Api && reply.error().status != 400 &&
-          reply.error().status != 426) {
-        co_return Failure(std::move(reply.error()));
-      }
-    }
-    co_return from_transport(socket.error());
-  }
   auto state = std::make_shared<PtyConnection::State>();
-  state->socket = std::move(*socket);
   state->offset = since;
-  co_return PtyConnection(std::move(state));
+  osb::Error refusal;
+  if (socket) {
+    state->socket = std::move(*socket);
+    // execd speaks first. The server's proxy says by a close that it was refused.
+    auto first = co_await state->socket->read();
+    if (first) {
+      state->first = std::move(*first);
+      co_return PtyConnection(std::move(state));
+    }
+    if (state->socket->close_code() != kRefusedByPort) co_return ended(*state, first.error());
+    refusal = osb::Error(osb::Code::Forbidden, std::string(state->socket->close_reason()));
+  } else {
+    refusal = socket.error();
+  }
+  // The same question without the upgrade gets the reason as any other call does.
+  if (was_answered(refusal.code)) {
+    auto reply = co_await wire->call(std::move(*peer), {.target = std::move(target)});
+    if (!reply && reply.error().kind == ErrorKind::Api && reply.error().status != 400 && reply.error().status != 426) {
+      co_return Failure(std::move(reply.error()));
+    }
+  }
+  co_return from_transport(refusal);
 }
 
 Task<std::string> make_pty(SandboxPtr sandbox, PtyCreateOptions options) {

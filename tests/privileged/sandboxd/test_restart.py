@@ -49,25 +49,30 @@ def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
     daemon = make_daemon(settings=SETTINGS, directory=small_disk)
     alive = daemon.create("alive")
     stuffing = small_disk / "stuffing"
+    living = ["alive"]
+
+    def is_refused(id):
+        """Or made. Refused, it leaves nothing."""
+        answer = daemon.client.post("/v1/sandboxes", json={"id": id, "image": "host"})
+        if answer.status_code == 201:
+            return False
+        assert "No space left on device" in answer.json()["message"], answer.text
+        check_host(daemon, living, recycled=3 * READY_SLOTS)
+        return True
+
+    # What was made ahead needs next to nothing: it is used up, and stays in use.
+    fill(stuffing, 4096)
+    while not is_refused(f"kept-{len(living)}"):
+        living.append(f"kept-{len(living)}")
+        fill(stuffing, 4096)
+    # More and more room: it runs out at one step after the other.
     fill(stuffing, 4096)
     size = stuffing.stat().st_size
-    # What was made ahead needs next to nothing: it is used up, and stays in use.
-    living = ["alive"]
-    while daemon.client.post("/v1/sandboxes", json={"id": f"kept-{len(living)}", "image": "host"}).status_code == 201:
-        living.append(f"kept-{len(living)}")
-    refused = 0
-    # More and more room: it runs out at one step after the other.
     for pages in range(16):
         os.truncate(stuffing, size - pages * 4096)
         os.sync()
-        answer = daemon.client.post("/v1/sandboxes", json={"id": f"full-{pages}", "image": "host"})
-        if answer.status_code == 201:
+        if not is_refused(f"full-{pages}"):
             assert daemon.client.delete(f"/v1/sandboxes/full-{pages}").status_code == 204
-            continue
-        refused += 1
-        assert "No space left on device" in answer.json()["message"], answer.text
-        check_host(daemon, living, recycled=3 * READY_SLOTS)
-    assert refused > 0
     for id in living[1:]:
         assert daemon.client.delete(f"/v1/sandboxes/{id}").status_code == 204
     check_host(daemon, ["alive"], recycled=3 * READY_SLOTS)  # and nothing more is being removed
