@@ -9,9 +9,9 @@ namespace osb::sandboxd {
 namespace {
 
 TEST(Ahead, IsMadeByAnotherThreadMeanwhile) {
-  BlockingPool pool(1);
   std::latch begun(1);
   std::thread::id by;
+  BlockingPool pool(1);
   Ahead<int> ahead(pool, [&] {
     by = std::this_thread::get_id();
     begun.count_down();
@@ -23,8 +23,8 @@ TEST(Ahead, IsMadeByAnotherThreadMeanwhile) {
 }
 
 TEST(Ahead, IsMadeByWhoNeedsItWhenAllThreadsAreBusy) {
+  std::latch busy(1), over(1);  // the pool's thread ends before they do
   BlockingPool pool(1);
-  std::latch busy(1), over(1);
   pool.post([&] {
     busy.count_down();
     over.wait();
