@@ -49,7 +49,7 @@ TEST(ReadyRoots, OneWaitsForTheKindThatWasWantedLast) {
     EXPECT_TRUE(root->stage.ipc);
     const std::string home = (ground.dir / "sandboxes/a").string();
     ASSERT_TRUE(ground.directories->give_name(root->directory, home));
-    EXPECT_TRUE(fs::exists(home + "/work/work")) << "the overlay stands on it";
+    EXPECT_TRUE(fs::exists(fs::path(home) / "work" / "work")) << "the overlay stands on it";
     EXPECT_FALSE(ground.roots->take(ground.kind())) << "it is gone";
   });
 }

@@ -225,34 +225,34 @@ def test_formats_of_run(osb, sandbox):
 # --- file
 
 def test_files(osb, sandbox, tmp_path):
-    assert osb.json("file", "mkdir", sandbox, "/work/a", "/work/b", "--mode", "700") == [
-        {"path": "/work/a", "status": "created"}, {"path": "/work/b", "status": "created"}]
-    assert osb.json("file", "write", sandbox, "/work/a/one.txt", "-c", "- hello\n", "--mode", "0644")["message"] == (
-        "Written: /work/a/one.txt")
-    assert osb.ok("file", "cat", sandbox, "/work/a/one.txt") == "- hello\n"
-    osb.ok("file", "write", sandbox, "/work/a/two.bin", input=bytes(range(256)))
-    assert osb.run("file", "cat", sandbox, "/work/a/two.bin").stdout == bytes(range(256))
-    osb.ok("file", "write", sandbox, "/work/a/big", input=b"x" * (20 << 20))
-    assert osb.json("file", "info", sandbox, "/work/a/big")[0]["size"] == 20 << 20
-    info, other = osb.json("file", "info", sandbox, "/work/a/one.txt", "/work/b")
+    assert osb.json("file", "mkdir", sandbox, "/data/a", "/data/b", "--mode", "700") == [
+        {"path": "/data/a", "status": "created"}, {"path": "/data/b", "status": "created"}]
+    assert osb.json("file", "write", sandbox, "/data/a/one.txt", "-c", "- hello\n", "--mode", "0644")["message"] == (
+        "Written: /data/a/one.txt")
+    assert osb.ok("file", "cat", sandbox, "/data/a/one.txt") == "- hello\n"
+    osb.ok("file", "write", sandbox, "/data/a/two.bin", input=bytes(range(256)))
+    assert osb.run("file", "cat", sandbox, "/data/a/two.bin").stdout == bytes(range(256))
+    osb.ok("file", "write", sandbox, "/data/a/big", input=b"x" * (20 << 20))
+    assert osb.json("file", "info", sandbox, "/data/a/big")[0]["size"] == 20 << 20
+    info, other = osb.json("file", "info", sandbox, "/data/a/one.txt", "/data/b")
     assert set(info) == {"path", "entry_type", "mode", "owner", "group", "size", "modified_at", "created_at"}
-    assert (info["path"], info["entry_type"], info["mode"], info["size"]) == ("/work/a/one.txt", "file", 644, 8)
+    assert (info["path"], info["entry_type"], info["mode"], info["size"]) == ("/data/a/one.txt", "file", 644, 8)
     assert (other["entry_type"], other["mode"]) == ("directory", 700)
-    assert [row["path"] for row in osb.json("file", "search", sandbox, "/work", "-p", "**/*.txt")] == ["/work/a/one.txt"]
-    assert osb.json("file", "search", sandbox, "/work", "-p", "*.none") == []
-    assert osb.ok("file", "search", sandbox, "/work", "-p", "*.none") == "INFO: No files found.\n"
-    assert osb.json("file", "replace", sandbox, "/work/a/one.txt", "--old", "- hello", "--new", "--bye")["message"] == (
-        "Replaced in: /work/a/one.txt")
-    assert osb.ok("file", "cat", sandbox, "/work/a/one.txt") == "--bye\n"
-    assert osb.json("file", "replace", sandbox, "/work/a/one.txt", "--old", "nothing", "--new", "")["status"] == "ok"
-    moved = osb.json("file", "mv", sandbox, "/work/a/one.txt", "/work/b/three.txt")
-    assert moved["message"] == "Moved: /work/a/one.txt → /work/b/three.txt"
-    assert osb.json("file", "chmod", sandbox, "/work/b/three.txt", "--mode", "600")["message"] == (
-        "Permissions set: /work/b/three.txt")
-    assert osb.json("file", "info", sandbox, "/work/b/three.txt")[0]["mode"] == 600
-    assert osb.json("file", "rm", sandbox, "/work/b/three.txt") == [{"path": "/work/b/three.txt", "status": "deleted"}]
-    assert osb.json("file", "rmdir", sandbox, "/work") == [{"path": "/work", "status": "removed"}]
-    assert error(osb, "file", "info", sandbox, "/work")["status"] == 404
+    assert [row["path"] for row in osb.json("file", "search", sandbox, "/data", "-p", "**/*.txt")] == ["/data/a/one.txt"]
+    assert osb.json("file", "search", sandbox, "/data", "-p", "*.none") == []
+    assert osb.ok("file", "search", sandbox, "/data", "-p", "*.none") == "INFO: No files found.\n"
+    assert osb.json("file", "replace", sandbox, "/data/a/one.txt", "--old", "- hello", "--new", "--bye")["message"] == (
+        "Replaced in: /data/a/one.txt")
+    assert osb.ok("file", "cat", sandbox, "/data/a/one.txt") == "--bye\n"
+    assert osb.json("file", "replace", sandbox, "/data/a/one.txt", "--old", "nothing", "--new", "")["status"] == "ok"
+    moved = osb.json("file", "mv", sandbox, "/data/a/one.txt", "/data/b/three.txt")
+    assert moved["message"] == "Moved: /data/a/one.txt → /data/b/three.txt"
+    assert osb.json("file", "chmod", sandbox, "/data/b/three.txt", "--mode", "600")["message"] == (
+        "Permissions set: /data/b/three.txt")
+    assert osb.json("file", "info", sandbox, "/data/b/three.txt")[0]["mode"] == 600
+    assert osb.json("file", "rm", sandbox, "/data/b/three.txt") == [{"path": "/data/b/three.txt", "status": "deleted"}]
+    assert osb.json("file", "rmdir", sandbox, "/data") == [{"path": "/data", "status": "removed"}]
+    assert error(osb, "file", "info", sandbox, "/data")["status"] == 404
 
 
 def test_upload_and_download(osb, sandbox, tmp_path):

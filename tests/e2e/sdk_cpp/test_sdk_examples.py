@@ -8,7 +8,7 @@ import pytest
 EXPECTED = {
     "quickstart": "Linux\nexit code 0\nthe file says hello\n",
     "streaming": "out: line 1\nout: line 2\nout: line 3\nerr: done\ninterrupted: exit code -1\n",
-    "files": "second line: two\nback: from here\nback: from there\nfile /work/data.txt\ndirectory /work/tree\n",
+    "files": "second line: two\nback: from here\nback: from there\nfile /data/file.txt\ndirectory /data/tree\n",
     "pool": "ready\nready\nreleased what was idle\n",
     "async": "number 1\nnumber 2\nnumber 3\n",
 }
