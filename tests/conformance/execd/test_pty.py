@@ -212,8 +212,8 @@ def test_a_job_in_the_foreground_gets_what_is_typed(execd, create):
         pty.connected()
         pty.type(b"PS1='rea''dy> '\n")
         pty.read_until(b"ready> ")
-        pty.type(b"cat\n")
-        pty.read_until(b"cat\r\n")
+        pty.type(b"echo be''gun; cat\n")
+        pty.read_until(b"begun\r\n")  # by then bash has given the terminal's echo back to the terminal
         pty.type(b"echo-me\n")
         pty.read_until(b"echo-me\r\necho-me\r\n")
         pty.type(b"\x03")
