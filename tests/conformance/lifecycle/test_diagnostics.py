@@ -37,9 +37,10 @@ def ended(server, script, **fields):
 
 def test_logs_are_what_the_entrypoint_has_written(server, matches):
     id = ended(server, "for i in 1 2 3 4; do echo line $i; done; echo wrong >&2")
-    said = server.daemon.entrypoint_output(text_of(ask(server, id, "logs"), deprecated=True))
-    assert said.splitlines()[:4] == [f"line {i}" for i in (1, 2, 3, 4)]
-    assert "wrong" in ask(server, id, "logs").text
+    said = server.daemon.entrypoint_output(text_of(ask(server, id, "logs"), deprecated=True)).splitlines()
+    # An engine reads the two outputs apart: only each for itself keeps its order.
+    assert [line for line in said if line != "wrong"] == [f"line {i}" for i in (1, 2, 3, 4)]
+    assert said.count("wrong") == 1
     assert len(ask(server, id, "logs", tail=2).text.splitlines()) == 2
     body = ask(server, id, "logs", scope="container", tail=2).json()
     matches("diagnostics.yaml", "DiagnosticContentResponse", body)
