@@ -48,11 +48,16 @@ void ReadyRoots::want(RootKind kind) {
 
 bool ReadyRoots::drop() {
   std::optional<ReadyRoot> root;
+  bool waited = false;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    while (making_) {  // a few milliseconds
+      waited = true;
+      made_.wait(lock);
+    }
     root = std::exchange(ready_, std::nullopt);
   }
-  if (!root) return false;
+  if (!root) return waited;  // what was being made may have failed, and given its slot back
   give_back(std::move(*root));
   return true;
 }
@@ -111,9 +116,12 @@ void ReadyRoots::refill() {
   if (!made && made.error().code != Code::Unavailable) {
     log_warn("no root prepared", {{"error", made.error().message}});
   }
-  const std::lock_guard lock(mutex_);
-  making_ = false;
-  if (made) ready_ = std::move(*made);
+  {
+    const std::lock_guard lock(mutex_);
+    making_ = false;
+    if (made) ready_ = std::move(*made);
+  }
+  made_.notify_all();
 }
 
 }  // namespace osb::sandboxd

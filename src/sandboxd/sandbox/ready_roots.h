@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <condition_variable>
 #include <ctime>
 #include <mutex>
 #include <optional>
@@ -57,7 +58,8 @@ class ReadyRoots {
   // What refill() makes next. It blocks.
   void want(RootKind kind);
   void refill();
-  // Gives the slot of what is ready back to the pool: somebody needs the last one. False: nothing was ready.
+  // Gives the slot of what is ready, or about to be, back to the pool: somebody needs the last one. False: there was
+  // none.
   bool drop();
   void give_back(ReadyRoot root);
 
@@ -72,6 +74,7 @@ class ReadyRoots {
   std::optional<RootKind> wanted_;
   std::optional<ReadyRoot> ready_;
   bool making_ = false;
+  std::condition_variable made_;
 };
 
 // The root directory is seen with the owner and mode of the topmost layer, which is the new one.

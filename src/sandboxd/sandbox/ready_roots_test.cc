@@ -1,6 +1,7 @@
 #include "sandboxd/sandbox/ready_roots.h"
 
 #include <filesystem>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,22 @@ TEST(ReadyRoots, WhatIsDroppedGivesItsSlotAndDirectoryBack) {
     EXPECT_EQ(ground.taken(), 0U);
     EXPECT_EQ(ground.waiting(), 0);
     EXPECT_FALSE(ground.roots->drop());
+  });
+}
+
+// Whoever needs the last slot is told to come again while one is being made, or finds it.
+TEST(ReadyRoots, ASlotInTheMakingIsGivenBackToo) {
+  in_own_network([] {
+    Ground ground;
+    for (int turn = 0; turn < 20; ++turn) {
+      ground.roots->want(ground.kind());
+      std::jthread maker([&] { ground.roots->refill(); });
+      while (ground.taken() == 0) std::this_thread::yield();
+      EXPECT_TRUE(ground.roots->drop());
+      EXPECT_EQ(ground.taken(), 0U);
+      maker.join();
+      ground.world.pool->wait_until_idle();
+    }
   });
 }
 
