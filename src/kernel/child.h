@@ -7,9 +7,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-
-// Code that runs in the child shares our memory and our thread's TLS, but is no thread the sanitizers know of.
-#define OSB_IN_CHILD __attribute__((disable_sanitizer_instrumentation, no_stack_protector, no_sanitize("unreachable")))
+#include "sys/clone.h"
 
 namespace osb::kernel {
 

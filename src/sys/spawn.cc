@@ -18,24 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sys/clone.h"
 #include "sys/syscall.h"
-
-// Code that runs in the child shares our memory and our thread's TLS, but is no thread the sanitizers know of.
-#if defined(__clang__)
-#define OSB_IN_CHILD __attribute__((disable_sanitizer_instrumentation, no_stack_protector))
-#else
-#define OSB_IN_CHILD
-#endif
 
 // glibc's own name of clone(): ThreadSanitizer replaces `clone` by one that expects the child to have its own memory.
 extern "C" int __clone(int (*fn)(void*), void* stack, int flags, void* arg, ...) noexcept;
 
 namespace osb::sys {
 namespace {
-
-// The kernel's set of 64 signals. glibc's sigset_t functions leave out the two it uses itself, which must be blocked
-// like the others while a child runs in our memory.
-using KernelSigset = std::uint64_t;
 
 constexpr std::size_t kStackSize = 16 * 1024;
 
@@ -147,7 +137,7 @@ OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
   return true;
 }
 
-OSB_IN_CHILD int run_in_child(void* argument) {
+[[noreturn]] OSB_IN_CHILD void run_in_child(void* argument) {
   ChildArgument& a = *static_cast<ChildArgument*>(argument);
   if (!move_above(a.report, a.first_free)) give_up(a, Step::Descriptors);
   reset_signal_handlers();
@@ -171,52 +161,6 @@ OSB_IN_CHILD int run_in_child(void* argument) {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
   raw(SYS_execve, a.program, a.argv, a.envp);
   give_up(a, Step::Exec);
-}
-
-// Like glibc's clone(): the child starts on its own stack in run_in_child(argument), which does not return. What glibc
-// has for clone3, which alone can name a cgroup, is not public. Returns -errno; -ENOSYS where this is not written yet.
-OSB_IN_CHILD long call_clone3(struct clone_args& args, void* argument) {
-#if defined(__x86_64__)
-  register int (*child)(void*) __asm__("r8") = &run_in_child;
-  register void* child_argument __asm__("r9") = argument;
-  long result = SYS_clone3;
-  __asm__ volatile(
-      "syscall\n\t"
-      "testq %%rax, %%rax\n\t"
-      "jnz 1f\n\t"
-      "xorl %%ebp, %%ebp\n\t"  // the end of the chain of frames
-      "movq %%r9, %%rdi\n\t"
-      "callq *%%r8\n\t"
-      "ud2\n"
-      "1:"
-      : "+a"(result)
-      : "D"(&args), "S"(sizeof args), "r"(child), "r"(child_argument)
-      : "rcx", "r11", "memory", "cc");
-  return result;
-#elif defined(__aarch64__)
-  register long result __asm__("x0") = reinterpret_cast<long>(&args);
-  register std::size_t size __asm__("x1") = sizeof args;
-  register int (*child)(void*) __asm__("x2") = &run_in_child;
-  register void* child_argument __asm__("x3") = argument;
-  register long number __asm__("x8") = SYS_clone3;
-  __asm__ volatile(
-      "svc #0\n\t"
-      "cbnz x0, 1f\n\t"
-      "mov x29, xzr\n\t"  // the end of the chain of frames
-      "mov x30, xzr\n\t"
-      "mov x0, x3\n\t"
-      "blr x2\n\t"
-      "brk #1\n"
-      "1:"
-      : "+r"(result)
-      : "r"(size), "r"(child), "r"(child_argument), "r"(number)
-      : "memory", "cc");
-  return result;
-#else
-  static_cast<void>(args);
-  static_cast<void>(argument);
-  return -ENOSYS;
-#endif
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
@@ -289,21 +233,6 @@ class PreparedExec {
   ChildArgument argument_;
 };
 
-// No handler may run in the child: it would run in our memory, behind our back.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    const KernelSigset all = ~KernelSigset{0};
-    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
-  }
-  ~AllSignalsBlocked() { ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  KernelSigset before_ = 0;
-};
-
 // "Dumpable" belongs to the memory, which the child shares: its change of user turns the flag off for us too, and with
 // it the ownership of our files in /proc. Put back afterwards, one such spawn at a time: in between the flag is what
 // keeps the other user from attaching to a process that has our memory.
@@ -372,13 +301,14 @@ Cloned clone_child(const SpawnPlan& plan, PreparedExec& exec) {
     args.stack = exec.stack_bottom();
     args.stack_size = reinterpret_cast<std::uintptr_t>(exec.stack_top()) - exec.stack_bottom();
     args.cgroup = static_cast<std::uint64_t>(plan.cgroup_fd);
-    const long pid = call_clone3(args, exec.argument());
+    const long pid = call_clone3(args, &run_in_child, exec.argument());
     if (pid > 0) return {static_cast<pid_t>(pid), out.pidfd, 0, true};
     // No room for a process is no fault of the cgroup. Everything else (an old kernel, a filter, a cgroup that takes no
     // processes) is: the child goes without.
     if (pid == -EAGAIN || pid == -ENOMEM) return {-1, -1, static_cast<int>(-pid), false};
   }
-  out.pid = ::__clone(&run_in_child, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
+  const auto run = [](void* argument) OSB_IN_CHILD -> int { run_in_child(argument); };
+  out.pid = ::__clone(run, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
   out.error = errno;
   return out;
 }
