@@ -11,9 +11,9 @@ using http::Response;
 using Answer = net::awaitable<Response>;
 
 constexpr std::uint16_t kExecdPort = 44772;
-// A create usually takes milliseconds, and afterwards the address is known; a pull takes longer, and then the answer is
-// the proxy, which can wait.
-constexpr std::chrono::milliseconds kAddressWait(500);
+// A create takes milliseconds, on a busy engine seconds, and afterwards the address is known. A pull may take longer
+// than clients wait for an answer; then it is the proxy, which can wait.
+constexpr std::chrono::seconds kAddressWait(10);
 
 Answer resolve(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
