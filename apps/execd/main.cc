@@ -38,6 +38,7 @@
 #include "execd/session/session_routes.h"
 #include "execd/session/session_service.h"
 #include "http/middleware.h"
+#include "http/path_token.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "http/socket_address.h"
@@ -115,7 +116,8 @@ std::unique_ptr<OtlpExporter> make_exporter(const Environment& env) {
 }
 
 void report_bug(const http::Request& request, const std::exception& bug) {
-  log_error("http session failed", {{"error", bug.what()}, {"method", request.method}, {"path", request.path()}});
+  log_error("http session failed",
+            {{"error", bug.what()}, {"method", request.method}, {"path", http::loggable_path(request.path())}});
 }
 
 // Until it is time to end; gives the signal that said so. Signals that are none of our business go to the entrypoint.

@@ -8,6 +8,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "base/id.h"
+#include "http/path_token.h"
 
 namespace osb::http {
 
@@ -84,9 +85,10 @@ Handler with_fence(Handler inner, std::string code) {
     } catch (...) {
       what = "an exception of unknown type";
     }
-    log_error(
-        "http handler failed",
-        {{"error", what}, {"method", request.method}, {"path", request.path()}, {"request_id", request.request_id}});
+    log_error("http handler failed", {{"error", what},
+                                      {"method", request.method},
+                                      {"path", loggable_path(request.path())},
+                                      {"request_id", request.request_id}});
     co_return problem(500, code, "internal error");
   };
 }
@@ -98,7 +100,7 @@ std::function<void(const RequestSummary&)> access_log(LogLevel level) {
     const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(summary.duration);
     log_at(level, "http request",
            {{"method", request.method},
-            {"path", request.path()},
+            {"path", loggable_path(request.path())},
             {"status", summary.status},
             {"bytes", summary.body_bytes},
             {"ms", static_cast<double>(microseconds.count()) / 1000},

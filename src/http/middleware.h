@@ -26,7 +26,7 @@ Handler with_cors(Handler inner);
 Handler with_fence(Handler inner, std::string code = "GENERAL::UNKNOWN_ERROR");
 
 // For ServerOptions::on_complete: one line per request with method, path, status, bytes, milliseconds and request id.
-// Query strings are left out: they carry tokens and file names.
+// Query strings are left out: they carry tokens and file names. So is a token in the path (http/path_token.h).
 std::function<void(const RequestSummary&)> access_log(LogLevel level = LogLevel::Info);
 
 }  // namespace osb::http

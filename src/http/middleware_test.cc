@@ -167,6 +167,24 @@ TEST(Fence, LetsACancellationThrough) {
   EXPECT_THROW(run(handler, request), boost::system::system_error);
 }
 
+TEST(AccessLog, HidesATokenInThePath) {
+  const CapturedLog log;
+  Request request = request_with({});
+  request.target = "/access-token/s3cret/ping";
+  access_log()({request, 401, 0, {}, false});
+  EXPECT_THAT(log.text(), HasSubstr("path=/access-token/***/ping"));
+  EXPECT_THAT(log.text(), Not(HasSubstr("s3cret")));
+}
+
+TEST(Fence, HidesATokenInThePath) {
+  const CapturedLog log;
+  Request request = request_with({});
+  request.target = "/access-token/s3cret/ping";
+  run(with_fence(answering([]() -> Response { throw std::runtime_error("bug"); })), request);
+  EXPECT_THAT(log.text(), HasSubstr("path=/access-token/***/ping"));
+  EXPECT_THAT(log.text(), Not(HasSubstr("s3cret")));
+}
+
 TEST(AccessLog, TellsWhatHappenedWithoutTheQuery) {
   const CapturedLog log;
   Request request = request_with({});

@@ -1,18 +1,19 @@
 #include "execd/daemon/access_token.h"
 
+#include <optional>
+
 #include "http/middleware.h"
+#include "http/path_token.h"
 
 namespace osb::execd {
 namespace {
 
-net::awaitable<http::Response> unauthorized(http::Request& request) {
-  const bool missing = !request.headers.contains(kAccessTokenHeader);
-  const std::string_view why = missing ? "the header X-EXECD-ACCESS-TOKEN is missing"
-                                       : "the header X-EXECD-ACCESS-TOKEN does not hold the access token";
+http::Handler refusing(std::string_view why) {
   // `error` is the contract's key; `code` and `message` are what every other error has.
   std::string body = R"({"error":")";
   body.append(why).append(R"(","code":"UNAUTHORIZED","message":")").append(why).append(R"("})");
-  co_return http::json_response(401, std::move(body));
+  return http::with_request_id(
+      [body](http::Request&) -> net::awaitable<http::Response> { co_return http::json_response(401, body); });
 }
 
 }  // namespace
@@ -30,10 +31,24 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 http::Handler with_access_token(std::string token, http::Handler inner) {
   if (token.empty()) return inner;
   return [token = std::move(token), inner = std::move(inner),
-          refuse = http::with_request_id(unauthorized)](http::Request& request) -> net::awaitable<http::Response> {
+          missing = refusing("the header X-EXECD-ACCESS-TOKEN is missing"),
+          wrong = refusing("the header X-EXECD-ACCESS-TOKEN does not hold the access token"),
+          wrong_path = refusing("the path does not hold the access token behind /access-token/")](
+             http::Request& request) -> net::awaitable<http::Response> {
+    const std::optional<std::string> in_path = http::take_path_token(request.target);
     // Of several such headers the first counts, and a second one is no way around it.
-    const bool known = equal_in_constant_time(token, request.headers.get(kAccessTokenHeader));
-    return known ? inner(request) : refuse(request);
+    const std::string* header = request.headers.find(kAccessTokenHeader);
+    const std::string_view given = in_path ? *in_path : header != nullptr ? std::string_view(*header) : "";
+    if (!equal_in_constant_time(token, given)) {
+      // What a stranger asked for may hold a token in a place of his own; it does not get into logs.
+      request.target = "/";
+      return (in_path ? wrong_path : header != nullptr ? wrong : missing)(request);
+    }
+    // A page that came by such a path names it when it asks for the next thing, and a port inside must not see it.
+    if (in_path && request.headers.get("Referer").find(http::kPathTokenPrefix) != std::string_view::npos) {
+      request.headers.remove("Referer");
+    }
+    return inner(request);
   };
 }
 
