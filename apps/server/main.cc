@@ -165,7 +165,7 @@ Result<AccessLog> open_access_log(const config::LogSection& log) {
 }
 
 EndpointOptions endpoint_options(const config::ServerSection& section) {
-  return {section.eip, is_loopback(section.host) && section.eip.empty()};
+  return {section.eip, is_loopback(section.host) && section.eip.empty(), section.headerless_clients};
 }
 
 // Null: not asked for.
@@ -214,6 +214,7 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   config::ServerSection& section = running.server;
   section.api_key = wanted->server.api_key;
   section.eip = wanted->server.eip;
+  section.headerless_clients = wanted->server.headerless_clients;
   section.max_sandbox_timeout = wanted->server.max_sandbox_timeout;
   section.timeout_keep_alive = wanted->server.timeout_keep_alive;
   section.limit_concurrency = wanted->server.limit_concurrency;

@@ -13,6 +13,9 @@ port = 8080
 api_key = ""
 # Public host (or host/path) to put into endpoints, when it differs from what clients connect to.
 eip = ""
+# Clients that ignore the headers of an endpoint, by the beginning of their User-Agent: they get execd's token in the
+# endpoint's path. The Java and Kotlin SDK 1.0.0 needs ["OpenSandbox-Kotlin-SDK/"].
+headerless_clients = []
 # Longest timeout a sandbox may ask for, in seconds.
 max_sandbox_timeout_seconds = 86400
 # Seconds an idle connection is kept.

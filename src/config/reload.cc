@@ -13,6 +13,7 @@ Changes compare(const ServerConfig& running, const ServerConfig& wanted) {
   const ServerSection &s = running.server, &t = wanted.server;
   live("[server] api_key", s.api_key, t.api_key);
   live("[server] eip", s.eip, t.eip);
+  live("[server] headerless_clients", s.headerless_clients, t.headerless_clients);
   live("[server] max_sandbox_timeout_seconds", s.max_sandbox_timeout, t.max_sandbox_timeout);
   live("[server] timeout_keep_alive", s.timeout_keep_alive, t.timeout_keep_alive);
   live("[server] limit_concurrency", s.limit_concurrency, t.limit_concurrency);

@@ -64,6 +64,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {"", "server", "port", "81", "0"},
       {"", "server", "api_key", "\"k\"", "1"},
       {"", "server", "eip", "\"e\"", "[]"},
+      {"", "server", "headerless_clients", "[\"agent/\"]", "[\"\"]"},
       {"", "server", "max_sandbox_timeout_seconds", "60", "59"},
       {"", "server", "timeout_keep_alive", "1", "0"},
       {"", "server", "limit_concurrency", "0", "-1"},

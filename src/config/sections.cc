@@ -48,6 +48,11 @@ void read_server(TomlReader& r, ServerSection& out) {
   if (const auto port = r.integer("server", "port", 1, 65535)) out.port = static_cast<std::uint16_t>(*port);
   set(r, "server", "api_key", out.api_key);
   set(r, "server", "eip", out.eip);
+  if (auto list = r.strings("server", "headerless_clients")) out.headerless_clients = std::move(*list);
+  for (const std::string& begin : out.headerless_clients) {
+    // Every User-Agent begins with nothing.
+    if (begin.empty()) r.reject("server", "headerless_clients", "expected beginnings of User-Agent, not empty strings");
+  }
   if (const auto limit = r.integer("server", "max_sandbox_timeout_seconds", 60, kMaxSeconds)) {
     out.max_sandbox_timeout = seconds(*limit);
   }

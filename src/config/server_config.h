@@ -20,6 +20,8 @@ struct ServerSection {
   std::uint16_t port = 8080;
   std::string api_key;  // a secret; blank means no authentication, see key_guard.h
   std::string eip;      // public address for endpoints
+  // Addition: beginnings of User-Agent; these clients get execd's token in the path of endpoints.
+  std::vector<std::string> headerless_clients;
   std::optional<std::chrono::seconds> max_sandbox_timeout;
   std::chrono::seconds timeout_keep_alive{30};
   int limit_concurrency = 1024;  // open connections; 0 is no limit

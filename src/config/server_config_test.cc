@@ -82,6 +82,7 @@ host = "10.0.0.1"
 port = "9000"
 api_key = "k"
 eip = "sandbox.example.com"
+headerless_clients = ["OpenSandbox-Kotlin-SDK/"]
 max_sandbox_timeout_seconds = 60
 timeout_keep_alive = 5
 limit_concurrency = 0
@@ -147,6 +148,7 @@ legacy = true
   EXPECT_EQ(config->server.port, 9000);
   EXPECT_EQ(config->server.api_key, "k");
   EXPECT_EQ(config->server.eip, "sandbox.example.com");
+  EXPECT_EQ(config->server.headerless_clients, std::vector<std::string>{"OpenSandbox-Kotlin-SDK/"});
   EXPECT_EQ(config->server.max_sandbox_timeout, seconds(60));
   EXPECT_EQ(config->server.timeout_keep_alive, seconds(5));
   EXPECT_EQ(config->server.limit_concurrency, 0);

@@ -9,6 +9,7 @@
 #include "base/json_escape.h"
 #include "base/time.h"
 #include "http/middleware.h"
+#include "http/path_token.h"
 
 namespace osb::server {
 
@@ -34,7 +35,7 @@ void AccessLog::note(const http::RequestSummary& summary) {
                                  format_timestamp(std::chrono::floor<std::chrono::microseconds>(system_clock().now())));
   append_json_string(line, request.method);
   line += ",\"path\":";
-  append_json_string(line, request.path());
+  append_json_string(line, http::loggable_path(request.path()));
   line += fmt::format(R"(,"status":{},"bytes":{},"ms":{:.3f})", summary.status, summary.body_bytes,
                       static_cast<double>(microseconds.count()) / 1000);
   line += ",\"peer\":";

@@ -34,6 +34,22 @@ TEST(AccessLog, WritesARequestPerLineWithoutItsQuery) {
   EXPECT_EQ(line.at("request_id"), "r");
 }
 
+TEST(AccessLog, DoesNotWriteATokenInThePath) {
+  osb::testing::TempDir directory;
+  const std::string path = (directory / "access.log").string();
+  auto log = AccessLog::open(path, 1 << 20, 2);
+  ASSERT_TRUE(log) << log.error().message;
+  http::Request request;
+  request.method = "POST";
+  request.target = "/sandboxes/s1/proxy/44772/access-token/s3cret/command?x=s3cret";
+  log->note({request, 200, 12, std::chrono::microseconds(1500), false});
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(boost::json::parse(text.str()).at("path"), "/sandboxes/s1/proxy/44772/access-token/***/command");
+  EXPECT_EQ(text.str().find("s3cret"), std::string::npos) << text.str();
+}
+
 TEST(AccessLog, AFileThatCannotBeOpenedIsNamed) {
   const auto log = AccessLog::open("/proc/none/access.log", 1 << 20, 2);
   ASSERT_FALSE(log);

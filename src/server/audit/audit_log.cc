@@ -10,6 +10,7 @@
 #include "base/json_escape.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "http/path_token.h"
 #include "http/url.h"
 #include "tls/sha256.h"
 
@@ -54,10 +55,12 @@ bool is_execd_port(std::string_view digits) {
 }
 
 // Whether execd was asked to run something: a command, code, a session's command, a terminal. The path is read as
-// execd reads it: decoded, and through its own port proxy, which leads to itself.
+// execd reads it: without the token it may begin with, decoded, and through its own port proxy, which leads to itself.
 bool runs_something(const http::Request& request) {
   if (!is_execd_port(request.params["port"])) return false;
-  const auto decoded = http::percent_decode(request.params["rest"]);
+  std::string target = "/" + request.params["rest"];
+  http::take_path_token(target);
+  const auto decoded = http::percent_decode(std::string_view(target).substr(1));
   if (!decoded) return false;
   std::string_view rest = *decoded;
   while (rest.starts_with("proxy/")) {

@@ -73,11 +73,12 @@ std::string proxied(std::string rest, std::string port, int status = 200, std::s
 }
 
 TEST(AuditLog, WhatRunsThroughTheProxyIsWrittenHoweverItsPathIsSpelled) {
-  for (const char* rest :
-       {"command", "command/", "c%6fmmand", "code", "session/s1/run", "pty", "proxy/44772/command"}) {
+  for (const char* rest : {"command", "command/", "c%6fmmand", "code", "session/s1/run", "pty", "proxy/44772/command",
+                           "access-token/t0/command", "access-token/t0/proxy/44772/c%6fmmand"}) {
     EXPECT_NE(proxied(rest, "44772").find(R"("action":"exec")"), std::string::npos) << rest;
   }
   EXPECT_NE(proxied("command", "044772").find(R"("key":"execd-token")"), std::string::npos);
+  EXPECT_EQ(proxied("access-token/t0/command", "44772").find("t0"), std::string::npos);
   EXPECT_NE(proxied("pty/p1/ws", "44772", 101, "GET").find(R"("status":101)"), std::string::npos);
 }
 
@@ -85,6 +86,9 @@ TEST(AuditLog, OtherTrafficThroughTheProxyAndWhatWasRefusedThereIsNot) {
   EXPECT_EQ(proxied("command", "8080"), "");
   EXPECT_EQ(proxied("files/upload", "44772"), "");
   EXPECT_EQ(proxied("command", "44772", 401), "");
+  EXPECT_EQ(proxied("access-token/t0/command", "44772", 401), "");
+  EXPECT_EQ(proxied("access-token/t0/files/upload", "44772"), "");
+  EXPECT_EQ(proxied("access-token/t0/access-token/t0/command", "44772"), "");
   EXPECT_EQ(proxied("command/status/1", "44772", 200, "GET"), "");
 }
 

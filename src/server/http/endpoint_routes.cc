@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "api/lifecycle_endpoint.h"
 #include "api/lifecycle_error.h"
+#include "http/path_token.h"
 #include "server/http/answer.h"
 #include "server/http/routes.h"
 
@@ -14,6 +17,13 @@ constexpr std::uint16_t kExecdPort = 44772;
 // A create takes milliseconds, on a busy engine seconds, and afterwards the address is known. A pull may take longer
 // than clients wait for an answer; then it is the proxy, which can wait.
 constexpr std::chrono::seconds kAddressWait(10);
+
+// The caller has shown the API key and may have the token in either form; this only decides which one it can use.
+bool is_headerless(const EndpointOptions& options, const Request& request) {
+  const std::string_view agent = request.headers.get("User-Agent");
+  return std::ranges::any_of(options.headerless_clients,
+                             [agent](const std::string& begin) { return agent.starts_with(begin); });
+}
 
 Answer resolve(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
@@ -31,15 +41,23 @@ Answer resolve(RouteContext& context, Request& request) {
     if (!record) co_return refusal(record.error());
   }
   api::Endpoint out;
+  std::string token;  // of execd, where it is on the way
   const runtime::Instance* instance = service.instance(id);
   if (instance != nullptr) {
     if (direct) out.endpoint = service.backend().endpoint(*instance, query->port);
     const bool execd =
         query->port == kExecdPort || (!out.endpoint.empty() && service.backend().through_execd(*instance, query->port));
-    if (execd && !instance->execd_token.empty()) out.headers["X-EXECD-ACCESS-TOKEN"] = instance->execd_token;
+    if (execd) token = instance->execd_token;
   }
+  if (!token.empty()) out.headers["X-EXECD-ACCESS-TOKEN"] = token;
+  // A token that needs escaping would not be compared as it is; its clients need the header.
+  const bool in_path = http::fits_path(token) && is_headerless(context.endpoints, request);
   if (out.endpoint.empty()) {
     out.endpoint = api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), id, query->port);
+    if (in_path) out.endpoint += http::path_of_token(token);
+  } else if (in_path) {
+    // execd looks for it in front, before its own /proxy/{port}.
+    out.endpoint.insert(std::min(out.endpoint.find('/'), out.endpoint.size()), http::path_of_token(token));
   }
   co_return http::json_response(200, api::encode_endpoint(out));
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http/client.h"
 #include "http/router.h"
@@ -13,6 +14,8 @@ namespace osb::server {
 struct EndpointOptions {
   std::string eip;      // public address of the server; "" is the request's Host
   bool direct = false;  // the server listens on loopback only: its clients reach sandboxes' addresses as well
+  // Beginnings of User-Agent: clients that ignore the headers of an endpoint get execd's token in its path instead.
+  std::vector<std::string> headerless_clients;
 };
 
 // What the routes work with; outlives the router.
