@@ -14,7 +14,7 @@ namespace osb::execd {
 // What a background command wrote, byte for byte, in unnamed files. Offsets count from the first byte ever written and
 // stay valid. Two files take turns, each half of the limit: when the second is full the first goes, so between half and
 // all of the limit is kept, and bytes being sent to a client stay until that is done. Nothing is created before the
-// first byte. Where no file can be made the bytes are kept in memory, and much fewer of them.
+// first byte. Where no file can be made, or the disk is full, the bytes are kept in memory, and much fewer of them.
 class OutputLog {
  public:
   struct Part {
@@ -40,11 +40,14 @@ class OutputLog {
     std::shared_ptr<const UniqueFd> file;
     std::uint64_t start = 0;  // offset of its first byte
     std::uint64_t size = 0;
+    bool in_memory = false;
   };
   static std::uint64_t end_of(const File& file) { return file.start + file.size; }
 
   File* writable();
   bool open(File& file);
+  bool open_in_memory(File& file);
+  bool go_on_in_memory(File& full);
 
   const std::string directory_;
   std::uint64_t limit_;

@@ -59,3 +59,17 @@ def test_a_sandbox_that_fills_the_disk(small):
     assert neighbour.output("echo unharmed") == "unharmed"
     filler.output("rm /root/file")
     assert small.create("after").output("echo room > /root/file; cat /root/file") == "room"
+
+
+def test_a_background_command_keeps_its_output_on_a_full_disk(small):
+    sandbox = small.create("talker")
+    # Its log begins on the disk and goes on when nothing fits there any more.
+    started = sandbox.events("echo before; cat /dev/zero > /root/file 2> /dev/null; seq 20000; echo end", background=True)
+    id = started[0]["text"]
+    assert '"execution_complete"' in sandbox.execd.get(f"/command/{id}/events").text
+    wanted = ["before", *map(str, range(1, 20001)), "end"]
+    assert sandbox.execd.get(f"/command/{id}/logs").text.split("\n")[:-1] == wanted
+    # Another one begins when it is full.
+    id = sandbox.events("seq 20000", background=True)[0]["text"]
+    assert '"execution_complete"' in sandbox.execd.get(f"/command/{id}/events").text
+    assert sandbox.execd.get(f"/command/{id}/logs").text.split("\n")[:-1] == wanted[1:-1]
