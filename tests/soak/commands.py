@@ -3,8 +3,9 @@
 at the end what they were after a warm-up.
 
     EXECD_BINARY=build/release/bin/execd build/venv/bin/python tests/soak/commands.py [--commands 100000]
+        [--minutes 60]
 
-Samples are taken at rest: every command of the mix has ended, and enough plain ones have followed to push the last
+Ends with the last command, or when the time is up. Samples are taken at rest: every command of the mix has ended, and enough plain ones have followed to push the last
 remembered output out. A tenth of the commands is warm-up. Exit status 1 means growth or a wrong answer.
 """
 
@@ -229,15 +230,15 @@ class Soak:
         self._progress = progress
         self._started = time.monotonic()
 
-    def run(self, first, last):
-        """Commands first..last-1, shared by the workers."""
+    def run(self, first, last, until):
+        """Commands first..last-1, shared by the workers; fewer when the time is up. How many there were in all."""
         numbers = iter(range(first, last))
         lock = threading.Lock()
         failures = []
 
         def work(worker):
             try:
-                while not failures:
+                while not failures and time.monotonic() < until:
                     with lock:
                         number = next(numbers, None)
                     if number is None:
@@ -254,6 +255,7 @@ class Soak:
             thread.join()
         if failures:
             raise failures[0]
+        return self._last_done
 
     def _count(self):
         self._last_done = done = next(self._done)
@@ -295,6 +297,7 @@ def compare(warm, end, idle_children, max_growth_kib):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--commands", type=int, default=100_000)
+    parser.add_argument("--minutes", type=float, default=60, help="at most (60)")
     parser.add_argument("--parallel", type=int, default=16)
     parser.add_argument("--max-growth", type=int, default=2048, metavar="KIB", help="of resident memory (2048)")
     options = parser.parse_args()
@@ -310,15 +313,16 @@ def main():
             print(f"at start: {start}", flush=True)
             soak = Soak(execd, options.parallel, max(options.commands // 20, 1))
             started = time.monotonic()
-            soak.run(0, warm_up)
+            until = started + options.minutes * 60
+            soak.run(0, warm_up, until)
             warm = soak.rest(directory)
             print(f"after {warm_up}: {warm}", flush=True)
-            soak.run(warm_up, options.commands)
+            done = soak.run(warm_up, options.commands, until)
             end = soak.rest(directory)
-            print(f"after {options.commands}: {end}", flush=True)
+            print(f"after {done}: {end}", flush=True)
             problems = compare(warm, end, start.children, options.max_growth)
             soak.close()
-            print(f"{options.commands} commands in {time.monotonic() - started:.0f} s: "
+            print(f"{done} commands in {time.monotonic() - started:.0f} s: "
                   f"{'; '.join(problems) or 'no growth'}")
         except (Wrong, OSError) as error:
             print(f"soak failed: {error}\n{execd.log()[-4000:]}")

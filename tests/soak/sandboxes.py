@@ -3,15 +3,17 @@
 were after a warm-up: files, cgroups, processes, interfaces, network namespaces, firewall, mounts, descriptors, memory.
 
     SANDBOXD_BINARY=.. EXECD_BINARY=.. tests/privileged/in_namespace build/venv/bin/python tests/soak/sandboxes.py
-        [--sandboxes 10000] [--at-once 4] [--max-growth KIB]
+        [--sandboxes 10000] [--minutes 60] [--at-once 4] [--max-growth KIB]
 
-Needs root. Every sandbox runs a command before it goes. A tenth is warm-up. Exit status 1 means that something was left
+Needs root. Every sandbox runs a command before it goes. A tenth is warm-up; after it the time may end it early. Exit status 1 means that something was left
 or grew.
 """
 
 import argparse
 import collections
+import itertools
 import json
+import math
 import pathlib
 import socket
 import sys
@@ -77,21 +79,25 @@ def live_and_die(daemon, id):
         raise Wrong(f"remove {id}: {status} {text}")
 
 
-def cycle(daemon, first, count, at_once):
-    """`count` sandboxes. Returns how many per second."""
+def cycle(daemon, first, count, at_once, until=math.inf):
+    """`count` sandboxes, fewer when the time is up. Returns how many, and how many per second."""
     numbers = iter(range(first, first + count))
+    done = itertools.count(1)
+    last = 0
     lock = threading.Lock()
     failures = []
 
     def work():
+        nonlocal last
         connection = Connection(daemon.run / "sandboxd.sock")
         try:
-            while not failures:
+            while not failures and time.monotonic() < until:
                 with lock:
                     number = next(numbers, None)
                 if number is None:
                     return
                 live_and_die(connection, f"cycle-{number}")
+                last = next(done)
         except Exception as failure:  # any of them ends the run
             failures.append(failure)
         finally:
@@ -105,7 +111,7 @@ def cycle(daemon, first, count, at_once):
         thread.join()
     if failures:
         raise failures[0]
-    return count / (time.monotonic() - begin)
+    return last, last / (time.monotonic() - begin)
 
 
 def settle(daemon):
@@ -141,16 +147,17 @@ def measure(daemon):
     }
 
 
-def run(daemon, sandboxes, at_once, max_growth):
+def run(daemon, sandboxes, at_once, max_growth, minutes=60):
     """Raises AssertionError if something was left or grew; otherwise returns the figures."""
     warm_up = max(100, sandboxes // 10)
+    until = time.monotonic() + minutes * 60
     cycle(daemon, 0, warm_up, at_once)
     before, rss_before = measure(daemon), host_state.rss_kib(daemon.pid)
-    rate = cycle(daemon, warm_up, sandboxes, at_once)
+    done, rate = cycle(daemon, warm_up, sandboxes, at_once, until)
     after, rss_after = measure(daemon), host_state.rss_kib(daemon.pid)
     for what, value in before.items():
         assert after[what] == value, f"{what}: {value} before, {after[what]} after"
-    figures = {"sandboxes": sandboxes, "at once": at_once, "per second": round(rate, 1),
+    figures = {"sandboxes": done, "at once": at_once, "per second": round(rate, 1),
                "RSS before, KiB": rss_before, "RSS after, KiB": rss_after}
     assert rss_after - rss_before <= max_growth, f"memory grew: {figures}"
     return figures
@@ -159,12 +166,13 @@ def run(daemon, sandboxes, at_once, max_growth):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sandboxes", type=int, default=10000)
+    parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--max-growth", type=int, default=4096, metavar="KIB")
     options = parser.parse_args()
     daemon = Sandboxd(settings={"network": {"ready_slots": READY_SLOTS}, "daemon": {"log_level": "warn"}})
     try:
-        figures = run(daemon, options.sandboxes, options.at_once, options.max_growth)
+        figures = run(daemon, options.sandboxes, options.at_once, options.max_growth, options.minutes)
     except (AssertionError, Wrong) as failure:
         print(failure, daemon.log()[-4000:], sep="\n", file=sys.stderr)
         return 1

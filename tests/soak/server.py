@@ -2,7 +2,7 @@
 """kill -9 of the server at random moments under load, again and again: whatever it has answered holds afterwards.
 
     SERVER_BINARY=.. SANDBOXD_BINARY=.. EXECD_BINARY=.. tests/privileged/in_namespace build/venv/bin/python
-        tests/soak/server.py [--rounds 200] [--seed N]
+        tests/soak/server.py [--rounds 200] [--minutes 60] [--seed N]
 
 Needs root. A few clients create, renew, patch, pause, resume, snapshot and delete; each remembers what it was answered,
 and of requests whose answer was lost it remembers both outcomes. After each restart:
@@ -326,24 +326,28 @@ def round_of(server, seed, number, known):
     return load.sent, load.lost
 
 
-def run(server, rounds, seed):
+def run(server, rounds, seed, minutes=60):
     """Raises AssertionError if a promise was broken; otherwise returns the figures."""
     known = [[] for _ in range(CLIENTS)]
-    sent = lost = 0
+    sent = lost = done = 0
+    until = time.monotonic() + minutes * 60
     for number in range(rounds):
+        if time.monotonic() > until:
+            break
         try:
             counts = round_of(server, seed, number, known)
-            sent, lost = sent + counts[0], lost + counts[1]
+            sent, lost, done = sent + counts[0], lost + counts[1], done + 1
         except Exception as failure:
             raise AssertionError(f"round {number} of seed {seed}: {failure!r}") from failure
     server.remove_all()
     wait_same(server, set())
-    return {"rounds": rounds, "requests under load": sent, "answers lost": lost, "seed": seed}
+    return {"rounds": done, "requests under load": sent, "answers lost": lost, "seed": seed}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
@@ -351,7 +355,7 @@ def main():
     daemon = Sandboxd(settings={"daemon": {"log_level": "warn"}})
     server = Server(daemon)
     try:
-        print(json.dumps(run(server, options.rounds, seed)))
+        print(json.dumps(run(server, options.rounds, seed, options.minutes)))
         return 0
     except AssertionError as failure:
         print(failure, server.log()[-6000:], daemon.log()[-2000:], sep="\n", file=sys.stderr)
