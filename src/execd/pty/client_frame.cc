@@ -50,6 +50,7 @@ ClientFrame decode_client_frame(bool text, std::string data) {
     if (frame->cols <= 0 || frame->rows <= 0) return IgnoredFrame{};
     return ResizeFrame{frame->cols, frame->rows};
   }
+  if (frame->type == "eof") return EndOfInputFrame{};
   if (frame->type == "ping") return PingFrame{};
   return InvalidFrame{"unknown frame type " + quoted(frame->type)};
 }
@@ -60,12 +61,20 @@ std::string replay_head(std::uint64_t offset) {
   return head;
 }
 
-std::string connected_text(std::string_view session_id, std::string_view mode, bool read_only) {
+std::string connected_text(std::string_view session_id, std::string_view mode, bool read_only,
+                           std::optional<std::uint64_t> input_offset) {
   std::string out = R"({"type":"connected","session_id":)";
   append_json_string(out, session_id);
   out += R"(,"mode":)";
   append_json_string(out, mode);
   if (read_only) out += R"(,"readonly":true)";
+  if (input_offset) out += R"(,"input_offset":)" + std::to_string(*input_offset);
+  return out + '}';
+}
+
+std::string input_text(std::uint64_t offset, bool closed) {
+  std::string out = R"({"type":"input","offset":)" + std::to_string(offset);
+  if (closed) out += R"(,"closed":true)";
   return out + '}';
 }
 

@@ -23,12 +23,13 @@ TEST(ClientFrame, BinaryIsInputBehindItsTag) {
   }
 }
 
-TEST(ClientFrame, TextIsOneOfFourTypes) {
+TEST(ClientFrame, TextIsOneOfFiveTypes) {
   EXPECT_EQ(std::get<StdinFrame>(decode_client_frame(true, R"({"type":"stdin","data":"ls\n"})")).bytes, "ls\n");
   EXPECT_EQ(std::get<SignalFrame>(decode_client_frame(true, R"({"type":"signal","signal":"SIGHUP"})")).number, SIGHUP);
   const auto resize = std::get<ResizeFrame>(decode_client_frame(true, R"({"type":"resize","cols":100,"rows":40})"));
   EXPECT_EQ(resize.columns, 100);
   EXPECT_EQ(resize.rows, 40);
+  EXPECT_TRUE(is<EndOfInputFrame>(decode_client_frame(true, R"({"type":"eof"})")));
   EXPECT_TRUE(is<PingFrame>(decode_client_frame(true, R"({"type":"ping"})")));
 }
 
@@ -48,6 +49,10 @@ TEST(ServerFrame, HasTheContractsForm) {
   EXPECT_EQ(connected_text("id", "pty", false), R"({"type":"connected","session_id":"id","mode":"pty"})");
   EXPECT_EQ(connected_text("id", "pipe", true),
             R"({"type":"connected","session_id":"id","mode":"pipe","readonly":true})");
+  EXPECT_EQ(connected_text("id", "pipe", false, 7),
+            R"({"type":"connected","session_id":"id","mode":"pipe","input_offset":7})");
+  EXPECT_EQ(input_text(7, false), R"({"type":"input","offset":7})");
+  EXPECT_EQ(input_text(7, true), R"({"type":"input","offset":7,"closed":true})");
   EXPECT_EQ(exit_text(3), R"({"type":"exit","exit_code":3})");
   EXPECT_EQ(exit_text(-1, 9), R"({"type":"exit","exit_code":-1,"signal":9})");
   EXPECT_EQ(error_text("START_FAILED", "no \"sh\""), R"({"type":"error","error":"no \"sh\"","code":"START_FAILED"})");

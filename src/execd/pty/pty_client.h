@@ -23,9 +23,12 @@ class PtyClient {
   };
   using Frame = std::shared_ptr<const std::string>;
 
-  PtyClient(net::any_io_executor executor, bool read_only) : changed_(std::move(executor)), read_only_(read_only) {}
+  PtyClient(net::any_io_executor executor, bool read_only, bool input_acks = false)
+      : changed_(std::move(executor)), read_only_(read_only), input_acks_(input_acks) {}
 
   bool read_only() const { return read_only_; }
+  // It wants to hear what became of its input.
+  bool input_acks() const { return input_acks_; }
 
   // A binary frame with `bytes` of output in it.
   void push(Frame frame, std::size_t bytes);
@@ -57,6 +60,7 @@ class PtyClient {
  private:
   Notifier changed_;
   const bool read_only_;
+  const bool input_acks_;
   std::deque<Item> items_;
   std::size_t queued_ = 0;  // bytes of output in the queue
   std::uint64_t position_ = 0;

@@ -26,6 +26,8 @@ struct ConnectOptions {
   std::uint64_t since = 0;
   bool takeover = false;
   bool read_only = false;
+  bool input_acks = false;
+  bool start = true;
 };
 
 Result<ConnectOptions> parse_options(std::string_view query_text) {
@@ -34,6 +36,8 @@ Result<ConnectOptions> parse_options(std::string_view query_text) {
   if (query.get("pty") == "0") out.mode = PtyShell::Mode::Pipes;
   out.takeover = query.get("takeover") == "1";
   out.read_only = query.get("readonly") == "1";
+  out.input_acks = query.get("acks") == "1";
+  out.start = query.get("start") != "0";
   const std::string_view since = query.get("since");
   if (!since.empty()) {
     const auto [end, error] = std::from_chars(since.data(), since.data() + since.size(), out.since);
@@ -68,6 +72,8 @@ net::awaitable<void> read_frames(http::WebSocket& socket, PtySession& session, P
       continue;  // may look, must not touch
     } else if (auto* input = std::get_if<StdinFrame>(&frame)) {
       co_await session.input(std::move(input->bytes));
+    } else if (std::get_if<EndOfInputFrame>(&frame)) {
+      session.end_input();
     } else if (const auto* signal = std::get_if<SignalFrame>(&frame)) {
       session.signal(signal->number);
     } else if (const auto* resize = std::get_if<ResizeFrame>(&frame)) {
@@ -77,10 +83,10 @@ net::awaitable<void> read_frames(http::WebSocket& socket, PtySession& session, P
 }
 
 // Until the connection is lost or the client's end has been sent.
-net::awaitable<void> send_frames(http::WebSocket& socket, PtySession& session, PtyClient& client, std::string replay) {
+net::awaitable<void> send_frames(http::WebSocket& socket, PtySession& session, PtyClient& client, std::string replay,
+                                 std::string connected) {
   if (!replay.empty() && !co_await socket.send_binary(replay)) co_return;
   replay = std::string();
-  const std::string connected = connected_text(session.id(), session.mode(), client.read_only());
   if (!co_await socket.send_text(connected)) co_return;
   for (;;) {
     if (const auto item = co_await client.next()) {
@@ -108,18 +114,25 @@ net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> 
     if (session->held() && !options.takeover) {
       co_return co_await refuse(socket, "ALREADY_CONNECTED", "another client is connected", kPolicyViolation);
     }
-    if (auto started = session->start(options.mode); !started) {
-      co_return co_await refuse(socket, "START_FAILED", started.error().message, kInternalError);
+    if (options.start) {
+      if (auto started = session->start(options.mode); !started) {
+        co_return co_await refuse(socket, "START_FAILED", started.error().message, kInternalError);
+      }
     }
   }
-  const auto client = std::make_shared<PtyClient>(co_await net::this_coro::executor, options.read_only);
+  const auto client =
+      std::make_shared<PtyClient>(co_await net::this_coro::executor, options.read_only, options.input_acks);
   std::string replay = session->attach(client, options.since);
+  // Counted here: nobody but this client adds input from now on.
+  const auto input = options.input_acks ? std::optional(session->input_offset()) : std::nullopt;
+  std::string connected = connected_text(session->id(), session->mode(), options.read_only, input);
   struct Detach {
     ~Detach() { session.detach(client); }
     PtySession& session;
     const std::shared_ptr<PtyClient>& client;
   } detach{*session, client};
-  co_await (read_frames(socket, *session, *client) || send_frames(socket, *session, *client, std::move(replay)));
+  co_await (read_frames(socket, *session, *client) ||
+            send_frames(socket, *session, *client, std::move(replay), std::move(connected)));
 }
 
 net::awaitable<http::Response> create_pty(PtyService& service, http::Request& request) {

@@ -1,8 +1,11 @@
 #include "execd/pty/pty_service.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <signal.h>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 #include <boost/json.hpp>
@@ -283,6 +286,85 @@ TEST_F(PtyTest, PipeModeKeepsTheStreamsApartAndDoesNotWaitForDescendants) {
   }
   EXPECT_EQ(errors, "err\n");
   EXPECT_EQ(::kill(std::stoi(out), SIGKILL), 0);
+}
+
+TEST_F(PtyTest, PipesEndTheirInputAndTellWhatWasTaken) {
+  const std::string id = create("cat; echo behind");
+  const Socket socket = open(id, "?pty=0&acks=1");
+  EXPECT_EQ(next_text(*socket).at("input_offset").as_int64(), 0);
+  const std::string big(700'000, 'x');
+  type(*socket, big);
+  type(*socket, "last\n");
+  say(*socket, R"({"type":"eof"})");
+  say(*socket, R"({"type":"eof"})");
+  type(*socket, "dropped");
+  std::string out;
+  std::int64_t taken = 0;
+  for (;;) {
+    const auto message = next(*socket);
+    if (!message.text) {
+      out += message.data.substr(1);
+      continue;
+    }
+    const json::object frame = json::parse(message.data).as_object();
+    if (frame.at("type").as_string() == "exit") break;
+    ASSERT_EQ(frame.at("type").as_string(), "input") << message.data;
+    EXPECT_FALSE(frame.contains("closed"));
+    EXPECT_GT(frame.at("offset").as_int64(), taken);
+    taken = frame.at("offset").as_int64();
+  }
+  EXPECT_EQ(taken, 700'005);
+  EXPECT_EQ(out, big + "last\nbehind\n");
+}
+
+TEST_F(PtyTest, AProcessThatReadsNoMoreKeepsItsConnectionOnlyWhereInputIsCounted) {
+  const std::string command = "exec 0</dev/null; echo closed; read -r word <go; exit 3";
+  ASSERT_EQ(::mkfifo((temp.path() / "go").c_str(), 0600), 0);
+  const Socket counting = open(create(command, temp.path().string()), "?pty=0&acks=1");
+  expect_connected(*counting);
+  read_until(*counting, "closed\n");
+  type(*counting, "nobody reads this");
+  const json::object frame = next_text(*counting);
+  EXPECT_EQ(frame.at("type").as_string(), "input");
+  EXPECT_TRUE(frame.at("closed").as_bool());
+
+  const Socket plain = open(create("exec 0</dev/null; echo closed; sleep 1000"), "?pty=0");
+  expect_connected(*plain);
+  read_until(*plain, "closed\n");
+  type(*plain, "nobody reads this");
+  EXPECT_EQ(next_text(*plain).at("code").as_string(), "STDIN_WRITE_FAILED");
+
+  const UniqueFd go(::open((temp.path() / "go").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(go.get(), "on\n", 3), 3);
+  std::string out;
+  EXPECT_EQ(read_to_exit(*counting, out), 3);
+}
+
+TEST_F(PtyTest, AReconnectContinuesTheInputWhereItWas) {
+  const std::string id = create("cat");
+  {
+    const Socket first = open(id, "?pty=0&acks=1");
+    expect_connected(*first);
+    type(*first, "one ");
+    while (next(*first).text) continue;  // its echo is the one binary frame
+  }
+  // The old one may still count as connected.
+  const Socket second = open(id, "?pty=0&acks=1&start=0&takeover=1&since=4");
+  EXPECT_EQ(next_text(*second).at("input_offset").as_int64(), 4);
+  type(*second, "two");
+  say(*second, R"({"type":"eof"})");
+  std::string out;
+  for (;;) {
+    const auto message = next(*second);
+    if (message.text && message.data.contains("exit")) break;
+    if (!message.text) out += message.data.substr(1);
+  }
+  EXPECT_EQ(out, "two");
+  // Without a start nothing runs a second time.
+  const Socket third = open(id, "?pty=0&start=0");
+  EXPECT_EQ(next(*third).data.substr(9), "one two");
+  expect_connected(*third);
+  EXPECT_FALSE(service.find(id)->running());
 }
 
 TEST_F(PtyTest, ASlowHolderHoldsTheShellBackAndADetachedOneDoesNot) {

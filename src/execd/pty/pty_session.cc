@@ -76,6 +76,12 @@ net::awaitable<void> PtySession::input(std::string bytes) {
   if (const auto shell = shell_) co_await shell->input(std::move(bytes));
 }
 
+void PtySession::end_input() {
+  if (shell_) shell_->end_input();
+}
+
+std::uint64_t PtySession::input_offset() const { return shell_ ? shell_->input_offset() : 0; }
+
 void PtySession::signal(int number) {
   if (shell_) shell_->signal(number);
 }
@@ -114,8 +120,15 @@ void PtySession::on_output(PtyShell&, char tag, std::string_view bytes) {
 
 bool PtySession::has_room() const { return deleted_ || !holder_ || holder_->queued() < kHolderQueue; }
 
-void PtySession::on_input_failed(PtyShell&, const Error& error) {
-  if (holder_) holder_->finish({error_text("STDIN_WRITE_FAILED", error.message), 1011, "stdin write failed"});
+void PtySession::on_input_taken(PtyShell&, std::uint64_t offset) {
+  if (holder_ && holder_->input_acks()) holder_->push_text(input_text(offset, false));
+}
+
+void PtySession::on_input_failed(PtyShell& shell, const Error& error) {
+  if (!holder_) return;
+  // Who counts its input is told that there is no reader any more, and stays for the output.
+  if (holder_->input_acks()) return holder_->push_text(input_text(shell.input_offset(), true));
+  holder_->finish({error_text("STDIN_WRITE_FAILED", error.message), 1011, "stdin write failed"});
 }
 
 void PtySession::on_end(PtyShell&, sys::ExitStatus status) {

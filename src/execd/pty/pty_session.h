@@ -54,6 +54,9 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
 
   // From the holder. Returns when there is room for it, not when the shell has read it.
   net::awaitable<void> input(std::string bytes);
+  void end_input();
+  // How much of it the present shell was given.
+  std::uint64_t input_offset() const;
   void signal(int number);
   void resize(int columns, int rows);
 
@@ -65,6 +68,7 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
  private:
   void on_output(PtyShell& shell, char tag, std::string_view bytes) override;
   bool has_room() const override;
+  void on_input_taken(PtyShell& shell, std::uint64_t offset) override;
   void on_input_failed(PtyShell& shell, const Error& error) override;
   void on_end(PtyShell& shell, sys::ExitStatus status) override;
   void end_clients(const PtyClient::End& end);

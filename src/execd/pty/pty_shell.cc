@@ -16,7 +16,8 @@ namespace osb::execd {
 namespace {
 
 constexpr std::size_t kMaxOutput = 32 * 1024;
-// Input that the shell does not read; beyond it the client has to wait.
+// Input that the shell does not read; beyond it the client has to wait. One that counts what was taken and never has
+// more than this under way is never made to wait, so that its signals arrive.
 constexpr std::size_t kMaxInput = 1024 * 1024;
 // A terminal whose shell has ended is hung up by the kernel, which ends its output. Where a kernel does not do that,
 // output is complete when none came for so long.
@@ -129,14 +130,21 @@ net::awaitable<bool> PtyShell::room() {
 }
 
 net::awaitable<void> PtyShell::feed_input() {
+  std::uint64_t taken = 0;
   for (;;) {
-    if (!co_await changed_.wait_until([&] { return closed_ || !input_.empty(); }) || closed_) co_return;
-    const std::string bytes = std::exchange(input_, {});
+    if (!co_await changed_.wait_until([&] { return closed_ || input_ended_ || !input_.empty(); }) || closed_) co_return;
+    if (input_.empty()) co_return stdin_->close();
+    const std::string bytes = std::move(input_.front());
+    input_.pop_front();
+    input_waiting_ -= bytes.size();
     changed_.notify_all();
     const auto written = co_await input_file().write_all(bytes);
     if (closed_ || status_) co_return;
-    if (!written) {
-      if (written.error().code == Code::Cancelled) co_return;
+    if (!written && written.error().code == Code::Cancelled) co_return;
+    taken += bytes.size();
+    if (written) {
+      owner_->on_input_taken(*this, taken);
+    } else {
       owner_->on_input_failed(*this, written.error());
     }
   }
@@ -144,10 +152,18 @@ net::awaitable<void> PtyShell::feed_input() {
 
 net::awaitable<void> PtyShell::input(std::string bytes) {
   const auto self = shared_from_this();
-  if (closed_ || status_) co_return;
-  input_ += bytes;
+  if (closed_ || status_ || input_ended_) co_return;
+  input_waiting_ += bytes.size();
+  input_accepted_ += bytes.size();
+  input_.push_back(std::move(bytes));
   changed_.notify_all();
-  co_await changed_.wait_until([&] { return closed_ || status_ || input_.size() < kMaxInput; });
+  co_await changed_.wait_until([&] { return closed_ || status_ || input_waiting_ <= kMaxInput; });
+}
+
+void PtyShell::end_input() {
+  if (mode_ != Mode::Pipes) return;
+  input_ended_ = true;
+  changed_.notify_all();
 }
 
 void PtyShell::on_exit(sys::ExitStatus status) {

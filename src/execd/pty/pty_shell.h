@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +34,8 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
     virtual void on_output(PtyShell& shell, char tag, std::string_view bytes) = 0;
     // False holds the shell back until room_changed().
     virtual bool has_room() const = 0;
+    // The process's pipe or terminal has taken all input up to `offset`.
+    virtual void on_input_taken(PtyShell& shell, std::uint64_t offset) = 0;
     virtual void on_input_failed(PtyShell& shell, const Error& error) = 0;
     // The process has ended and its output is complete. Last call.
     virtual void on_end(PtyShell& shell, sys::ExitStatus status) = 0;
@@ -46,6 +50,11 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
 
   // Queues input; returns when no more than a bounded amount waits. Input for a shell that has ended is dropped.
   net::awaitable<void> input(std::string bytes);
+  // Pipes: the process sees the end of its input behind what was queued; further input is dropped. Nothing for a
+  // terminal, where the end is a character that is typed.
+  void end_input();
+  // How much input was queued so far.
+  std::uint64_t input_offset() const { return input_accepted_; }
   void room_changed() { changed_.notify_all(); }
   // To the shell's process group.
   void signal(int number);
@@ -76,7 +85,10 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
   sys::CgroupPool::Lease cgroup_;  // until the process has ended; null: there are none here
   // Terminal: output_ is the master, for both directions.
   std::optional<Descriptor> stdin_, output_, stderr_;
-  std::string input_;
+  std::deque<std::string> input_;  // as it came: each piece is written and reported by itself
+  std::size_t input_waiting_ = 0;  // bytes in it
+  std::uint64_t input_accepted_ = 0;
+  bool input_ended_ = false;
   std::optional<sys::ExitStatus> status_;
   int pumps_ = 0;
   bool closed_ = false;
