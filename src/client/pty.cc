@@ -50,6 +50,12 @@ std::optional<PtyFrame> binary_frame(std::string data, std::uint64_t& offset) {
   return frame;
 }
 
+std::optional<std::uint64_t> offset_of(const json::object& object, std::string_view key) {
+  const auto value = int_of(object, key);
+  if (!value || *value < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*value);
+}
+
 std::optional<PtyFrame> text_frame(const std::string& text) {
   const auto value = parse_answer(text, "");
   if (!value || !value->is_object()) return std::nullopt;
@@ -60,6 +66,11 @@ std::optional<PtyFrame> text_frame(const std::string& text) {
     frame.type = PtyFrame::Type::Connected;
     frame.session_id = text_of(object, "session_id");
     frame.mode = text_of(object, "mode");
+    frame.input_offset = offset_of(object, "input_offset");
+  } else if (type == "input") {
+    frame.type = PtyFrame::Type::Input;
+    frame.input_offset = offset_of(object, "offset");
+    frame.input_closed = bool_of(object, "closed");
   } else if (type == "exit") {
     frame.type = PtyFrame::Type::Exit;
     frame.exit_code = static_cast<int>(int_of(object, "exit_code").value_or(-1));
@@ -196,6 +207,7 @@ Task<void> PtyConnection::write(std::string input) const {
   if (input.empty()) return failed_task<void>(invalid_argument("input: must not be empty"));
   return send_input(state_, std::move(input));
 }
+Task<void> PtyConnection::end_input() const { return send_text(state_, {{"type", "eof"}}); }
 Task<void> PtyConnection::resize(int columns, int rows) const {
   return send_text(state_, {{"type", "resize"}, {"cols", columns}, {"rows", rows}});
 }
@@ -219,6 +231,8 @@ Task<PtyConnection> Ptys::attach(std::string id, PtyAttachOptions options) const
   if (options.mode == PtyAttachOptions::Mode::Pipes) add_query(target, "pty", "0");
   if (options.takeover) add_query(target, "takeover", "1");
   if (options.read_only) add_query(target, "readonly", "1");
+  if (options.input_acks) add_query(target, "acks", "1");
+  if (!options.start) add_query(target, "start", "0");
   return connect(sandbox_, std::move(target), options.since);
 }
 

@@ -138,6 +138,7 @@ int PtyConnection::poll_fd() const { return impl_->queue->ready.get(); }
 Result<void> PtyConnection::write(std::string_view input) {
   return impl_->client.core()->run_task(impl_->connection.write(std::string(input)));
 }
+Result<void> PtyConnection::end_input() { return impl_->client.core()->run_task(impl_->connection.end_input()); }
 Result<void> PtyConnection::resize(int columns, int rows) {
   return impl_->client.core()->run_task(impl_->connection.resize(columns, rows));
 }

@@ -76,6 +76,37 @@ TEST_F(SdkPty, GoesOnWhileDetachedAndReplays) {
   must(ptys.remove(id));
 }
 
+TEST_F(SdkPty, PipesHaveAnInputThatIsCountedAndEnds) {
+  const auto ptys = sandbox().ptys();
+  const auto id = must(ptys.create({.command = "cat; exit 3"}));
+  PtyAttachOptions counting;
+  counting.mode = PtyAttachOptions::Mode::Pipes;
+  counting.input_acks = true;
+  auto pty = must(ptys.attach(id, counting));
+  EXPECT_EQ(must(pty.read())->input_offset, 0u);
+  must(pty.write("one\n"));
+  must(pty.write("two"));
+  must(pty.end_input());
+  std::string out;
+  std::uint64_t taken = 0;
+  for (;;) {
+    const auto frame = must(pty.read());
+    if (frame->type == Type::Stdout) out += frame->data;
+    if (frame->type == Type::Input) taken = frame->input_offset.value_or(0);
+    if (frame->type != Type::Exit) continue;
+    EXPECT_EQ(frame->exit_code, 3);
+    break;
+  }
+  EXPECT_EQ(out, "one\ntwo");
+  EXPECT_EQ(taken, 7u);
+  // To look at what has ended is not to start it again.
+  counting.start = false;
+  auto again = must(ptys.attach(id, counting));
+  EXPECT_EQ(must(again.read())->data, "one\ntwo");
+  EXPECT_FALSE(must(ptys.status(id)).running);
+  must(ptys.remove(id));
+}
+
 TEST_F(SdkPty, KeepsPipesApartByteForByte) {
   const auto ptys = sandbox().ptys();
   const auto id = must(ptys.create({.command = "printf 'a\\r\\n\\0b'; printf 'no end' >&2; exit 3"}));

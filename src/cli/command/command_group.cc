@@ -4,6 +4,7 @@
 #include "cli/command/shell_words.h"
 #include "cli/commands.h"
 #include "cli/encode.h"
+#include "cli/terminal/piped_input.h"
 #include "cli/terminal/piped_program.h"
 
 namespace osb::cli {
@@ -15,7 +16,7 @@ const std::vector<Format> kAllFormats = {Format::Table, Format::Json, Format::Ya
 struct RunOptions {
   std::string id;
   std::vector<std::string> words;
-  bool background = false, argv = false, exact = false;
+  bool background = false, argv = false, exact = false, interactive = false;
   std::string workdir;
   Duration timeout;
 };
@@ -52,7 +53,8 @@ Outcome run_exactly(Context& context, const RunOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
-  return run_piped(context, *sandbox, options.words, options.workdir, signals);
+  return run_piped(context, *sandbox, options.words, options.workdir, options.interactive && passes_input(true),
+                   signals);
 }
 
 void add_run(Command& group, Context& context) {
@@ -67,6 +69,8 @@ void add_run(Command& group, Context& context) {
   command.option("-w,--workdir", "TEXT", "Working directory.", o.workdir);
   command.option("-t,--timeout", "DURATION", "Kill it after so long.", o.timeout);
   command.flag("--argv", "Without a shell: the words are the program and its arguments.", o.argv);
+  command.flag("-i,--interactive", "Pass standard input on, byte for byte and with its end; implies --exact.",
+               o.interactive);
   command.flag("--exact", "Output byte for byte; otherwise it is text, and every line gets an end.", o.exact);
   command.formats(kAllFormats, Format::Raw);
   command.action([&context, &command, &o]() -> Outcome {
@@ -78,14 +82,16 @@ void add_run(Command& group, Context& context) {
     opensandbox::RunOptions wanted;
     wanted.cwd = o.workdir;
     wanted.timeout = o.timeout.value;
+    const std::string pipe = o.interactive ? "--interactive" : "--exact";
+    if (o.interactive) o.exact = true;
     if (o.background) {
-      if (o.exact) return invalid("--exact and --background do not go together.");
+      if (o.exact) return invalid(pipe + " and --background do not go together.");
       if (command.format_given() && format == Format::Raw) return refuse("table, json, yaml");
       if (!command.format_given()) context.set_output(Format::Table);
       return run_in_background(context, o, std::move(wanted));
     }
     if (command.format_given() && format != Format::Raw) return refuse("raw");
-    if (o.exact && o.timeout.value.count() > 0) return invalid("--exact and --timeout do not go together.");
+    if (o.exact && o.timeout.value.count() > 0) return invalid(pipe + " and --timeout do not go together.");
     if (o.exact) return run_exactly(context, o);
     return run_in_foreground(context, o, std::move(wanted));
   });

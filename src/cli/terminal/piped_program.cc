@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "cli/terminal/piped_input.h"
 #include "cli/terminal/remote_program.h"
 #include "cli/terminal/terminal_session.h"
 
@@ -50,16 +51,21 @@ const char* name_of(int signal) {
 
 class PipedProgram {
  public:
-  PipedProgram(Context& context, opensandbox::Ptys ptys, std::string pty, SignalFd& signals)
-      : context_(context), ptys_(std::move(ptys)), pty_(std::move(pty)), signals_(signals) {}
+  PipedProgram(Context& context, opensandbox::Ptys ptys, std::string pty, bool with_input, SignalFd& signals)
+      : context_(context), ptys_(std::move(ptys)), pty_(std::move(pty)), signals_(signals) {
+    if (with_input) input_.emplace();
+  }
 
   Outcome run() {
     opensandbox::PtyAttachOptions pipes;
     pipes.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
+    pipes.input_acks = input_.has_value();
     auto connection = ptys_.attach(pty_, pipes);
     if (!connection) return sdk_failed(context_, connection.error());
     for (;;) {
       const auto lost = follow(*connection);
+      connection->detach();
+      if (input_) input_->connect(nullptr);
       if (outcome_) return *outcome_;
       expected_ = connection->offset();
       auto again = reconnect();
@@ -85,7 +91,7 @@ class PipedProgram {
         if (frame.error().kind == opensandbox::ErrorKind::Network) return frame.error();
         outcome_ = sdk_failed(context_, frame.error());
       } else if (*frame) {
-        take(**frame);
+        take(**frame, connection);
       }
     }
     return std::nullopt;
@@ -117,7 +123,7 @@ class PipedProgram {
     }
   }
 
-  void take(const PtyFrame& frame) {
+  void take(const PtyFrame& frame, opensandbox::PtyConnection& connection) {
     switch (frame.type) {
       case PtyFrame::Type::Stdout:
         return put(STDOUT_FILENO, frame.data);
@@ -143,24 +149,39 @@ class PipedProgram {
         context_.out().error_text("osb: " + frame.data + "\n");
         return;
       case PtyFrame::Type::Connected:
+        if (input_) start_input(frame, connection);
+        return;
+      case PtyFrame::Type::Input:
+        if (input_ && frame.input_offset) input_->taken(*frame.input_offset);
+        if (input_ && frame.input_closed) input_->close();
+        return;
       case PtyFrame::Type::Pong:
         return;
     }
+  }
+
+  void start_input(const PtyFrame& connected, opensandbox::PtyConnection& connection) {
+    if (connected.input_offset) return input_->connect(&connection, *connected.input_offset);
+    outcome_ = failed(Problem{"", "UNSUPPORTED", "This sandbox's execd cannot be given standard input.",
+                              "Add </dev/null to run the command without any."});
   }
 
   void put(int fd, std::string_view bytes) {
     if (!write_all(fd, bytes)) outcome_ = exit_code_of_signal(SIGPIPE);
   }
 
-  // As a viewer: anybody else would start a command that has ended once more.
+  // Nobody may start a command that has ended once more. Viewers never do; who has input to pass on asks for it, which
+  // whoever counts input understands.
   opensandbox::Result<opensandbox::PtyConnection> reconnect() {
-    opensandbox::PtyAttachOptions viewer;
-    viewer.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
-    viewer.since = expected_;
-    viewer.read_only = true;
+    opensandbox::PtyAttachOptions options;
+    options.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
+    options.since = expected_;
+    options.read_only = !input_;
+    options.takeover = options.input_acks = input_.has_value();
+    options.start = !input_;
     const auto deadline = Clock::now() + kReconnectFor;
     for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-      auto again = ptys_.attach(pty_, viewer);
+      auto again = ptys_.attach(pty_, options);
       if (again || again.error().kind != opensandbox::ErrorKind::Network || Clock::now() >= deadline) return again;
       pollfd wait{signals_.fd(), POLLIN, 0};
       if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // nobody wants to wait
@@ -171,6 +192,7 @@ class PipedProgram {
   opensandbox::Ptys ptys_;
   std::string pty_;
   SignalFd& signals_;
+  std::optional<PipedInput> input_;
   std::optional<Outcome> outcome_;
   std::optional<int> signal_;
   std::uint64_t expected_ = 0;  // where the output continues after a loss
@@ -181,11 +203,11 @@ class PipedProgram {
 }  // namespace
 
 Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const std::vector<std::string>& argv,
-                  const std::string& cwd, SignalFd& signals) {
+                  const std::string& cwd, bool with_input, SignalFd& signals) {
   const opensandbox::Ptys ptys = sandbox.ptys();
-  auto pty = ptys.create({.cwd = cwd, .command = program_text(argv)});
+  auto pty = ptys.create({.cwd = cwd, .command = program_text(argv, with_input)});
   if (!pty) return sdk_failed(context, pty.error());
-  const Outcome outcome = PipedProgram(context, ptys, *pty, signals).run();
+  const Outcome outcome = PipedProgram(context, ptys, *pty, with_input, signals).run();
   (void)ptys.remove(*pty);  // what does not end for us ends now
   return outcome;
 }

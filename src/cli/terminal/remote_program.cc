@@ -4,7 +4,9 @@
 
 namespace osb::cli {
 
-std::string program_text(const std::vector<std::string>& argv) { return "exec " + shell_join(argv) + " </dev/null"; }
+std::string program_text(const std::vector<std::string>& argv, bool with_input) {
+  return "exec " + shell_join(argv) + (with_input ? "" : " </dev/null");
+}
 
 std::string terminal_text(const std::vector<std::string>& argv, const std::string& term) {
   const std::string type = "TERM=" + shell_quote(term.empty() ? "xterm" : term) + "; export TERM; ";

@@ -6,7 +6,9 @@ namespace osb::cli {
 namespace {
 
 TEST(RemoteProgram, EveryWordArrivesAsItIs) {
-  EXPECT_EQ(program_text({"echo", "a b", "it's", "$HOME", ""}), R"(exec echo 'a b' 'it'"'"'s' '$HOME' '' </dev/null)");
+  EXPECT_EQ(program_text({"cat", "-n"}, true), "exec cat -n");
+  EXPECT_EQ(program_text({"echo", "a b", "it's", "$HOME", ""}, false),
+            R"(exec echo 'a b' 'it'"'"'s' '$HOME' '' </dev/null)");
 }
 
 TEST(RemoteProgram, ATerminalHasATypeAndAShell) {

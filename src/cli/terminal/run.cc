@@ -2,6 +2,7 @@
 
 #include "cli/more_commands.h"
 #include "cli/terminal/owned_sandbox.h"
+#include "cli/terminal/piped_input.h"
 #include "cli/terminal/piped_program.h"
 #include "cli/terminal/raw_terminal.h"
 #include "cli/terminal/remote_program.h"
@@ -73,7 +74,8 @@ Outcome run_in_terminal(Context& context, const RunOptions& options, DetachKeys 
 }
 
 Outcome run(Context& context, RunOptions& options) {
-  const bool terminal = options.interactive || options.tty;
+  const bool terminal = options.tty;
+  if (options.program.empty() && options.interactive && !terminal) options.program = {"sh"};
   if (options.program.empty() && !terminal) {
     return usage_error("There is no command.", "Write one behind --, as in: osb run " + options.image +
                                                    " -- echo hello; or use -it for a shell.");
@@ -82,7 +84,7 @@ Outcome run(Context& context, RunOptions& options) {
     return invalid("--image-auth-username and --image-auth-password go together.");
   }
   if (terminal) {
-    if (auto ok = RawTerminal::check(); !ok) return failed(ok.error(), "Leave -it away to run a command without one.");
+    if (auto ok = RawTerminal::check(); !ok) return failed(ok.error(), "Leave -t away to run a command without one.");
   }
   auto keys = DetachKeys::parse(options.detach_keys);
   if (!keys) return usage_error(keys.error().message);
@@ -91,7 +93,8 @@ Outcome run(Context& context, RunOptions& options) {
   auto owned = OwnedSandbox::create(context, create_options(options), !options.timeout, signals);
   if (!owned) return failed(owned.error());
   const Outcome outcome = terminal ? run_in_terminal(context, options, *keys, **owned, signals)
-                                   : run_piped(context, (*owned)->sandbox(), options.program, options.workdir, signals);
+                                   : run_piped(context, (*owned)->sandbox(), options.program, options.workdir,
+                                               passes_input(options.interactive), signals);
   if (options.keep) {
     (*owned)->keep();
     say_kept(context, (*owned)->sandbox().id());
@@ -105,13 +108,15 @@ void add_run_command(Command& root, Context& context) {
   Command& command = root.command("run", "Run a command in a sandbox of its own, which is removed afterwards.");
   command.details(
       "osb run IMAGE -- COMMAND [ARGUMENT..]: standard output and error come apart and byte for byte, the exit code is "
-      "the command's. osb run -it IMAGE [-- COMMAND]: the same in an interactive terminal, see 'osb shell'. Without "
+      "the command's. A pipe or file on standard input is the command's too: tar c . | osb run IMAGE -- tar x; a "
+      "terminal only with -i. osb run -it IMAGE [-- COMMAND]: the same in an interactive terminal, see 'osb shell'. "
+      "Without "
       "--timeout the sandbox lives as long as the command; if osb is killed it ends at most ten minutes later.");
   RunOptions& options = command.values<RunOptions>();
   command.argument("IMAGE", options.image);
   command.argument("COMMAND", options.program, "What to run, behind --.").optional();
-  command.flag("-i,--interactive", "With a terminal; usually written -it.", options.interactive);
-  command.flag("-t,--tty", "The same.", options.tty);
+  command.flag("-i,--interactive", "Pass standard input on even if it is a terminal.", options.interactive);
+  command.flag("-t,--tty", "In an interactive terminal; usually written -it.", options.tty);
   command.option("-e,--env", "KEY=VALUE", "Environment variable; repeatable.", options.env);
   command.option("-m,--metadata", "KEY=VALUE", "Metadata of the sandbox; repeatable.", options.metadata);
   command.option("--resource", "KEY=VALUE", "Limit, as in cpu=2 or memory=512Mi; repeatable.", options.resources);

@@ -131,6 +131,7 @@ class TerminalLoop {
         if ((*frame)->code != "TAKEN_OVER") output_ += "\r\nosb: " + (*frame)->data + "\r\n";
         return;
       case PtyFrame::Type::Connected:
+      case PtyFrame::Type::Input:
       case PtyFrame::Type::Pong:
         return;
     }

@@ -192,6 +192,7 @@ class PtyConnection {
  public:
   Task<PtyFrame> read() const;
   Task<void> write(std::string input) const;
+  Task<void> end_input() const;
   Task<void> resize(int columns, int rows) const;
   Task<void> signal(std::string name) const;
   Task<void> ping() const;

@@ -33,6 +33,9 @@ struct PtyAttachOptions {
   std::uint64_t since = 0;
   bool takeover = false;   // take it from whoever is attached; otherwise 409 ALREADY_CONNECTED
   bool read_only = false;  // watch only; any number may. Not in the published contract.
+  // Not in the published contract, and ignored by sandboxes that do not know them:
+  bool input_acks = false;  // Input frames tell what became of the input, and a process that reads no more is no error
+  bool start = true;        // false: attach to what runs, or ran, but start nothing
 };
 
 // One thing that an attached terminal says.
@@ -41,9 +44,10 @@ struct PtyFrame {
     Stdout,     // data
     Stderr,     // data; Mode::Pipes only
     Replay,     // data: output from before, starting at `offset`
-    Connected,  // session_id and mode ("pty", "pipe"); comes after the replay
-    Exit,       // exit_code; -1 when ended by a signal. The last frame.
-    Error,      // code and data: what the sandbox complains about; the connection stays unless it also closes it
+    Connected,  // session_id and mode ("pty", "pipe"); comes after the replay. input_offset, with input_acks.
+    Input,  // input_offset: what the process's pipe has taken so far; input_closed: it takes no more. input_acks only.
+    Exit,   // exit_code; -1 when ended by a signal. The last frame.
+    Error,  // code and data: what the sandbox complains about; the connection stays unless it also closes it
     Pong,
   };
   Type type = Type::Stdout;
@@ -54,6 +58,9 @@ struct PtyFrame {
   std::string session_id = {};
   std::string mode = {};
   std::string code = {};
+  // How much input the sandbox has got from all connections since the process started; nullopt: it does not tell.
+  std::optional<std::uint64_t> input_offset = {};
+  bool input_closed = false;
 };
 
 // A connection to a terminal. One thread may read while others write; each call is complete in itself. Dropping it
@@ -73,7 +80,11 @@ class PtyConnection {
   // it.
   int poll_fd() const;
 
+  // Waits while the sandbox takes no more, which it does once a MiB of input was not read by the process; after ten
+  // seconds of that the connection is given up. To be on the safe side, count: see PtyAttachOptions::input_acks.
   Result<void> write(std::string_view input);
+  // Mode::Pipes: the process finds the end of its input behind what was written. Not in the published contract.
+  Result<void> end_input();
   Result<void> resize(int columns, int rows);
   // SIGINT, SIGTERM, SIGKILL, SIGQUIT or SIGHUP to the shell's process group.
   Result<void> signal(std::string_view name);
