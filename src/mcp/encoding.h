@@ -8,10 +8,6 @@
 
 namespace osb::mcp {
 
-std::string encode_base64(std::string_view bytes);
-// Standard alphabet, padded. Line breaks are skipped; nothing for anything else.
-std::optional<std::string> decode_base64(std::string_view text);
-
 // How a file's bytes become the text of a message and back.
 enum class Encoding { Utf8, Ascii, Latin1, Base64 };
 // "utf-8", "ascii", "latin-1", "base64" and their usual spellings, in any case.

@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/utf8.h"
 #include "http/url.h"
 #include "mcp/encoding.h"
