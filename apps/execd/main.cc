@@ -149,6 +149,7 @@ net::awaitable<void> hurry_on_second_signal(SignalSet& signals, Event& hurry) {
 
 int serve(const Options& options, const Environment& env) {
   ignore_sigpipe();
+  std::signal(SIGXFSZ, SIG_IGN);  // a log at its limit is full, no reason to end
   net::io_context io(1);
   const net::any_io_executor executor = io.get_executor();
   SignalSet signals(executor, {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
@@ -206,8 +207,9 @@ int serve(const Options& options, const Environment& env) {
 
   std::optional<Entrypoint> entrypoint;
   if (!options.entrypoint.empty()) {
-    entrypoint.emplace(executor, reaper, pool,
-                       Entrypoint::Plan{options.entrypoint, options.entrypoint_log, options.exit_dir});
+    entrypoint.emplace(
+        executor, reaper, pool,
+        Entrypoint::Plan{options.entrypoint, options.entrypoint_log, options.entrypoint_log_times, options.exit_dir});
     entrypoint->start(env);
   }
 

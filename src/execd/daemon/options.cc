@@ -76,6 +76,12 @@ Check read_after_entrypoint(std::string_view text, Options& out) {
   return {};
 }
 
+Check read_log_times(std::string_view text, Options& out) {
+  if (text != "none" && text != "lines") return std::unexpected("expected none or lines");
+  out.entrypoint_log_times = text == "lines";
+  return {};
+}
+
 struct Flag {
   std::string_view name;
   std::string_view variable;  // empty: none
@@ -102,6 +108,7 @@ std::vector<Flag> flags() {
       {"shutdown-timeout", "", read_shutdown_timeout},
       {"exit-dir", "", text(&Options::exit_dir)},
       {"entrypoint-log", "", text(&Options::entrypoint_log)},
+      {"entrypoint-log-times", "", read_log_times},
       {"after-entrypoint", "", read_after_entrypoint},
   };
 }
@@ -227,6 +234,10 @@ Entrypoint and end
   --exit-dir DIR             write exit.json there when COMMAND has ended: code, signal, finished_at
   --entrypoint-log FILE      append COMMAND's output to FILE instead of passing it on. For both, /proc/self/fd/N
                              means the inherited descriptor N; it need not be reachable by any path
+  --entrypoint-log-times WHAT
+                             lines: every line of that file begins with its time, RFC 3339 with nine digits,
+                             and a space; a full disk then costs output and does not stop COMMAND. none: the
+                             bytes as they come, from COMMAND itself (default)
   --after-entrypoint WHAT    serve: go on serving when COMMAND has ended (default). end: end everything, with
                              COMMAND's exit status
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)

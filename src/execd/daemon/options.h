@@ -35,7 +35,8 @@ struct Options {
   std::chrono::milliseconds shutdown_timeout{5000};
   std::vector<std::string> entrypoint;  // empty: none
   std::string entrypoint_log;           // empty: our own stdout and stderr
-  std::string exit_dir;                 // empty: no exit record
+  bool entrypoint_log_times = false;
+  std::string exit_dir;  // empty: no exit record
   bool end_with_entrypoint = false;
 
   // A TCP port is opened unless inherited sockets were given and nobody asked for a port (or asked for port 0). Port 0

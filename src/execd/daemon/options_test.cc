@@ -99,6 +99,13 @@ TEST(Options, APollIntervalThatIsNotPositiveIsTheDefault) {
   EXPECT_EQ(parse({"--jupyter-idle-poll-interval=-1s"})->jupyter_idle_poll_interval, std::chrono::milliseconds(100));
 }
 
+TEST(Options, LinesOfTheEntrypointsLogGetTimesWhenAsked) {
+  EXPECT_FALSE(parse({})->entrypoint_log_times);
+  EXPECT_TRUE(parse({"--entrypoint-log-times=lines"})->entrypoint_log_times);
+  EXPECT_FALSE(parse({"--entrypoint-log-times", "none"})->entrypoint_log_times);
+  EXPECT_FALSE(parse({"--entrypoint-log-times=yes"}));
+}
+
 TEST(WipeSecrets, TakesTheTokenOutOfMapEnvironmentAndArguments) {
   char token[] = "EXECD_ACCESS_TOKEN=secret";
   char other[] = "EXECD_ACCESS_TOKEN_FILE=kept";

@@ -58,6 +58,7 @@ net::awaitable<void> end_processes(Ending& ending, int signal, milliseconds limi
   // With their processes gone the services have nothing left to wait for.
   co_await (services_done.wait() || sleep_for(kKilled));
   if (ending.entrypoint != nullptr) co_await (ending.entrypoint->ended() || sleep_for(kKilled));
+  if (ending.entrypoint != nullptr) co_await ending.entrypoint->flush_log(kKilled);
   co_await tasks.close();
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
@@ -13,8 +14,16 @@
 
 namespace osb::execd {
 
+using namespace net::experimental::awaitable_operators;
+
 Entrypoint::Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan)
-    : executor_(executor), reaper_(reaper), pool_(pool), plan_(std::move(plan)), recorded_(executor) {}
+    : executor_(executor),
+      reaper_(reaper),
+      pool_(pool),
+      plan_(std::move(plan)),
+      recorded_(executor),
+      flushed_(executor),
+      tasks_(executor) {}
 
 void Entrypoint::start(const Environment& env) {
   const auto pid = spawn(env);
@@ -46,14 +55,29 @@ Result<pid_t> Entrypoint::spawn(const Environment& env) {
   if (plan_.log.empty()) {
     plan.fds = {{1, 1}, {2, 2}};
   } else {
-    auto opened = open_given(plan_.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    if (!opened) return with_context("entrypoint log", opened.error());
-    log = std::move(*opened);
-    plan.fds = {{1, log.get()}, {2, log.get()}};
+    if (auto opened = open_log(log); !opened) return with_context("entrypoint log", opened.error());
+    const int output = log_ ? log_->writer() : log.get();
+    plan.fds = {{1, output}, {2, output}};
   }
   auto child = sys::spawn(plan);
+  if (log_) log_->close_writer();
   if (!child) return Failure(child.error());
+  if (log_) tasks_.spawn("write the entrypoint's log", log_->run());
   return child->pid;
+}
+
+// Into `file`, unless lines get times on their way.
+Result<void> Entrypoint::open_log(UniqueFd& file) {
+  auto opened = open_given(plan_.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (!opened) return Failure(opened.error());
+  if (!plan_.log_times) {
+    file = std::move(*opened);
+    return {};
+  }
+  auto log = EntrypointLog::open(executor_, pool_, std::move(*opened));
+  if (!log) return Failure(log.error());
+  log_ = std::move(*log);
+  return {};
 }
 
 void Entrypoint::signal(int number) {
@@ -63,6 +87,7 @@ void Entrypoint::signal(int number) {
 void Entrypoint::finish(ExitRecord record) {
   // The disk may be slow; the loop is not.
   pool_.post([this, record = std::move(record)]() mutable {
+    if (log_) log_->drain();  // whoever sees the record sees all of the output
     Result<void> written;
     if (!plan_.exit_dir.empty()) written = write_exit_record(plan_.exit_dir, record);
     if (!written) log_error("exit record not written", {{"error", written.error().message}});
@@ -72,6 +97,15 @@ void Entrypoint::finish(ExitRecord record) {
       recorded_.set();
     });
   });
+}
+
+net::awaitable<void> Entrypoint::flush_log(std::chrono::milliseconds limit) {
+  if (!log_) co_return;
+  pool_.post([this] {
+    log_->drain();
+    net::post(executor_, [this] { flushed_.set(); });
+  });
+  co_await (flushed_.wait() || sleep_for(limit));
 }
 
 }  // namespace osb::execd

@@ -1,13 +1,17 @@
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "async/blocking_pool.h"
 #include "async/child_reaper.h"
+#include "async/task_group.h"
 #include "async/timer.h"
 #include "execd/file/path.h"
+#include "execd/init/entrypoint_log.h"
 #include "execd/init/exit_record.h"
 
 namespace osb::execd {
@@ -19,6 +23,7 @@ class Entrypoint {
   struct Plan {
     std::vector<std::string> argv;  // the first is looked up in PATH
     std::string log;                // file (open_given) that its output is appended to; empty: our stdout and stderr
+    bool log_times = false;         // every line in the log has its time in front (base/timed_log.h)
     std::string exit_dir;           // directory (open_given) that the record goes to; empty: nowhere
   };
   Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan);
@@ -29,22 +34,27 @@ class Entrypoint {
   bool running() const { return pid_ > 0; }
   // To its process group; nothing happens when it has ended.
   void signal(int number);
-  // Set once it has ended and the record has been written (or could not be).
+  // Set once it has ended and its output and the record have been written (or could not be).
   const std::optional<ExitRecord>& record() const { return record_; }
   // True: ended and recorded. False: cancelled.
   net::awaitable<bool> ended() { return recorded_.wait(); }
+  // Until what its children have written is in the log as well; a disk that hangs is not waited for longer.
+  net::awaitable<void> flush_log(std::chrono::milliseconds limit);
 
  private:
   Result<pid_t> spawn(const Environment& env);
+  Result<void> open_log(UniqueFd& file);
   void finish(ExitRecord record);
 
   net::any_io_executor executor_;
   ChildReaper& reaper_;
   BlockingPool& pool_;
   const Plan plan_;
+  std::unique_ptr<EntrypointLog> log_;  // with log_times
   pid_t pid_ = -1;
   std::optional<ExitRecord> record_;
-  Event recorded_;
+  Event recorded_, flushed_;
+  TaskGroup tasks_;
 };
 
 }  // namespace osb::execd

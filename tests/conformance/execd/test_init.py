@@ -123,6 +123,24 @@ def test_the_entrypoints_output_can_go_to_a_file(start, tmp_path):
     assert log.read_text() == "out\nerr\n"
 
 
+def test_lines_of_that_file_can_have_times(start, tmp_path):
+    log = tmp_path / "entrypoint.log"
+    execd = start(args=[f"--entrypoint-log={log}", "--entrypoint-log-times=lines"],
+                  entrypoint=["sh", "-c", r"printf 'out\n\n\377\000\n'; seq 1 10000; printf err >&2; exit 3"])
+    execd.wait_for("entrypoint ended")
+    lines = log.read_bytes().splitlines(keepends=True)
+    assert all(re.match(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ", line) for line in lines)
+    assert lines == sorted(lines, key=lambda line: line[:30])
+    numbers = b"".join(b"%d\n" % number for number in range(1, 10001))
+    assert b"".join(line[31:] for line in lines) == b"out\n\n\xff\0\n" + numbers + b"err"
+
+
+def test_a_full_disk_stops_no_entrypoint_whose_log_has_times(start, tmp_path):
+    execd = start(args=["--entrypoint-log=/dev/full", "--entrypoint-log-times=lines"],
+                  entrypoint=["sh", "-c", "seq 1 100000 && exit 5"])
+    assert json.loads(execd.wait_for("entrypoint ended"))["code"] == 5
+
+
 @pytest.fixture
 def given(tmp_path):
     """Numbers of a directory and of a log that no path leads to for execd: what a parent outside its root passes on."""
