@@ -272,7 +272,6 @@ class Engine:
         return {"DOCKER_HOST": self.url, "HOME": str(home)}
 
     code_prefix = "DOCKER"
-    keeps_log_times = True
 
     @staticmethod
     def entrypoint_output(log):

@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "base/timed_log.h"
 #include "http/url.h"
 #include "sandboxd/daemon/routes.h"
 #include "sys/syscall.h"
@@ -18,6 +19,7 @@ using namespace net::experimental::awaitable_operators;
 
 constexpr std::size_t kMaxBody = 4 << 20;
 constexpr std::size_t kMaxLog = 16 << 20;
+constexpr std::size_t kMaxTail = 1'000'000'000;
 constexpr const char* kDefaultCode = "NATIVE::ERROR";
 
 http::Response answer(int status, const json::value& value) {
@@ -115,6 +117,52 @@ net::awaitable<http::Response> connect(SandboxManager& sandboxes, http::Request&
   co_return response;
 }
 
+Result<std::size_t> number_in(const http::Query& query, std::string_view name, std::size_t otherwise,
+                              std::size_t most) {
+  const std::string* text = query.find(name);
+  if (text == nullptr) return otherwise;
+  std::size_t out = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), out);
+  if (text->empty() || error != std::errc() || end != text->data() + text->size() || out > most) {
+    return fail(Code::InvalidRequest, std::string(name) + ": expected a number up to " + std::to_string(most));
+  }
+  return out;
+}
+
+net::awaitable<http::Response> logs(SandboxManager& sandboxes, http::Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  const auto bytes = number_in(query, "bytes", 1 << 20, kMaxLog);
+  if (!bytes) co_return refuse(bytes.error());
+  const auto times = number_in(query, "times", 0, 1);
+  if (!times) co_return refuse(times.error());
+  auto log = co_await sandboxes.logs(request.params["id"], *bytes, *times == 1);
+  co_return log ? http::text_response(200, std::move(*log)) : refuse(log.error());
+}
+
+net::awaitable<http::Response> log_stream(SandboxManager& sandboxes, http::Request& request) {
+  const http::Query query = http::Query::parse(request.query());
+  LogsFrom from;
+  if (query.find("tail") != nullptr) {
+    const auto tail = number_in(query, "tail", 0, kMaxTail);
+    if (!tail) co_return refuse(tail.error());
+    from.tail = *tail;
+  }
+  if (const std::string* since = query.find("since")) {
+    if (!begins_with_log_stamp(*since + " ") || since->size() + 1 != kLogStampSize) {
+      co_return http::problem(400, kDefaultCode, "since: expected a time like 2025-01-02T03:04:05.000000006Z");
+    }
+    from.since = *since;
+  }
+  const auto follow = number_in(query, "follow", 0, 1);
+  if (!follow) co_return refuse(follow.error());
+  auto log = co_await sandboxes.open_logs(request.params["id"], std::move(from), *follow == 1);
+  if (!log) co_return refuse(log.error());
+  http::Response response;
+  response.headers.set("Content-Type", "application/octet-stream");
+  response.body = http::StreamBody{std::move(*log), std::nullopt};
+  co_return response;
+}
+
 net::awaitable<http::Response> snapshot(SandboxManager& sandboxes, http::Request& request) {
   auto body = co_await request.body->read_all(kMaxBody);
   if (!body) co_return refuse(body.error());
@@ -160,18 +208,8 @@ void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
     const auto stats = co_await sandboxes.stats(request.params["id"]);
     co_return stats ? answer(200, api::native::encode(*stats)) : refuse(stats.error());
   });
-  router.get("/v1/sandboxes/{id}/logs", [&](Request& request) -> Answer {
-    std::size_t bytes = 1 << 20;
-    const http::Query query = http::Query::parse(request.query());
-    if (const std::string* text = query.find("bytes")) {
-      const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), bytes);
-      if (error != std::errc() || end != text->data() + text->size() || bytes > kMaxLog) {
-        co_return http::problem(400, kDefaultCode, "bytes: expected a number up to " + std::to_string(kMaxLog));
-      }
-    }
-    auto log = co_await sandboxes.logs(request.params["id"], bytes);
-    co_return log ? http::text_response(200, std::move(*log)) : refuse(log.error());
-  });
+  router.get("/v1/sandboxes/{id}/logs", [&](Request& request) { return logs(sandboxes, request); });
+  router.get("/v1/sandboxes/{id}/logs/stream", [&](Request& request) { return log_stream(sandboxes, request); });
   router.post("/v1/sandboxes/{id}/connect/{port:int}", [&](Request& request) { return connect(sandboxes, request); });
 
   router.post("/v1/sandboxes/{id}/snapshots", [&](Request& request) { return snapshot(sandboxes, request); });

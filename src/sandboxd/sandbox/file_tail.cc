@@ -29,7 +29,10 @@ Result<void> free_all_but_tail(const std::string& path, std::uint64_t keep) {
   if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (static_cast<std::uint64_t>(info.st_blocks) * 512 <= 2 * keep || size <= keep) return {};
-  const auto end = static_cast<off_t>(size - keep);
+  // Whole blocks: readers tell by the hole what is gone.
+  const auto block = static_cast<std::uint64_t>(std::max<blksize_t>(info.st_blksize, 1));
+  const auto end = static_cast<off_t>((size - keep) / block * block);
+  if (end == 0) return {};
   if (::fallocate(file->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, end) < 0) {
     return sys::from_errno("free the begin of " + path, errno);
   }

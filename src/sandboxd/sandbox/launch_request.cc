@@ -58,6 +58,8 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
                                   inherited(kExitDirectoryFd),
                                   "--entrypoint-log",
                                   inherited(kLogFd),
+                                  "--entrypoint-log-times",
+                                  "lines",
                                   "--after-entrypoint",
                                   "end"};
   // In the host's network the port would be everybody's; the socket is enough.
@@ -67,9 +69,17 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
 }
 
 std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image) {
-  std::vector<std::string> out = {
-      kOciExecd, "--exit-dir", kOciExitDirectory,         "--entrypoint-log", kOciEntrypointLog, "--after-entrypoint",
-      "end",     "--port",     std::to_string(kExecdPort)};
+  std::vector<std::string> out = {kOciExecd,
+                                  "--exit-dir",
+                                  kOciExitDirectory,
+                                  "--entrypoint-log",
+                                  kOciEntrypointLog,
+                                  "--entrypoint-log-times",
+                                  "lines",
+                                  "--after-entrypoint",
+                                  "end",
+                                  "--port",
+                                  std::to_string(kExecdPort)};
   add_entrypoint(out, spec, image);
   return out;
 }

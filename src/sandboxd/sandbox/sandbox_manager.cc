@@ -64,6 +64,7 @@ SandboxManager::SandboxManager(net::any_io_executor executor, BlockingPool& pool
       snapshots_(snapshots),
       client_(http::make_plain_connector()),
       feed_(executor),
+      log_watch_(executor),
       tasks_(executor) {}
 
 SandboxManager::~SandboxManager() = default;
@@ -76,6 +77,7 @@ net::awaitable<void> SandboxManager::close() {
     const EntryPtr entry = busy->second;
     const auto guard = co_await Entry::lock(entry);
   }
+  co_await log_watch_.stop();
   co_await tasks_.close();
 }
 
@@ -88,7 +90,7 @@ Result<SandboxManager::EntryPtr> SandboxManager::find(const std::string& id) con
 void SandboxManager::set_state(Entry& entry, State state, std::string message) {
   entry.record.status.state = state;
   entry.record.status.message = std::move(message);
-  feed_.publish(entry.record.spec.id);
+  publish(entry.record.spec.id);
 }
 
 // ---- create
@@ -114,7 +116,7 @@ net::awaitable<Result<Sandbox>> SandboxManager::create(CreateSandbox spec) {
   entry->record.spec = std::move(spec);
   entry->busy = true;
   entries_.emplace(status.id, entry);
-  feed_.publish(status.id);
+  publish(status.id);
   tasks_.spawn("create sandbox", run_create(entry, std::move(login)));
   if (!co_await entry->settled.wait()) co_return fail(Code::Cancelled, "sandboxd is ending");
   if (entry->error) co_return Failure(*entry->error);
@@ -142,7 +144,7 @@ net::awaitable<void> SandboxManager::run_create(EntryPtr entry, std::optional<Re
     }
     empty_trash_later();
     entries_.erase(id);
-    feed_.publish(id, entry->error);
+    publish(id, entry->error);
   }
   entry->settled.set();
   --creating_;
@@ -337,7 +339,7 @@ net::awaitable<Result<void>> SandboxManager::remove(std::string id) {
   });
   entry->leases.clear();
   entries_.erase(id);
-  feed_.publish(id);
+  publish(id);
   empty_trash_later();
   const auto ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   log_info("sandbox removed", {{"id", id}, {"ms", ms}});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,9 +9,12 @@
 #include "api/native.h"
 #include "async/blocking_pool.h"
 #include "async/task_group.h"
+#include "http/body.h"
 #include "http/client.h"
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/sandbox/event_feed.h"
+#include "sandboxd/sandbox/file_watch.h"
+#include "sandboxd/sandbox/log_file.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sandboxd/snapshot/snapshot_store.h"
 
@@ -44,8 +48,13 @@ class SandboxManager {
   net::awaitable<Result<void>> pause(std::string id);   // one that is paused: success
   net::awaitable<Result<void>> resume(std::string id);  // one that runs: success
   net::awaitable<Result<api::native::Stats>> stats(std::string id);
-  // The last `limit` bytes of what the entrypoint has written.
-  net::awaitable<Result<std::string>> logs(std::string id, std::size_t limit);
+  // The end of what the entrypoint has written, `limit` bytes of the log; with `times` each line has its own in front.
+  net::awaitable<Result<std::string>> logs(std::string id, std::size_t limit, bool times);
+  // The log with times from a place on, as something that writes it into a body. With `follow` it goes on until the
+  // sandbox has ended; one that is removed, or a daemon that ends, breaks the body off. A reader that is slower than
+  // the log is allowed to grow misses lines, and finds one that says so.
+  using LogProducer = std::move_only_function<net::awaitable<Result<void>>(http::BodyWriter&)>;
+  net::awaitable<Result<LogProducer>> open_logs(std::string id, LogsFrom from, bool follow);
   // A connected socket to a port inside, whatever the network mode. In sandboxes of an OCI runtime only ports that
   // listen on the sandbox's address are reached.
   net::awaitable<Result<UniqueFd>> connect(std::string id, std::uint16_t port);
@@ -63,7 +72,10 @@ class SandboxManager {
 
   std::shared_ptr<EventFeed::Watcher> watch() { return feed_.watch(); }
   // Ends the streams of those who watch, which would otherwise hold a stopping server back.
-  void end_watching() { feed_.close(); }
+  void end_watching() {
+    feed_.close();
+    log_watch_.close();
+  }
 
  private:
   struct Entry;
@@ -79,6 +91,12 @@ class SandboxManager {
   net::awaitable<void> tear_down(EntryPtr entry);
   api::native::Exit how_it_ended(const Entry& entry) const;
   void record_exit(Entry& entry, const api::native::Exit& exit);
+  struct OpenLog;
+  net::awaitable<Result<void>> send_log(std::shared_ptr<OpenLog> log, http::BodyWriter& out);
+  void publish(const std::string& id, const std::optional<Error>& failure = std::nullopt) {
+    feed_.publish(id, failure);
+    log_watch_.poke(id);
+  }
   void set_state(Entry& entry, api::native::State state, std::string message = "");
   Result<EntryPtr> find(const std::string& id) const;
   void recover_one(const std::string& id, std::vector<SandboxRecord>& unfinished);
@@ -94,6 +112,7 @@ class SandboxManager {
   SnapshotStore& snapshots_;
   http::Client client_;
   EventFeed feed_;
+  FileWatch log_watch_;
   TaskGroup tasks_;
   std::map<std::string, EntryPtr> entries_;
   std::map<std::string, std::vector<image::LayerStore::Lease>> snapshot_leases_;  // what snapshots stand on

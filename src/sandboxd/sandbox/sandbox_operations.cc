@@ -112,13 +112,6 @@ net::awaitable<Result<api::native::Stats>> SandboxManager::stats(std::string id)
   co_return out;
 }
 
-net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::size_t limit) {
-  auto found = find(id);
-  if (!found) co_return Failure(found.error());
-  const std::string path = builder_.run_file(id, "entrypoint.log");
-  co_return co_await pool_.run([&] { return read_tail(path, limit); });
-}
-
 net::awaitable<void> SandboxManager::bound_logs() {
   while (co_await sleep_for(kLogInterval)) {
     std::vector<std::string> ids;
