@@ -116,6 +116,9 @@ trust_egress_proxy() {
   export NODE_EXTRA_CA_CERTS="$ca_file" REQUESTS_CA_BUNDLE="$trusted" SSL_CERT_FILE="$trusted"
 }
 
+# As long as there is nobody to pass it on to. A container's first process would not even notice it.
+trap 'exit 0' TERM
+
 if is_true "${OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT:-}"; then
   trust_egress_proxy || warn "the egress proxy's certificate could not be trusted"
 fi
@@ -159,6 +162,8 @@ elif [ "$#" -eq 0 ]; then
   set -- "$shell" -i
 fi
 
+# Not inherited: a child that still had the handler would swallow a signal that is passed on before its exec.
+trap - TERM
 # The user's process gets our input, which a shell would otherwise take from a background job.
 exec 3<&0
 # Standard output is the user's alone: execd's banner goes nowhere, what it logs to standard error.

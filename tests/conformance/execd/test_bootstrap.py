@@ -32,6 +32,11 @@ def finish(process, given=""):
     return process.returncode, out, err
 
 
+def catches(pid, number):
+    fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["SigCgt"], 16) >> (number - 1) & 1
+
+
 def test_arguments_run_as_they_are_and_the_status_is_theirs(bootstrap):
     assert finish(bootstrap("sh", "-c", "echo \"$1|$2\"; exit 7", "x", "a b", "$HOME"))[:2] == (7, "a b|$HOME\n")
 
@@ -66,9 +71,17 @@ def test_a_script_is_sourced_first(bootstrap, tmp_path):
 def test_sigterm_goes_to_the_users_process_and_the_status_is_0(bootstrap):
     process = bootstrap("sh", "-c", "trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 60 & wait $!; done")
     assert process.stdout.readline() == "up\n"
+    while not catches(process.pid, signal.SIGTERM):  # its next step
+        os.sched_yield()
     process.send_signal(signal.SIGTERM)
     assert process.stdout.readline() == "bye\n"
     assert process.wait(30) == 0
+
+
+def test_a_sigterm_before_the_users_process_ends_it_all(bootstrap, tmp_path):
+    (tmp_path / "pre.sh").write_text("kill -TERM $$\n")
+    done = finish(bootstrap("echo", "started", env={"EXECD_BOOTSTRAP_PRE_SCRIPT": "pre.sh"}))
+    assert done[:2] == (0, ""), done
 
 
 def test_execd_serves_next_to_the_users_process(bootstrap, tmp_path):
