@@ -21,11 +21,9 @@ from backend import backend, make_daemon  # noqa: E402
 from features import CODE, FEATURES, PROXIED, RESULTS  # noqa: E402
 from server_process import Server  # noqa: E402
 
-SECONDS = 300
+SECONDS = 600
 # Clients that cannot send the headers of an endpoint: the Java client, and the first Python versions.
-HEADERLESS = ["OpenSandbox-Kotlin-SDK/", "OpenSandbox-Python-SDK/0.1.0"]
-# The Java client ignores the headers of endpoints (docs/server.md, "Clients without headers").
-SETTINGS = {"server": {"headerless_clients": ["OpenSandbox-Kotlin-SDK/"]}}
+SETTINGS = {"server": {"headerless_clients": ["OpenSandbox-Kotlin-SDK/", "OpenSandbox-Python-SDK/0.1.0"]}}
 
 
 def tell(**event):

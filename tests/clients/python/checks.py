@@ -177,7 +177,7 @@ def lifecycle(sdk):
             listed = manager.list_sandbox_infos(SandboxFilter(metadata={"suite": "lifecycle"}, states=["Running"]))
             same([str(each.id) for each in listed.sandbox_infos], [str(made.id)], "list")
             same(manager.list_sandbox_infos(SandboxFilter(metadata={"suite": "other"})).sandbox_infos, [], "list of none")
-            made.files.write_file("/root/mine", data="seen")
+            made.files.write_files([WriteEntry(path="/root/mine", data="seen")])
             other = sdk.connect(str(made.id))
             same(other.files.read_file("/root/mine"), "seen", "read by another client")
             other.close()
@@ -302,8 +302,8 @@ def files(sdk):
     with sdk.sandbox() as made:
         fs = made.files
         fs.write_files([WriteEntry(path="/root/in/a.txt", data=text, mode=640),
-                        WriteEntry(path="/root/in/b.bin", data=data, mode=600)])
-        fs.write_file("/root/in/c.txt", data="third")
+                        WriteEntry(path="/root/in/b.bin", data=data, mode=600),
+                        WriteEntry(path="/root/in/c.txt", data="third")])
         same(fs.read_file("/root/in/a.txt"), text, "text")
         same(fs.read_bytes("/root/in/b.bin"), data, "bytes")
         same(fs.read_bytes("/root/in/b.bin", range_header="bytes=10-19"), data[10:20], "range")
@@ -343,7 +343,7 @@ def files(sdk):
 def big_files(sdk):
     data = os.urandom(suite.BIG)
     with sdk.sandbox() as made:
-        made.files.write_file("/root/big", data=data)
+        made.files.write_files([WriteEntry(path="/root/big", data=data)])
         digest = stdout(made.commands.run("sha256sum < /root/big"))[0].split()[0]
         same(digest, hashlib.sha256(data).hexdigest(), "checksum inside")
         check(made.files.read_bytes("/root/big") == data, "what came back differs")
