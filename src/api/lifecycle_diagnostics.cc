@@ -4,12 +4,15 @@
 #include <charconv>
 
 #include "api/lifecycle_error.h"
+#include "base/base64.h"
 #include "base/json_escape.h"
+#include "base/utf8.h"
 
 namespace osb::api {
 namespace {
 
 constexpr std::chrono::seconds kDefaultSince = std::chrono::minutes(10);
+constexpr std::int64_t kLongestTail = 1'000'000'000;
 constexpr std::chrono::seconds kLongestSince = std::chrono::days(36500);
 constexpr std::string_view kScopes[] = {"container", "lifecycle", "runtime", "network", "process", "all"};
 
@@ -71,6 +74,61 @@ Result<LogsQuery> decode_logs_query(QueryPairs query) {
       out.since = parse_since(value);
     }
   }
+  return out;
+}
+
+Result<LogStreamQuery> decode_log_stream_query(QueryPairs query) {
+  LogStreamQuery out;
+  for (const auto& [key, value] : query) {
+    if (key == "tail") {
+      const auto tail = parse_int_parameter("query/tail", value, 0, kLongestTail);
+      if (!tail) return Failure(tail.error());
+      out.tail = static_cast<std::size_t>(*tail);
+    } else if (key == "since") {
+      out.since = parse_since(value);
+    } else if (key == "follow") {
+      const auto follow = parse_bool_parameter("query/follow", value.empty() ? "true" : value);
+      if (!follow) return Failure(follow.error());
+      out.follow = *follow;
+    }
+  }
+  return out;
+}
+
+void append_output_event(std::string& out, std::string_view time, std::string_view bytes) {
+  out += R"({"type":"output")";
+  if (!time.empty()) {
+    out += R"(,"time":)";
+    append_json_string(out, time);
+  }
+  if (find_invalid_utf8(bytes) == std::string_view::npos) {
+    out += R"(,"text":)";
+    append_json_string(out, bytes);
+  } else {
+    out += R"(,"base64":")" + encode_base64(bytes) + '"';
+  }
+  out += '}';
+}
+
+std::string encode_log_end_event(std::int64_t unix_ms, std::string_view state, std::string_view reason,
+                                 std::optional<int> exit_code) {
+  std::string out = R"({"type":"end","timestamp":)" + std::to_string(unix_ms) + R"(,"state":)";
+  append_json_string(out, state);
+  if (!reason.empty()) {
+    out += R"(,"reason":)";
+    append_json_string(out, reason);
+  }
+  if (exit_code) out += R"(,"exitCode":)" + std::to_string(*exit_code);
+  out += '}';
+  return out;
+}
+
+std::string encode_log_error_event(std::int64_t unix_ms, std::string_view code, std::string_view message) {
+  std::string out = R"({"type":"error","timestamp":)" + std::to_string(unix_ms) + R"(,"code":)";
+  append_json_string(out, code);
+  out += R"(,"message":)";
+  append_json_string(out, message);
+  out += '}';
   return out;
 }
 

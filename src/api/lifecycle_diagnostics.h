@@ -22,6 +22,22 @@ struct LogsQuery {
 };
 Result<LogsQuery> decode_logs_query(QueryPairs query);
 
+// GET /sandboxes/{id}/diagnostics/logs/stream, ours: what an entrypoint writes, as events.
+struct LogStreamQuery {
+  std::optional<std::size_t> tail;  // nothing: all that is kept
+  std::optional<std::chrono::seconds> since;
+  bool follow = true;
+};
+Result<LogStreamQuery> decode_log_stream_query(QueryPairs query);
+
+// {"type":"output","time":"..","text":".."}; bytes that are not UTF-8 are "base64" instead of "text".
+void append_output_event(std::string& out, std::string_view time, std::string_view bytes);
+// The last event: the entrypoint has ended, or all there is was sent.
+std::string encode_log_end_event(std::int64_t unix_ms, std::string_view state, std::string_view reason,
+                                 std::optional<int> exit_code);
+// The last event: there may be more, but not from here.
+std::string encode_log_error_event(std::int64_t unix_ms, std::string_view code, std::string_view message);
+
 struct EventsQuery {
   std::optional<std::string> scope;  // "" counts as lifecycle
   int limit = 50;

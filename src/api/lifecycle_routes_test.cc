@@ -158,6 +158,37 @@ TEST(DiagnosticsRequest, ATimeThatCannotBeReadIsTenMinutes) {
   for (const auto& [text, want] : rows) EXPECT_EQ(parse_since(text), want) << text;
 }
 
+TEST(LogStream, IsFollowedFromTheBeginUnlessAskedOtherwise) {
+  const auto plain = decode_log_stream_query({});
+  EXPECT_TRUE(plain->follow);
+  EXPECT_FALSE(plain->tail);
+  EXPECT_FALSE(plain->since);
+  const auto all = decode_log_stream_query(Pairs{{"tail", "0"}, {"since", "2m"}, {"follow", "false"}});
+  EXPECT_EQ(all->tail, 0U);
+  EXPECT_EQ(all->since, seconds(120));
+  EXPECT_FALSE(all->follow);
+  EXPECT_TRUE(decode_log_stream_query(Pairs{{"follow", ""}})->follow);
+  for (const char* bad : {"-1", "x", ""}) {
+    EXPECT_TRUE(refused(decode_log_stream_query(Pairs{{"tail", bad}}), 422, kParameter, "query/tail: ")) << bad;
+  }
+  EXPECT_TRUE(refused(decode_log_stream_query(Pairs{{"follow", "maybe"}}), 422, kParameter, "query/follow: "));
+}
+
+TEST(LogStream, EventsCarryAnyBytes) {
+  std::string out;
+  append_output_event(out, "2025-01-02T03:04:05Z", "a \"b\"\n");
+  EXPECT_EQ(out, R"({"type":"output","time":"2025-01-02T03:04:05Z","text":"a \"b\"\n"})");
+  out.clear();
+  append_output_event(out, "", "\xFF\n");
+  EXPECT_EQ(out, R"({"type":"output","base64":"/wo="})");
+  EXPECT_EQ(encode_log_end_event(7, "Terminated", "", 3),
+            R"({"type":"end","timestamp":7,"state":"Terminated","exitCode":3})");
+  EXPECT_EQ(encode_log_end_event(7, "Running", "WHY", {}),
+            R"({"type":"end","timestamp":7,"state":"Running","reason":"WHY"})");
+  EXPECT_EQ(encode_log_error_event(8, "A::B", "gone"),
+            R"({"type":"error","timestamp":8,"code":"A::B","message":"gone"})");
+}
+
 TEST(DiagnosticsResponse, IsInlineOrAUrl) {
   DiagnosticContent content;
   content.sandbox_id = "s";

@@ -14,6 +14,7 @@
 #include "async/net.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "base/timed_log.h"
 #include "http/body.h"
 #include "http/client.h"
 
@@ -96,6 +97,22 @@ class Observer {
   virtual void on_lost(const Error& why) = 0;
 };
 
+// Which part of an entrypoint's output is wanted.
+struct LogsFrom {
+  std::optional<Timestamp> since = {};
+  std::optional<std::size_t> tail = {};  // the last lines; with `since` whatever is less
+  bool follow = false;                   // also what comes, until the entrypoint has ended
+};
+
+// Output of an entrypoint, pulled: what nobody asks for stays where it is kept.
+class LogStream {
+ public:
+  virtual ~LogStream() = default;
+  // What comes next; empty when there will be nothing more. A sandbox that is removed and a backend that is lost are
+  // errors.
+  virtual net::awaitable<Result<std::vector<LogPiece>>> next() = 0;
+};
+
 // Where sandboxes are made: one host, an engine, a cluster. Lives on one loop. Coroutines take their arguments by
 // value; the backend outlives them. A backend that cannot be reached is Code::Unavailable; what it refuses carries its
 // own code in Error::reason.
@@ -140,6 +157,7 @@ class Backend {
 
   virtual net::awaitable<Result<void>> create_snapshot(std::string sandbox, std::string snapshot) = 0;
   virtual net::awaitable<Result<bool>> has_snapshot(std::string snapshot) = 0;
+  virtual net::awaitable<Result<std::unique_ptr<LogStream>>> open_logs(std::string id, LogsFrom from) = 0;
   // One that is missing: success. Code::Conflict: a sandbox stands on it.
   virtual net::awaitable<Result<void>> remove_snapshot(std::string snapshot) = 0;
   // The snapshot as an OCI archive. Code::Unsupported where a backend, or this one snapshot, has no such form.

@@ -21,8 +21,6 @@ namespace json = boost::json;
 using Call = EngineClient::Call;
 using Patience = EngineClient::Patience;
 
-constexpr std::size_t kLogFrameHead = 8;
-constexpr std::size_t kBytesPerLine = 1024;  // what the server counts for one
 
 Failure initialization_error(std::string message) {
   return api::refuse(Code::Unavailable, "DOCKER::INITIALIZATION_ERROR", std::move(message));
@@ -40,20 +38,6 @@ std::string host_port(const std::string& host, std::uint16_t port) {
 Result<void> done(const Result<json::value>& answer) {
   if (!answer) return Failure(answer.error());
   return {};
-}
-
-// Output of a container without a terminal comes in frames: one byte for the stream, three of nothing, the length in
-// four, big endian. `raw` may begin in the middle of nothing: it comes from the start of an answer.
-std::string without_frames(std::string_view raw) {
-  std::string out;
-  while (raw.size() >= kLogFrameHead) {
-    std::size_t length = 0;
-    for (std::size_t i = 4; i < kLogFrameHead; ++i) length = length << 8 | static_cast<unsigned char>(raw[i]);
-    raw.remove_prefix(kLogFrameHead);
-    out.append(raw.substr(0, length));
-    raw.remove_prefix(std::min(length, raw.size()));
-  }
-  return out;
 }
 
 }  // namespace
@@ -339,16 +323,6 @@ net::awaitable<Result<ResourceUse>> DockerBackend::stats(std::string id) {
   out.pids = at({"pids_stats", "current"});
   out.oom_kills = known != known_.end() && known->second.container.out_of_memory ? 1 : 0;
   co_return out;
-}
-
-net::awaitable<Result<std::string>> DockerBackend::logs(std::string id, std::size_t bytes) {
-  const std::size_t lines = bytes / kBytesPerLine + 1;
-  auto raw = co_await engine_->bytes(path_of(id, "/logs?stdout=1&stderr=1&timestamps=1&tail=" + std::to_string(lines)),
-                                     256 << 20);
-  if (!raw) co_return Failure(raw.error());
-  std::string text = without_frames(*raw);
-  if (text.size() > bytes) text.erase(0, text.size() - bytes);
-  co_return text;
 }
 
 // ---- images are the engine's business

@@ -178,6 +178,12 @@ net::awaitable<Result<std::string>> EngineClient::bytes(std::string target, std:
   co_return body;
 }
 
+net::awaitable<Result<std::unique_ptr<http::BodySource>>> EngineClient::body(Call call) {
+  auto response = co_await send(std::move(call), "");
+  if (!response) co_return Failure(response.error());
+  co_return std::move(response->body);
+}
+
 net::awaitable<Result<void>> EngineClient::put(std::string target, std::string content_type, std::string body) {
   Call call{.method = "PUT", .target = std::move(target)};
   call.headers.set("Content-Type", std::move(content_type));

@@ -57,6 +57,8 @@ class EngineClient {
   // The answer's body; an empty one is null.
   net::awaitable<Result<boost::json::value>> call(Call call);
   net::awaitable<Result<std::string>> bytes(std::string target, std::size_t limit);
+  // The same as it comes; returns when the head of the answer is there.
+  net::awaitable<Result<std::unique_ptr<http::BodySource>>> body(Call call);
   net::awaitable<Result<void>> put(std::string target, std::string content_type, std::string body);
 
   // A stream that has begun: JSON documents one behind the other.

@@ -99,7 +99,7 @@ net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
 Capabilities NativeBackend::capabilities() const {
   Capabilities out;
   out.name = "NATIVE";
-  out.pause = out.snapshots = out.images = true;
+  out.pause = out.snapshots = out.images = out.log_times = true;
   out.no_network_policy = "the native backend does not enforce network policies yet";
   out.no_credential_proxy = "the native backend has no credential proxy yet";
   out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
@@ -182,10 +182,6 @@ net::awaitable<Result<ResourceUse>> NativeBackend::stats(std::string id) {
                         .pids = stats->pids,
                         .disk_bytes = stats->disk_bytes,
                         .oom_kills = stats->oom_kills};
-}
-
-net::awaitable<Result<std::string>> NativeBackend::logs(std::string id, std::size_t bytes) {
-  return daemon_.text(path_of(id, "/logs?bytes=" + std::to_string(bytes)));
 }
 
 net::awaitable<Result<void>> NativeBackend::create_snapshot(std::string sandbox, std::string snapshot) {

@@ -30,6 +30,7 @@ class NativeBackend final : public Backend {
   std::unique_ptr<http::Connector> connector() override;
   net::awaitable<Result<ResourceUse>> stats(std::string id) override;
   net::awaitable<Result<std::string>> logs(std::string id, std::size_t bytes) override;
+  net::awaitable<Result<std::unique_ptr<LogStream>>> open_logs(std::string id, LogsFrom from) override;
   net::awaitable<Result<void>> create_snapshot(std::string sandbox, std::string snapshot) override;
   net::awaitable<Result<bool>> has_snapshot(std::string snapshot) override;
   net::awaitable<Result<void>> remove_snapshot(std::string snapshot) override;

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "server/diagnostics/report.h"
 #include "server/http/answer.h"
+#include "server/http/log_stream.h"
 #include "server/http/routes.h"
 
 namespace osb::server {
@@ -94,6 +95,17 @@ Answer logs(SandboxService& service, Request& request) {
   co_return http::json_response(200, api::encode_diagnostic(content));
 }
 
+Answer stream_logs(SandboxService& service, Request& request) {
+  const auto pairs = query_pairs(request);
+  const auto query = api::decode_log_stream_query(pairs);
+  if (!query) co_return refusal(query.error());
+  const auto record = service.get(request.params["id"]);
+  if (!record) co_return refusal(record.error());
+  runtime::LogsFrom from{.since = std::nullopt, .tail = query->tail, .follow = query->follow};
+  if (query->since) from.since = service.now() - *query->since;
+  co_return log_stream(service, *record, from);
+}
+
 Answer events(SandboxService& service, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_events_query(pairs);
@@ -147,6 +159,7 @@ void add_diagnostics_routes(http::Router& router, RouteContext& context) {
              [&service, handler](Request& request) { return handler(service, request); });
   };
   add("logs", logs);
+  add("logs/stream", stream_logs);
   add("events", events);
   add("inspect", inspect);
   add("summary", summary);

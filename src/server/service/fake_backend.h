@@ -95,6 +95,10 @@ class FakeBackend final : public runtime::Backend {
   std::unique_ptr<http::Connector> connector() override { return http::make_plain_connector(); }
   net::awaitable<Result<runtime::ResourceUse>> stats(std::string) override { co_return runtime::ResourceUse{}; }
   net::awaitable<Result<std::string>> logs(std::string, std::size_t) override { co_return std::string(); }
+  net::awaitable<Result<std::unique_ptr<runtime::LogStream>>> open_logs(std::string, runtime::LogsFrom) override {
+    if (!open_log) co_return fail(Code::NotFound, "no log");
+    co_return open_log();
+  }
   net::awaitable<Result<void>> create_snapshot(std::string, std::string snapshot) override {
     snapshots.push_back(snapshot);
     changed.notify_all();
@@ -119,6 +123,7 @@ class FakeBackend final : public runtime::Backend {
   net::awaitable<Result<void>> remove_image(std::string, bool) override { co_return none(); }
 
   std::vector<std::string> snapshots;
+  std::function<std::unique_ptr<runtime::LogStream>()> open_log;
 
  private:
   static Failure none() { return fail(Code::Unsupported, "no images here"); }

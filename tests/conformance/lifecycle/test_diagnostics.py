@@ -165,21 +165,13 @@ def test_without_the_backend_what_is_known_is_shown(make_server, matches):
     server.daemon.start()  # it removes what it has when it is closed
 
 
-def test_since_is_kept_where_lines_have_times_and_otherwise_it_says_so(server):
-    id = ended(server, "echo old")
-    body = ask(server, id, "logs", scope="container", since="1h").json()
-    assert server.daemon.entrypoint_output(body["content"]) == "old\n"
-    if server.daemon.keeps_log_times:
-        assert "warnings" not in body
-    else:
-        assert "since" in body["warnings"][0]
-
-
 def test_the_official_client_reads_both(server):
     config = ConnectionConfigSync(domain=f"127.0.0.1:{server.port}", api_key=server.key,
                                   use_server_proxy=True, request_timeout=datetime.timedelta(seconds=30))
     sandbox = SandboxSync.create("host", connection_config=config, timeout=datetime.timedelta(minutes=10),
                                  entrypoint=["sh", "-c", "echo from inside; sleep infinity"])
+    with server.client.stream("GET", f"/v1/sandboxes/{sandbox.id}/diagnostics/logs/stream") as stream:
+        assert any("from inside" in line for line in stream.iter_lines())
     logs = sandbox.get_diagnostic_logs("container")
     assert (logs.kind, logs.delivery, logs.truncated) == ("logs", "inline", False)
     assert server.daemon.entrypoint_output(logs.content) == "from inside\n"
