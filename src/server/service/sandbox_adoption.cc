@@ -71,7 +71,7 @@ net::awaitable<Result<void>> SandboxService::try_to_adopt(std::string id) {
   if (removed_meanwhile || store_.find(id) || instance->state == InstanceState::Removing) co_return Result<void>();
   const auto mark = runtime::read_labels(id, instance->labels);
   if (!mark && mark.error().code == Code::NotFound) co_return Result<void>();
-  if (!mark || (mark->expires_at && *mark->expires_at <= now())) {
+  if (!mark || (mark->expires_at && *mark->expires_at <= running())) {
     log_warn("removing a sandbox without a record",
              {{"id", id}, {"why", mark ? std::string_view("past its deadline") : mark.error().message}});
     begin_removal(id);

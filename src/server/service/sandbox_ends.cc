@@ -3,8 +3,8 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "api/lifecycle_error.h"
+#include "async/timer.h"
 #include "base/log.h"
-#include "server/service/alarm.h"
 #include "server/service/sandbox_service.h"
 
 namespace osb::server {
@@ -16,19 +16,30 @@ namespace {
 constexpr std::chrono::milliseconds kFirstRetry(200), kLastRetry(30'000);
 // A store that fails (a full disk) is asked again, not in a circle.
 constexpr std::chrono::seconds kStoreRetry(1);
+// Of a timer; deadlines may be thousands of years away.
+constexpr std::chrono::hours kLongestSleep(24);
 
 }  // namespace
 
+Timestamp SandboxService::running() const {
+  return started_ + std::chrono::floor<std::chrono::microseconds>(clock_.steady_now() - steady_start_);
+}
+
+Moment SandboxService::moment() const {
+  const Timestamp wall = now();
+  return {wall, wall - running()};
+}
+
 net::awaitable<Result<Timestamp>> SandboxService::renew(std::string id, Timestamp until) {
   if (auto found = get(id); !found) co_return Failure(found.error());
-  const Timestamp moment = now();
-  if (auto ok = api::check_renew(until, moment, capabilities_.name); !ok) co_return Failure(ok.error());
-  if (options_.max_timeout && until - moment > *options_.max_timeout) {
+  const Moment at = moment();
+  if (auto ok = api::check_renew(until, at.wall, capabilities_.name); !ok) co_return Failure(ok.error());
+  if (options_.max_timeout && until - at.wall > *options_.max_timeout) {
     co_return api::invalid_parameter("/expiresAt", "at most " + std::to_string(options_.max_timeout->count()) +
                                                        " s from now are allowed ([server] "
                                                        "max_sandbox_timeout_seconds)");
   }
-  auto renewed = co_await store_.renew(id, until, moment);
+  auto renewed = co_await store_.renew(id, until, at);
   if (!renewed) {
     if (renewed.error().code == Code::NotFound) co_return not_found(id);
     Error error = renewed.error();
@@ -67,7 +78,7 @@ void SandboxService::touch_by_gateway(const std::string& id) {
 }
 
 net::awaitable<void> SandboxService::run_access_renewal(std::string id) {
-  const auto extended = co_await store_.extend(id, now());
+  const auto extended = co_await store_.extend(id, moment());
   if (!extended) log_warn("not renewed on access", {{"id", id}, {"error", extended.error().message}});
 }
 
@@ -138,7 +149,7 @@ net::awaitable<void> SandboxService::run_removal(std::string id, std::shared_ptr
 // ---- deadlines
 
 void SandboxService::check_deadlines() {
-  const Timestamp moment = now();
+  const Timestamp moment = running();
   for (const SandboxPtr& record : store_.due(moment)) {
     if (leaving_.insert(record->id).second) tasks_.spawn("expire sandbox", expire(record->id));
   }
@@ -150,7 +161,7 @@ void SandboxService::check_deadlines() {
 }
 
 net::awaitable<void> SandboxService::expire(std::string id) {
-  auto taken = co_await store_.expire_if_due(id, now());
+  auto taken = co_await store_.expire_if_due(id, running());
   if (!taken) {
     log_error("sandbox not expired", {{"id", id}, {"error", taken.error().message}});
     (void)co_await sleep_for(kStoreRetry);
@@ -174,20 +185,16 @@ net::awaitable<void> SandboxService::retire(std::string id) {
 }
 
 net::awaitable<void> SandboxService::run_deadlines() {
-  auto alarm = Alarm::open(executor_);
-  if (!alarm) throw std::runtime_error(alarm.error().message);
   for (;;) {
     check_deadlines();
-    const Timestamp moment = now();
+    const Timestamp moment = running();
     std::optional<Timestamp> next = store_.next_deadline();
     // What is due is on its way out, and says when it has gone.
     if (next && *next <= moment) next.reset();
     if (!ended_.empty() && (!next || ended_.begin()->first < *next)) next = ended_.begin()->first;
-    if (next) {
-      // By our clock; the alarm goes by the system's.
-      next = std::chrono::ceil<std::chrono::microseconds>(std::chrono::system_clock::now()) + (*next - moment);
-    }
-    const auto outcome = co_await (alarm->wait_until(next) || deadlines_moved_.wait());
+    const auto longest = std::chrono::microseconds(kLongestSleep);
+    const auto left = next ? std::clamp(*next - moment, std::chrono::microseconds(0), longest) : longest;
+    const auto outcome = co_await (sleep_for(left) || deadlines_moved_.wait());
     if (outcome.index() == 1 && !std::get<1>(outcome)) co_return;
   }
 }

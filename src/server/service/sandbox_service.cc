@@ -172,13 +172,15 @@ net::awaitable<Result<SandboxService::CreateResult>> SandboxService::create(api:
     SandboxRecord record;
     record.id = new_uuid();
     record.metadata = wanted.metadata;
-    record.created_at = now();
+    const Moment accepted = moment();
+    record.created_at = accepted.wall;
     if (wanted.timeout) record.expires_at = record.created_at + *wanted.timeout;
     record.access_renew = api::access_renew_seconds(wanted.extensions).value_or(std::nullopt);
     record.status = {std::string(api::state::kPending), "CONTAINER_STARTING", "The sandbox is waiting to be created.",
                      record.created_at};
     wanted.extensions[std::string(kExecdTokenKey)] = new_hex_id() + new_hex_id();
     record.spec = std::make_shared<const api::CreateSandbox>(std::move(wanted));
+    record.clock_set_by = accepted.set_by;
     if (key) key->answer = api::encode_created(record.view());
     ++accepting_;
     const auto begin = clock_.steady_now();

@@ -122,9 +122,10 @@ class SandboxService final : public runtime::Observer {
   // twice a second. GENERAL::NOT_READY.
   net::awaitable<Result<void>> check_ready();
   Timestamp now() const;
+  Moment moment() const;
   std::string reason(std::string_view suffix) const;  // "NATIVE::" + suffix
 
-  // Takes out what is past its deadline or its time on display. The alarm calls it; tests with a fake clock do.
+  // Takes out what is past its deadline or its time on display. A timer calls it; tests with a fake clock do.
   void check_deadlines();
 
   // runtime::Observer
@@ -171,6 +172,7 @@ class SandboxService final : public runtime::Observer {
   void forget_ended(const std::string& id);
 
   net::awaitable<void> run_deadlines();
+  Timestamp running() const;  // see Moment
   net::awaitable<void> run_access_renewal(std::string id);
   net::awaitable<void> run_snapshot(std::string id, std::string sandbox_id);
   net::awaitable<Result<void>> finish_snapshot_removal(std::string id);
@@ -182,6 +184,8 @@ class SandboxService final : public runtime::Observer {
   runtime::Backend& backend_;
   const Clock& clock_;
   ServiceOptions options_;
+  const Timestamp started_ = now();  // the two clocks in this order: running() may be behind, never ahead
+  const std::chrono::steady_clock::time_point steady_start_ = clock_.steady_now();
   const runtime::Capabilities capabilities_;
   Admission admission_;
   StateWaiters waiters_;
@@ -192,7 +196,7 @@ class SandboxService final : public runtime::Observer {
   std::unordered_map<std::string, runtime::Instance> instances_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, std::shared_ptr<Removal>> removals_;
-  // Those that ended by themselves: when to take them out, in order and by id.
+  // Those that ended by themselves: when to take them out by running(), in order and by id.
   std::set<std::pair<Timestamp, std::string>> ended_;
   std::unordered_map<std::string, Timestamp> ended_until_;
   std::unordered_map<std::string, std::chrono::steady_clock::time_point> renewed_;  // last access renewal

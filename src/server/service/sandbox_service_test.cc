@@ -169,6 +169,39 @@ TEST_F(SandboxServiceTest, NoSandboxEndsBeforeItsDeadline) {
   EXPECT_EQ(state(id), "");
 }
 
+TEST_F(SandboxServiceTest, SettingTheClockNeitherEndsASandboxNorKeepsIt) {
+  for (const seconds by : {seconds(3600), seconds(-3600)}) {
+    const std::string before = running(seconds(60));
+    const std::string renewed = running(seconds(60));
+    const Timestamp shown = *store_->find(before)->expires_at;
+    clock_.set(clock_.now() + by);
+    ASSERT_TRUE(await(io_, service_->renew(renewed, service_->now() + seconds(90))));
+    const std::string after = running(seconds(90));
+    clock_.advance(seconds(60) - microseconds(1));
+    service_->check_deadlines();
+    EXPECT_EQ(state(before), "Running") << by.count();
+    EXPECT_EQ(*store_->find(before)->expires_at, shown) << "what was answered";
+    clock_.advance(microseconds(1));
+    service_->check_deadlines();
+    until([&] { return state(before) == ""; });
+    clock_.advance(seconds(30) - microseconds(1));
+    service_->check_deadlines();
+    EXPECT_EQ(state(renewed) + state(after), "RunningRunning") << by.count();
+    clock_.advance(microseconds(1));
+    service_->check_deadlines();
+    until([&] { return state(renewed) + state(after) == ""; });
+  }
+}
+
+TEST_F(SandboxServiceTest, AServerThatStartsGoesByTheWallClock) {
+  const std::string id = running(seconds(60));
+  clock_.set(clock_.now() + seconds(3600));
+  restart();
+  service_->check_deadlines();
+  until([&] { return backend_.removes.size() == 1; });
+  EXPECT_EQ(state(id), "");
+}
+
 TEST_F(SandboxServiceTest, TenThousandDeadlinesAtOnceAreMet) {
   constexpr int kCount = 10'000;
   int stored = 0;

@@ -34,7 +34,7 @@ void SandboxService::set_status(const SandboxPtr& record, std::string_view state
 
 void SandboxService::note_ended(const SandboxRecord& record) {
   if (!has_ended(record)) return;
-  const Timestamp since = record.status.last_transition_at.value_or(record.created_at);
+  const Timestamp since = record.status.last_transition_at.value_or(record.created_at) - moment().set_by;
   forget_ended(record.id);
   ended_.emplace(since + options_.keep_ended, record.id);
   ended_until_.emplace(record.id, since + options_.keep_ended);

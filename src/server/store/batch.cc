@@ -8,9 +8,7 @@ namespace osb::server {
 namespace {
 
 Failure no_sandbox(const std::string& id) { return fail(Code::NotFound, "no such sandbox: " + id); }
-bool past_deadline(const SandboxRecord& record, Timestamp now) {
-  return record.expires_at && *record.expires_at <= now;
-}
+bool past_deadline(const SandboxRecord& record, Timestamp running) { return record.due() && *record.due() <= running; }
 
 }  // namespace
 
@@ -96,27 +94,31 @@ Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api
   return batch.put(std::move(changed));
 }
 
-Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Timestamp now) {
+Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Moment now) {
   const SandboxPtr record = batch.find(id);
-  if (!record || past_deadline(*record, now)) return no_sandbox(id);
+  if (!record || past_deadline(*record, now.running())) return no_sandbox(id);
   if (!record->expires_at) return fail(Code::Conflict, "the sandbox has no deadline; it lives until it is deleted");
   SandboxRecord changed = *record;
   changed.expires_at = until;
+  changed.clock_set_by = now.set_by;
   return batch.put(std::move(changed));
 }
 
-Result<SandboxPtr> extend(Batch& batch, const std::string& id, Timestamp now) {
+Result<SandboxPtr> extend(Batch& batch, const std::string& id, Moment now) {
   const SandboxPtr record = batch.find(id);
-  if (!record || past_deadline(*record, now)) return no_sandbox(id);
-  if (!record->expires_at || !record->access_renew || *record->expires_at >= now + *record->access_renew) return record;
+  if (!record || past_deadline(*record, now.running())) return no_sandbox(id);
+  if (!record->expires_at || !record->access_renew || *record->due() >= now.running() + *record->access_renew) {
+    return record;
+  }
   SandboxRecord changed = *record;
-  changed.expires_at = now + *record->access_renew;
+  changed.expires_at = now.wall + *record->access_renew;
+  changed.clock_set_by = now.set_by;
   return batch.put(std::move(changed));
 }
 
-Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp now) {
+Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp running) {
   SandboxPtr record = batch.find(id);
-  if (!record || !past_deadline(*record, now)) return std::nullopt;
+  if (!record || !past_deadline(*record, running)) return std::nullopt;
   batch.begin_removal(id);
   return record;
 }

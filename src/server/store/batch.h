@@ -41,9 +41,9 @@ namespace decide {
 
 Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key);
 Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api::MetadataPatch& patch);
-Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Timestamp now);
-Result<SandboxPtr> extend(Batch& batch, const std::string& id, Timestamp now);
-Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp now);
+Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Moment now);
+Result<SandboxPtr> extend(Batch& batch, const std::string& id, Moment now);
+Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp running);
 Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id);
 Result<void> create_snapshot(Batch& batch, const SnapshotRecord& record);
 Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const std::vector<std::string>& from,

@@ -13,6 +13,16 @@
 
 namespace osb::server {
 
+// A moment by two clocks. The wall clock is what people and records mean; somebody may set it. Deadlines of a server
+// that runs go by the other one, so that setting the clock neither ends a sandbox early nor keeps it longer.
+struct Moment {
+  Moment(Timestamp now, std::chrono::microseconds by = {}) : wall(now), set_by(by) {}
+
+  Timestamp wall;
+  std::chrono::microseconds set_by;  // how far ahead the wall clock was set since the server started
+  Timestamp running() const { return wall - set_by; }
+};
+
 // What the server has promised about one sandbox. Records are immutable: a change makes a new one, so whoever holds a
 // pointer sees one consistent moment, on any thread and for as long as it likes.
 struct SandboxRecord {
@@ -22,7 +32,11 @@ struct SandboxRecord {
   api::Status status;                              // what the backend was last heard to say
   Timestamp created_at{};
   std::optional<Timestamp> expires_at;               // nothing: lives until deleted
+  std::chrono::microseconds clock_set_by{};          // Moment::set_by when the deadline was given; not stored
   std::optional<std::chrono::seconds> access_renew;  // each access moves the deadline this far ahead
+
+  // The deadline by the clock that nobody sets, as Moment::running().
+  std::optional<Timestamp> due() const { return expires_at ? std::optional(*expires_at - clock_set_by) : std::nullopt; }
 
   api::SandboxView view() const {
     return {id, spec.get(), &status, metadata ? &*metadata : nullptr, created_at, expires_at};

@@ -85,10 +85,10 @@ void RecordIndex::put(SandboxPtr record) {
       merged->status = slot->status;
       record = std::move(merged);
     }
-    if (slot->expires_at) deadlines_.erase({*slot->expires_at, slot->id});
+    if (const auto due = slot->due()) deadlines_.erase({*due, slot->id});
   }
   slot = record;
-  if (record->expires_at) deadlines_.emplace(*record->expires_at, record->id);
+  if (const auto due = record->due()) deadlines_.emplace(*due, record->id);
   const auto place = place_of(*record);
   if (known) {
     *place = row_of(std::move(record));
@@ -101,7 +101,7 @@ void RecordIndex::erase(const std::string& id) {
   const auto found = sandboxes_.find(id);
   if (found == sandboxes_.end()) return;
   const SandboxPtr record = found->second;
-  if (record->expires_at) deadlines_.erase({*record->expires_at, id});
+  if (const auto due = record->due()) deadlines_.erase({*due, id});
   rows_.erase(place_of(*record));
   sandboxes_.erase(found);
 }
@@ -179,11 +179,11 @@ std::optional<Timestamp> RecordIndex::next_deadline() const {
   return deadlines_.begin()->first;
 }
 
-std::vector<SandboxPtr> RecordIndex::due(Timestamp now) const {
+std::vector<SandboxPtr> RecordIndex::due(Timestamp running) const {
   const std::shared_lock lock(mutex_);
   std::vector<SandboxPtr> out;
   for (const auto& [deadline, id] : deadlines_) {
-    if (deadline > now) break;
+    if (deadline > running) break;
     out.push_back(sandboxes_.find(id)->second);
   }
   return out;

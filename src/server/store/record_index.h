@@ -49,7 +49,7 @@ class RecordIndex {
   std::vector<SandboxPtr> all() const;
   std::size_t size() const;
   std::optional<Timestamp> next_deadline() const;
-  std::vector<SandboxPtr> due(Timestamp now) const;
+  std::vector<SandboxPtr> due(Timestamp running) const;
 
   std::vector<std::string> removals() const;
   bool is_removal(std::string_view id) const;

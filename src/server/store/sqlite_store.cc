@@ -27,7 +27,7 @@ class SqliteStore final : public Store {
   std::vector<SandboxPtr> all() const override { return index_.all(); }
   std::size_t size() const override { return index_.size(); }
   std::optional<Timestamp> next_deadline() const override { return index_.next_deadline(); }
-  std::vector<SandboxPtr> due(Timestamp now) const override { return index_.due(now); }
+  std::vector<SandboxPtr> due(Timestamp running) const override { return index_.due(running); }
   std::vector<std::string> removals() const override { return index_.removals(); }
 
   net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key) override {
@@ -51,18 +51,18 @@ class SqliteStore final : public Store {
     });
   }
 
-  net::awaitable<Result<SandboxPtr>> renew(std::string id, Timestamp until, Timestamp now) override {
+  net::awaitable<Result<SandboxPtr>> renew(std::string id, Timestamp until, Moment now) override {
     return change<SandboxPtr>(
         [id = std::move(id), until, now](Batch& batch) { return decide::renew(batch, id, until, now); });
   }
 
-  net::awaitable<Result<SandboxPtr>> extend(std::string id, Timestamp now) override {
+  net::awaitable<Result<SandboxPtr>> extend(std::string id, Moment now) override {
     return change<SandboxPtr>([id = std::move(id), now](Batch& batch) { return decide::extend(batch, id, now); });
   }
 
-  net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp now) override {
+  net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp running) override {
     return change<std::optional<SandboxPtr>>(
-        [id = std::move(id), now](Batch& batch) { return decide::expire_if_due(batch, id, now); });
+        [id = std::move(id), running](Batch& batch) { return decide::expire_if_due(batch, id, running); });
   }
 
   net::awaitable<Result<SandboxPtr>> begin_remove(std::string id) override {

@@ -48,9 +48,10 @@ class Store {
   virtual std::vector<SandboxPtr> all() const = 0;
   virtual std::size_t size() const = 0;
 
-  // The earliest deadline, and everything whose deadline is not after `now`, earliest first: one timer is enough.
+  // The earliest deadline, and everything whose deadline is not after `running`, earliest first: one timer is enough.
+  // Both by Moment::running().
   virtual std::optional<Timestamp> next_deadline() const = 0;
-  virtual std::vector<SandboxPtr> due(Timestamp now) const = 0;
+  virtual std::vector<SandboxPtr> due(Timestamp running) const = 0;
 
   // Ids that were taken out of sight and not yet forgotten.
   virtual std::vector<std::string> removals() const = 0;
@@ -74,14 +75,14 @@ class Store {
 
   // Sets the deadline, earlier or later. NotFound when the sandbox is unknown, on its way out, or past its deadline at
   // `now` (its expiry is certain, even if the timer has not fired); Conflict when it has none. `until` is after `now`.
-  virtual net::awaitable<Result<SandboxPtr>> renew(std::string id, Timestamp until, Timestamp now) = 0;
+  virtual net::awaitable<Result<SandboxPtr>> renew(std::string id, Timestamp until, Moment now) = 0;
   // Access renewal: now + access_renew, never earlier than what it is. Success with the unchanged record when there
   // is nothing to do: no deadline, not asked for.
-  virtual net::awaitable<Result<SandboxPtr>> extend(std::string id, Timestamp now) = 0;
+  virtual net::awaitable<Result<SandboxPtr>> extend(std::string id, Moment now) = 0;
 
-  // The other side of the race: takes the record out of sight if its deadline is not after `now`. Nothing when it was
-  // renewed, has none, or somebody else removed it. The one who gets the record removes the sandbox.
-  virtual net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp now) = 0;
+  // The other side of the race: takes the record out of sight if its deadline is not after `running`. Nothing when it
+  // was renewed, has none, or somebody else removed it. The one who gets the record removes the sandbox.
+  virtual net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp running) = 0;
   // The same for DELETE, without a condition. NotFound for the loser.
   virtual net::awaitable<Result<SandboxPtr>> begin_remove(std::string id) = 0;
   // The backend has nothing left of it. Shows at once, durable with the next commit: repeating a removal is harmless.
