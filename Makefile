@@ -10,6 +10,10 @@ ROUNDS ?= 20
 SOAK_COMMANDS ?= 100000
 SOAK_SANDBOXES ?= 10000
 SOAK_KILLS ?= 200
+SOAK_MINUTES ?= 80
+CHAOS_MINUTES ?= 10
+CHAOS_CLIENTS ?= 50
+CHAOS_SEED ?=
 
 # One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -19,12 +23,13 @@ export CTEST_PARALLEL_LEVEL := $(JOBS)
 apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
 fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
 sources = $(shell git ls-files '*.cc' '*.h')
+soak_share = $(shell echo $$(($(SOAK_MINUTES) / 4)))
 ctest := ctest --output-on-failure --no-label-summary --no-tests=error
 
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images test demo up bench asan tsan fuzz soak fmt lint clean
+.PHONY: help build images test demo up bench asan tsan fuzz soak chaos fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -81,19 +86,32 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/co
 	@cmake --build build/fuzz -j $(JOBS) --target $(fuzzers)
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times
+soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times; at most SOAK_MINUTES=80, a quarter each
 	@scripts/setup build test
 	@scripts/python-env
 	@scripts/node-env
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS)
-	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS)
+	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS) \
+	  --minutes $(soak_share)
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
-	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/sandboxes.py --sandboxes $(SOAK_SANDBOXES)
+	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/sandboxes.py --sandboxes $(SOAK_SANDBOXES) \
+	  --minutes $(soak_share)
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
 	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
-	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/server.py --rounds $(SOAK_KILLS)
-	@$(ctest) --test-dir build/release --repeat until-fail:$(ROUNDS)
+	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/server.py --rounds $(SOAK_KILLS) --minutes $(soak_share)
+	@rounds=0; while [ $$rounds -lt $(ROUNDS) ] && [ $$SECONDS -lt $$(($(soak_share) * 60)) ]; do \
+	  $(ctest) --test-dir build/release; rounds=$$((rounds + 1)); done; echo "all tests $$rounds times"
+
+chaos: ## CHAOS_CLIENTS=50 clients and random faults for CHAOS_MINUTES=10, then what holds; CHAOS_SEED=n again. docs/chaos.md
+	@scripts/setup build test chaos
+	@scripts/python-env
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target $(apps)
+	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
+	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
+	  build/venv/bin/python -B tests/chaos/run.py --minutes $(CHAOS_MINUTES) --clients $(CHAOS_CLIENTS) \
+	  $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
 
 fmt: ## formats the C++ sources in place
 	@scripts/setup lint

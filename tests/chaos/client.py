@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+"""One client: does this and that with a few sandboxes of its own until it is told to end (SIGTERM) or killed, and notes
+what it was promised in its journal. Started again with the same journal it goes on where the last one was.
+
+    client.py PORT KEY JOURNAL SEED
+"""
+
+import hashlib
+import json
+import random
+import signal
+import socket
+import sys
+import time
+
+from api import KEY_HEADER, TOKEN_HEADER, Api, Lost, Refused, Truncated
+from known import Journal, Known, load
+
+AT_MOST = 2  # sandboxes
+LATE = 30  # seconds that a busy machine may take to remove what is past its deadline
+MOST_JUMP = 900  # seconds that the server's clock is set forward or back
+
+
+class Broken(Exception):
+    def __init__(self, promise, text):
+        super().__init__(f"{promise}: {text}")
+        self.promise = promise
+        self.text = text
+
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def may_be_gone(known):
+    return True in known.gone or time.time() > known.alive_until - 2
+
+
+class Client:
+    def __init__(self, port, key, journal, seed):
+        self.api = Api(port, key)
+        self.rng = random.Random(seed)
+        self.sandboxes, self.snapshots = load(journal)
+        self.journal = Journal(journal)
+        self.ending = False
+        self.made = None  # by the present step
+
+    # --- one after the other
+
+    def run(self):
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "ending", True))
+        while not self.ending:
+            self.step()
+            time.sleep(self.rng.uniform(0, 0.4))
+
+    def step(self):
+        action, known = self.choose()
+        begin = time.monotonic()
+        outcome = "done"
+        self.made = None
+        try:
+            action(known)
+        except Lost as lost:
+            outcome = lost.kind
+            if outcome == "hang":
+                self.journal.broken("answers", f"{action.__name__}: no answer, {vars(known) if known else ''}")
+            time.sleep(0.1)
+        except Refused as refused:
+            outcome = refused.kind
+            self.judge(action, known or self.made, refused)
+        except Truncated as truncated:
+            outcome = "truncated"
+            self.journal.broken("streams", f"{known.id}: {truncated}")
+        except Broken as broken:
+            outcome = "broken promise"
+            self.journal.broken(broken.promise, f"{known.id if known else ''} {broken.text}")
+        self.journal.op(action.__name__, outcome, time.monotonic() - begin)
+
+    def choose(self):
+        here = [each for each in self.sandboxes.values() if each.is_here]
+        unsure = [each for each in self.sandboxes.values() if each.id is None and each.gone == [False]]
+        if unsure:
+            return self.create, unsure[0]
+        late = [each for each in here if time.time() > each.gone_after + LATE]
+        if late:
+            return self.expired, late[0]
+        if any(True in each.gone and False in each.gone for each in self.sandboxes.values()):
+            return self.delete, next(e for e in self.sandboxes.values() if True in e.gone and False in e.gone)
+        if len(here) < AT_MOST:
+            ready = [each for each in self.snapshots.values() if each["state"] == "Ready"]
+            if ready and self.rng.random() < 0.4:
+                return self.restore, None
+            return self.create_another, None
+        known = self.rng.choice(here)
+        if known.states == ["Paused"]:
+            return self.rng.choice([self.resume, self.resume, self.renew, self.patch, self.look]), known
+        if len(known.states) > 1:
+            return self.look, known
+        actions = {self.command: 5, self.background: 2, self.check_background: 2, self.stream: 4, self.upload: 4,
+                   self.download: 4, self.session: 3, self.pause: 1, self.renew: 2, self.patch: 2, self.snapshot: 1,
+                   self.traffic: 3, self.look: 2, self.list: 1, self.delete: 1, self.drop_snapshot: 1}
+        return self.rng.choices(list(actions), list(actions.values()))[0], known
+
+    def judge(self, action, known, refused):
+        """Errors of the server and its backend are answers too; those that say that the client is wrong are not."""
+        if refused.status >= 500 or refused.status == 429:
+            time.sleep(0.1)
+            return
+        if known is not None and refused.status == 404 and may_be_gone(known):
+            known.gone = [True]
+            self.journal.sandbox(known)
+            return
+        if refused.status in (404, 409) and known is not None and self.has_ended(known):
+            return
+        self.journal.broken("sandboxes" if refused.status == 404 else "answers",
+                            f"{action.__name__}: {refused}; {known.as_json() if known else None}")
+        if known is not None and (known.id is None or refused.status == 404):
+            known.gone = [True]  # said once
+            self.journal.sandbox(known)
+
+    def has_ended(self, known):
+        """Whether it says that it has ended, and why."""
+        try:
+            status = self.api.call("GET", f"/sandboxes/{known.id}")["status"]
+        except (Lost, Refused):
+            return False
+        if status["state"] not in ("Failed", "Terminated"):
+            return False
+        known.ended = f"{status['state']} {status.get('reason', '')} {status.get('message', '')}".strip()
+        self.journal.sandbox(known)
+        if not status.get("reason"):
+            raise Broken("sandboxes", f"ended without a reason: {status}")
+        return True
+
+    # --- lifecycle
+
+    def create_another(self, _):
+        self.create(self.note_new({"image": {"uri": "host"}}))
+
+    def note_new(self, source, files=None):
+        key = f"key-{self.rng.getrandbits(64):x}"
+        timeout = self.rng.randrange(60, 150) if self.rng.random() < 0.3 else self.rng.randrange(1200, 3600)
+        body = {**source, "entrypoint": ["tail", "-f", "/dev/null"], "timeout": timeout, "metadata": {"key": key},
+                "resourceLimits": {"cpu": "1", "memory": "128Mi"}}
+        known = Known(key=key, body=body, metadata=[{"key": key}], files=files or {}, first_sent=time.time())
+        self.sandboxes[key] = self.made = known
+        self.journal.sandbox(known)
+        return known
+
+    def create(self, known):
+        wait = self.rng.random() < 0.7
+        made = self.api.call("POST", f"/sandboxes{'?wait=30' if wait else ''}", known.body,
+                             {"Idempotency-Key": known.key}, ok=(202,))
+        known.id = made["id"]
+        known.deadlines = [made["expiresAt"]]
+        due = moment(made["expiresAt"])
+        known.alive_until = min(known.first_sent + known.body["timeout"], due)
+        known.gone_after = max(time.time() + known.body["timeout"], due)
+        if made["status"]["state"] in ("Failed", "Terminated"):
+            known.ended = f"{made['status']['state']} {made['status'].get('reason')} {made['status'].get('message')}"
+            if not made["status"].get("reason"):
+                raise Broken("sandboxes", f"no reason: {made}")
+        self.journal.sandbox(known)
+
+    def restore(self, _):
+        snapshot = self.rng.choice([each for each in self.snapshots.values() if each["state"] == "Ready"])
+        files = {path: [sha] for path, sha in snapshot["files"].items()}
+        known = self.note_new({"snapshotId": snapshot["id"]}, files)
+        self.create(known)
+        for path in list(files)[:2]:
+            self.check_file(known, path, "snapshots")
+
+    def expired(self, known):
+        try:
+            shown = self.api.call("GET", f"/sandboxes/{known.id}")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            known.gone = [True]
+            self.journal.sandbox(known)
+            return
+        known.gone = [False, True]  # once is enough
+        self.journal.sandbox(known)
+        raise Broken("deadlines", f"{time.time() - known.gone_after:.1f} s late: {shown}")
+
+    def look(self, known):
+        shown = self.api.call("GET", f"/sandboxes/{known.id}?wait=20")
+        if shown["status"]["state"] in ("Failed", "Terminated"):
+            if not self.has_ended(known):
+                raise Broken("sandboxes", f"{shown}")
+            return
+        compare(known, shown)
+        known.states = [shown["status"]["state"]] if shown["status"]["state"] in known.states else known.states
+        known.metadata = [shown["metadata"]]
+        known.deadlines = [shown["expiresAt"]]
+        self.journal.sandbox(known)
+
+    def list(self, known):
+        shown = self.api.call("GET", f"/sandboxes?pageSize=10&metadata=key%3D{known.key}")["items"]
+        if [each["id"] for each in shown] != [known.id] and not may_be_gone(known):
+            raise Broken("sandboxes", f"listed for its key: {shown}")
+
+    def delete(self, known):
+        known.gone = [False, True]
+        self.journal.sandbox(known)
+        try:
+            self.api.call("DELETE", f"/sandboxes/{known.id}", ok=(204,))
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+        known.gone = [True]
+        self.journal.sandbox(known)
+
+    def pause(self, known):
+        self.move(known, "pause", "Paused")
+
+    def resume(self, known):
+        self.move(known, "resume", "Running")
+
+    def move(self, known, verb, to):
+        self.api.call("GET", f"/sandboxes/{known.id}?wait=30")  # one that is being created cannot be paused
+        known.states = ["Running", "Paused"]
+        self.journal.sandbox(known)
+        try:
+            self.api.call("POST", f"/sandboxes/{known.id}/{verb}", ok=(202,))
+        except Refused as refused:
+            if refused.status != 409 or may_be_gone(known):
+                raise
+            state = self.api.call("GET", f"/sandboxes/{known.id}")["status"]["state"]
+            if state == "Pending":  # the backend has not come to it yet
+                known.states = ["Running"]
+                return
+            raise
+        known.states = [to]
+        self.journal.sandbox(known)
+
+    def renew(self, known):
+        left = self.rng.uniform(MOST_JUMP + 200, 4000)
+        until = stamp(time.time() + self.api.offset + left)
+        old = known.deadlines, known.alive_until, known.gone_after
+        known.deadlines = [*known.deadlines, until]
+        # Set by a clock that may have been moved since it was read.
+        known.alive_until = min(known.alive_until, time.time() + left - MOST_JUMP, moment(until))
+        known.gone_after = max(known.gone_after, time.time() + left + 2 * MOST_JUMP, moment(until))
+        self.journal.sandbox(known)
+        try:
+            self.api.call("POST", f"/sandboxes/{known.id}/renew-expiration", {"expiresAt": until}, ok=(200,))
+        except Refused as refused:
+            if refused.status < 500:
+                known.deadlines, known.alive_until, known.gone_after = old
+                self.journal.sandbox(known)
+            raise
+        known.deadlines = [until]
+        known.alive_until = min(time.time() + left - 2 * MOST_JUMP, moment(until))
+        self.journal.sandbox(known)
+
+    def patch(self, known):
+        name = f"p{self.rng.randrange(4)}"
+        change = {name: str(self.rng.getrandbits(32))}
+        known.metadata = [*known.metadata, *({**each, **change} for each in known.metadata)]
+        self.journal.sandbox(known)
+        shown = self.api.call("PATCH", f"/sandboxes/{known.id}/metadata", change)["metadata"]
+        if shown not in known.metadata or shown.get(name) != change[name]:
+            raise Broken("metadata", f"{shown}, promised {known.metadata}")
+        known.metadata = [shown]
+        self.journal.sandbox(known)
+
+    # --- snapshots
+
+    def snapshot(self, known):
+        if len(self.snapshots) >= 2 or any(len(shas) > 1 for shas in known.files.values()):
+            return
+        self.api.call("GET", f"/sandboxes/{known.id}?wait=30")
+        files = {path: shas[0] for path, shas in known.files.items()}
+        made = self.api.call("POST", f"/sandboxes/{known.id}/snapshots", {"name": known.key}, ok=(202,))
+        snapshot = {"id": made["id"], "files": files, "state": "Creating"}
+        self.snapshots[made["id"]] = snapshot
+        self.journal.snapshot(snapshot)
+        self.settle(snapshot)
+
+    def settle(self, snapshot):
+        """What was written while it is made may be in it or not: until it is settled this client writes nothing."""
+        while snapshot["state"] == "Creating":
+            try:
+                shown = self.api.call("GET", f"/snapshots/{snapshot['id']}?wait=30")["status"]
+            except (Lost, Refused) as failure:
+                if isinstance(failure, Refused) and failure.status == 404:
+                    snapshot["state"] = "lost"
+                    self.journal.snapshot(snapshot)
+                    raise Broken("snapshots", f"accepted and gone: {snapshot['id']}") from None
+                time.sleep(0.2)
+                continue
+            if shown["state"] == "Failed" and not shown.get("reason"):
+                raise Broken("snapshots", f"failed without a reason: {shown}")
+            snapshot["state"] = shown["state"]
+        self.journal.snapshot(snapshot)
+
+    def drop_snapshot(self, known):
+        for snapshot in list(self.snapshots.values()):
+            if snapshot["state"] == "Creating":
+                self.settle(snapshot)
+            was, snapshot["state"] = snapshot["state"], "deleting"
+            self.journal.snapshot(snapshot)
+            try:
+                self.api.call("DELETE", f"/snapshots/{snapshot['id']}", ok=(204,))
+            except Refused as refused:
+                if refused.code == "SNAPSHOT::DELETE_CONFLICT":  # something that was made from it lives; later then
+                    return
+                if refused.status != 404:
+                    raise
+                if was == "Ready":
+                    raise Broken("snapshots", f"ready and gone: {snapshot['id']}") from None
+            self.snapshots.pop(snapshot["id"])
+            self.journal.snapshot({**snapshot, "state": "deleted"})
+            return
+
+    # --- commands
+
+    def command(self, known):
+        word = f"{self.rng.getrandbits(64):x}"
+        code, output = self.api.run(known.id, f"echo {word}; echo to-stderr >&2; exit 0")
+        if (code, sorted(output.split("\n"))) != (0, sorted([word, "to-stderr"])):
+            raise Broken("commands", f"echo {word}: {code} {output!r}")
+
+    def background(self, known):
+        if len(known.background) >= 5:
+            return
+        lines = self.rng.randrange(1, 300)
+        text = self.api.execd(known.id, "POST", "/command",
+                              {"command": f"seq 1 {lines}; sleep {self.rng.random():.2f}; echo end", "background": True})
+        first = json.loads(text.split(b"\n")[0])
+        known.background[first["text"]] = lines
+        self.journal.sandbox(known)
+
+    def check_background(self, known):
+        for id, lines in list(known.background.items()):
+            status = json.loads(self.api.execd(known.id, "GET", f"/command/status/{id}"))
+            if status["running"]:
+                continue
+            output = self.api.execd(known.id, "GET", f"/command/{id}/logs").decode()
+            known.background.pop(id)
+            self.journal.sandbox(known)
+            wanted = [str(number) for number in range(1, lines + 1)] + ["end"]
+            if status["exit_code"] != 0 or output.split() != wanted:
+                raise Broken("commands", f"background {id} of {lines} lines: {status}, {output[-200:]!r}")
+            return
+
+    def session(self, known):
+        if known.session is None:
+            known.session = json.loads(self.api.execd(known.id, "POST", "/session", {}))["session_id"]
+            known.session_values = [""]
+            self.journal.sandbox(known)
+        value = f"{self.rng.getrandbits(32):x}"
+        before = known.session_values
+        known.session_values = [*before, value]
+        self.journal.sandbox(known)
+        code, output = self.api.run(known.id, f"echo \"was:$KEPT\"; export KEPT={value}", f"/session/{known.session}/run")
+        if code != 0 or output.strip() not in [f"was:{each}" for each in before]:
+            raise Broken("commands", f"session {known.session}: {code} {output!r}, set to one of {before}")
+        known.session_values = [value]
+        self.journal.sandbox(known)
+
+    def stream(self, known):
+        Stream(self, known).follow()
+
+    # --- files
+
+    def upload(self, known):
+        path = f"/root/file-{self.rng.randrange(6)}"
+        size = self.rng.choice([1, 4096, 100_000, 1_000_000])
+        content = self.rng.randbytes(64) * (size // 64 + 1)
+        sha = digest(content)
+        before = known.files.get(path, [None])
+        known.files[path] = [*before, sha]
+        self.journal.sandbox(known)
+        self.api.upload(known.id, path, content)
+        known.files[path] = [sha]
+        self.journal.sandbox(known)
+
+    def download(self, known):
+        if known.files:
+            self.check_file(known, self.rng.choice(sorted(known.files)), "files")
+
+    def check_file(self, known, path, promise):
+        check_file(self.api, known, path, promise)
+
+    # --- what listens inside
+
+    def traffic(self, known):
+        if known.serving is None:
+            word = f"{self.rng.getrandbits(64):x}"
+            script = f"mkdir -p /tmp/www && echo {word} > /tmp/www/word && exec busybox httpd -p 8000 -h /tmp/www"
+            if self.api.run(known.id, script)[0] != 0:
+                return  # a full disk
+            known.serving = word
+            self.journal.sandbox(known)
+        if self.rng.random() < 0.5:
+            status, text = self.api.request("GET", f"/v1/sandboxes/{known.id}/proxy/8000/word")
+        else:
+            address = self.api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].split("/")[0]
+            host, port = address.rsplit(":", 1)
+            direct = Direct(host, int(port))
+            try:
+                status, text = direct.request("GET", "/word")
+            finally:
+                direct.close()
+        if status >= 400:
+            raise Refused("GET /word", status, text.decode(errors="replace"))
+        if text.decode().strip() != known.serving:
+            raise Broken("traffic", f"{text[:100]}, expected {known.serving}")
+
+
+class Direct(Api):
+    """To a sandbox's own address."""
+
+    def __init__(self, host, port):
+        super().__init__(port, "")
+        import http.client
+
+        self._connection = http.client.HTTPConnection(host, port, timeout=90)
+
+
+class Stream:
+    """Numbered lines: complete, or an error that can be seen; what is missing after one comes when asked again."""
+
+    def __init__(self, client, known):
+        self.client, self.known, self.rng = client, known, client.rng
+        self.lines = self.rng.choice([10, 1000, 20_000])
+        self.how = self.rng.choice(["at once", "at once", "slowly", "leaves"])
+        self.id = None
+        self.last = 0  # event
+        self.next = 1  # line
+        self.code = None
+
+    def follow(self):
+        api = self.client.api
+        api.close()  # the small buffer is for this connection
+        headers = {TOKEN_HEADER: api.token(self.known.id), "Content-Type": "application/json"}
+        base = f"/v1/sandboxes/{self.known.id}/proxy/44772/command"
+        body = json.dumps({"command": f"seq -f 'line %.0f' 1 {self.lines}"}).encode()
+        try:
+            self.read(api.open("POST", base, body, headers, small_buffer=self.how == "slowly"))
+        except Lost as lost:
+            if self.id is None or lost.kind in ("hang", "gap"):
+                raise
+        finally:
+            api.close()
+        for _ in range(100):
+            if self.code is not None:
+                break
+            try:
+                self.read(api.open("GET", f"{base}/{self.id}/events?after={self.last}", headers=headers))
+            except (Lost, Refused) as failure:
+                if failure.kind in ("hang", "gap") or getattr(failure, "status", 500) < 500:
+                    raise
+                time.sleep(0.2)
+        else:
+            raise Lost("not recovered")
+        if self.code != 0 or self.next != self.lines + 1:
+            raise Broken("streams", f"{self.id}: exit {self.code} after {self.next - 1} of {self.lines} lines")
+
+    def read(self, response):
+        if response.status != 200:
+            text = b"".join(self.client.api.pieces(response)).decode(errors="replace")
+            raise Refused("stream", response.status, text)
+        leave_at = self.rng.randrange(self.lines) if self.how == "leaves" else None
+        rest = b""
+        for piece in self.client.api.pieces(response, 2048 if self.how == "slowly" else 65536):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in filter(None, lines):
+                self.event(json.loads(line))
+            if leave_at is not None and self.id and self.next > leave_at:
+                self.how = "left"
+                self.client.api.close()
+                return
+            if self.how == "slowly" and self.next < 500:
+                time.sleep(0.01)
+        if self.code is None:
+            raise Truncated(f"{self.id} ended in order after line {self.next - 1} of {self.lines}, without a last event")
+
+    def event(self, event):
+        kind = event["type"]
+        if kind == "gap":  # a full disk: events are gone, and it says which
+            raise Lost("gap")
+        if "seq" in event:
+            if event["seq"] != self.last + 1:
+                raise Broken("streams", f"{self.id}: event {event['seq']} after {self.last}")
+            self.last = event["seq"]
+        if kind == "init":
+            self.id = event["text"]
+        elif kind == "stdout":
+            if event["text"] != f"line {self.next}":
+                raise Broken("streams", f"{self.id}: {event['text']!r} instead of line {self.next}")
+            self.next += 1
+        elif kind == "execution_complete":
+            self.code = 0
+        elif kind == "error":
+            self.code = event["error"]["evalue"]
+
+
+# --- also what the oracle asks
+
+
+def moment(text):
+    import datetime
+
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def stamp(seconds):
+    import datetime
+
+    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat()
+
+
+def compare(known, shown):
+    """What the server shows of a sandbox with what it has promised. A state that is on its way is none yet."""
+    state = shown["status"]["state"]
+    if state in ("Running", "Paused") and state not in known.states:
+        raise Broken("states", f"{state}, promised {known.states}")
+    if shown["metadata"] not in known.metadata:
+        raise Broken("metadata", f"{shown['metadata']}, promised {known.metadata}")
+    if moment(shown["expiresAt"]) not in [moment(each) for each in known.deadlines]:
+        raise Broken("deadlines", f"{shown['expiresAt']}, promised {known.deadlines}")
+
+
+def check_file(api, known, path, promise):
+    shas = known.files[path]
+    try:
+        sha = digest(api.download(known.id, path))
+    except Refused as refused:
+        if refused.status == 404 and refused.code == "FILE_NOT_FOUND":
+            sha = None
+        else:
+            raise
+    if sha not in shas:
+        raise Broken(promise, f"{path} is {sha}, written: {shas}")
+
+
+if __name__ == "__main__":
+    Client(int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]).run()

@@ -1,0 +1,236 @@
+"""After the last fault: is everything there that was promised, and nothing that was not?"""
+
+import collections
+import concurrent.futures
+import contextlib
+import os
+import time
+
+import host_state
+from api import Api, Lost, Refused, Truncated
+from client import Broken, check_file, compare, may_be_gone
+from world import READY_SLOTS
+
+SETTLE = 120  # seconds; more is a hang
+# Of a daemon that has had 50 clients; both start below 30 MiB.
+MOST_RSS_KIB = 200 * 1024
+# Descriptors that a program holds which has nothing to do: listeners, store, event loop, pool of slots.
+MOST_DESCRIPTORS = {"server": 64, "sandboxd": 64 + 4 * 4 * READY_SLOTS}
+
+PROMISES = {
+    "sandboxes": "a sandbox whose create was answered is there, or says why it ended, or was deleted or past its time",
+    "deadlines": "no sandbox ends before its time or lives past it, however the server's clock is set",
+    "metadata": "metadata are as answered",
+    "states": "pauses and resumes are as answered",
+    "files": "a file whose upload was answered reads back",
+    "commands": "commands, background commands and sessions say what they have to say",
+    "streams": "numbered lines come without holes, up to the last event or to an error that can be seen",
+    "snapshots": "a snapshot that is accepted gets ready or says why not; a ready one restores what was in it",
+    "traffic": "what listens in a sandbox answers through the proxy and directly",
+    "answers": "every request is answered, and never with an error that blames the client",
+    "recovery": "after each fault the server is ready again",
+    "leaks": "nothing is left: processes, mounts, namespaces, interfaces, cgroups, firewall, files, descriptors, memory",
+}
+
+
+class Oracle:
+    def __init__(self, world, sandboxes, snapshots):
+        self._world = world
+        self._sandboxes, self._snapshots = sandboxes, snapshots
+        self.broken = []  # (promise, text)
+        self.figures = {"sandboxes promised": 0, "found": 0, "ended with a reason": 0, "deleted or expired": 0,
+                        "files compared": 0, "snapshots restored": 0, "snapshots failed with a reason": 0}
+        self.ended = []
+
+    def run(self):
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._guarded(self._check_sandbox), self._sandboxes))
+            list(pool.map(self._guarded(self._check_snapshot), self._snapshots))
+        self._check_list()
+        self._remove_everything()
+        self.figures |= Leaks(self._world, self.broken).check()
+
+    def _api(self):
+        return Api(self._world.server.port, self._world.server.key)
+
+    def _guarded(self, check):
+        def checked(what):
+            api = self._api()
+            try:
+                check(api, what)
+            except Broken as broken:
+                self.broken.append((broken.promise, broken.text))
+            except Truncated as truncated:
+                self.broken.append(("streams", str(truncated)))
+            except (Lost, Refused) as failure:
+                shown = what.as_json() if hasattr(what, "key") else what
+                self.broken.append(("answers", f"with no fault around: {failure!r}, {shown}"))
+            finally:
+                api.close()
+        return checked
+
+    def _check_sandbox(self, api, known):
+        if known.id is None:
+            # The answer was lost. Its key finds it, or makes it now; there must not be two.
+            made = api.call("POST", "/sandboxes?wait=60", known.body, {"Idempotency-Key": known.key}, ok=(202,))
+            known.id = made["id"]
+            known.deadlines = [made["expiresAt"]]
+            known.alive_until = known.first_sent + known.body["timeout"]
+            known.files = {}
+            found = api.call("GET", f"/sandboxes?metadata=key%3D{known.key}")["items"]
+            if [each["id"] for each in found] not in ([known.id], []):
+                raise Broken("sandboxes", f"made twice: {found}")
+        self.figures["sandboxes promised"] += 1
+        if known.ended:
+            self.figures["ended with a reason"] += 1
+            self.ended.append(known.ended)
+            return
+        try:
+            shown = api.call("GET", f"/sandboxes/{known.id}?wait=60")
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            if not may_be_gone(known):
+                early = known.alive_until - time.time()
+                raise Broken("sandboxes", f"{known.id} is lost, {early:.0f} s before its time: {known.as_json()}") from None
+            self.figures["deleted or expired"] += 1
+            known.gone = [True]
+            return
+        if known.gone == [True]:
+            raise Broken("sandboxes", f"{known.id} was deleted and is back: {shown}")
+        if known.gone == [False] and time.time() > known.gone_after + SETTLE:
+            raise Broken("deadlines", f"{known.id} lives {time.time() - known.gone_after:.0f} s past its time: {shown}")
+        status = shown["status"]
+        if status["state"] in ("Failed", "Terminated"):
+            self.figures["ended with a reason"] += 1
+            self.ended.append(f"{status['state']} {status.get('reason')} {status.get('message')}")
+            if not status.get("reason"):
+                raise Broken("sandboxes", f"ended without a reason: {shown}")
+            return
+        self.figures["found"] += 1
+        compare(known, shown)
+        try:
+            if status["state"] == "Paused":
+                api.call("POST", f"/sandboxes/{known.id}/resume", ok=(202,))
+            self._look_inside(api, known)
+        except Refused:
+            if not may_be_gone(known):
+                raise
+
+    def _look_inside(self, api, known):
+        code, output = api.run(known.id, f"echo {known.key}")
+        if (code, output) != (0, known.key):
+            raise Broken("commands", f"echo {known.key}: {code} {output!r}")
+        for path in known.files:
+            check_file(api, known, path, "snapshots" if "snapshotId" in known.body else "files")
+            self.figures["files compared"] += 1
+
+    def _check_snapshot(self, api, snapshot):
+        if snapshot["state"] in ("deleted", "deleting", "lost"):
+            return
+        shown = api.call("GET", f"/snapshots/{snapshot['id']}?wait={SETTLE}")["status"]
+        if shown["state"] == "Failed" and snapshot["state"] != "Ready" and shown.get("reason"):
+            self.figures["snapshots failed with a reason"] += 1
+            return
+        if shown["state"] != "Ready":
+            raise Broken("snapshots", f"{snapshot['id']}: {shown}, was {snapshot['state']}")
+        made = api.call("POST", "/sandboxes?wait=60", {
+            "snapshotId": snapshot["id"], "entrypoint": ["tail", "-f", "/dev/null"], "timeout": 600,
+            "resourceLimits": {"cpu": "1", "memory": "128Mi"}}, ok=(202,))
+        if made["status"]["state"] != "Running":
+            raise Broken("snapshots", f"{snapshot['id']} is not restored: {made['status']}")
+        restored = type("Restored", (), {"id": made["id"], "files": {p: [s] for p, s in snapshot["files"].items()}})
+        for path in restored.files:
+            check_file(api, restored, path, "snapshots")
+            self.figures["files compared"] += 1
+        self.figures["snapshots restored"] += 1
+        api.call("DELETE", f"/sandboxes/{made['id']}", ok=(204,))
+
+    def _check_list(self):
+        """Nothing is there that nobody asked for."""
+        api = self._api()
+        ids = {known.id for known in self._sandboxes}
+        page, shown = 1, []
+        while items := api.call("GET", f"/sandboxes?pageSize=100&page={page}")["items"]:
+            shown += items
+            page += 1
+        api.close()
+        for each in shown:
+            if each["id"] not in ids:
+                self.broken.append(("sandboxes", f"nobody asked for it: {each}"))
+
+    def _remove_everything(self):
+        api = self._api()
+        while items := api.call("GET", "/sandboxes?pageSize=100")["items"]:
+            for each in items:
+                with contextlib.suppress(Refused):
+                    api.call("DELETE", f"/sandboxes/{each['id']}")
+        while items := api.call("GET", "/snapshots?pageSize=100")["items"]:
+            for each in items:
+                api.call("DELETE", f"/snapshots/{each['id']}")
+        api.close()
+        left = self._world.daemon.wait_for_exactly(set(), SETTLE)
+        if left:
+            self.broken.append(("leaks", f"sandboxes in the backend: {left}"))
+
+
+def kinds(pid):
+    """How many descriptors of each kind."""
+    return dict(collections.Counter(what.split(":")[0] for what in host_state.descriptors(pid).values()))
+
+
+class Leaks:
+    """The host and the two programs, with nothing to do."""
+
+    def __init__(self, world, broken):
+        self._world = world
+        self._broken = broken
+
+    def check(self):
+        daemon, server = self._world.daemon, self._world.server
+        pids = {"server": server.process.pid, "sandboxd": daemon.pid}
+        # What was prepared ahead settles a moment after the last request.
+        wrong = self._until(lambda: self._host() + [
+            f"{name} has {len(host_state.descriptors(pid))} descriptors: {kinds(pid)}"
+            for name, pid in pids.items() if len(host_state.descriptors(pid)) > MOST_DESCRIPTORS[name]])
+        rss = {name: host_state.rss_kib(pid) for name, pid in pids.items()}
+        wrong += [f"{name} has {kib} KiB" for name, kib in rss.items() if kib > MOST_RSS_KIB]
+        self._broken += [("leaks", each) for each in wrong]
+        return {f"{name} rss KiB": kib for name, kib in rss.items()} | {
+            f"{name} descriptors": len(host_state.descriptors(pid)) for name, pid in pids.items()} | {
+            "used on the disk KiB": self._used() // 1024}
+
+    def after_the_end(self):
+        """When both have been stopped in order, nothing at all is left."""
+        wrong = self._until(lambda: [f"interface {name}" for name in host_state.interfaces()])
+        wrong += [f"process {pid}" for pid in host_state.processes(self._world.daemon)]
+        wrong += [f"cgroup {name}" for name in host_state.cgroups(self._world.daemon)]
+        self._broken += [("leaks", f"after the end: {each}") for each in wrong]
+
+    def _used(self):
+        usage = os.statvfs(self._world.disk.place)
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+
+    def _host(self):
+        daemon = self._world.daemon
+        found = [f"process {pid}" for pid in host_state.processes(daemon)]
+        found += [f"cgroup {path}" for path in host_state.cgroups(daemon)]
+        for what, names in host_state.files(daemon).items():
+            found += [f"{what}: {name}" for name in names]
+        kept = 4 * READY_SLOTS + 2  # those in the pool, and what the next root was prepared with
+        for what, names in (("interfaces", host_state.interfaces()), ("firewall members", host_state.member_interfaces()),
+                            ("network namespaces", host_state.network_namespaces(daemon.pid))):
+            if len(names) > kept:
+                found.append(f"{len(names)} {what}, at most {kept} are kept ready")
+        stray = host_state.member_interfaces() - host_state.interfaces()
+        found += [f"firewall member without an interface: {name}" for name in stray]
+        mounts = [mount for mount in host_state.mounts(daemon.pid) if str(daemon.state) in mount]
+        if len(mounts) > 1 + 2:
+            found.append(f"mounts of sandboxd: {mounts}")
+        return found
+
+    def _until(self, wrong, seconds=30):
+        limit = time.monotonic() + seconds
+        while (found := wrong()) and time.monotonic() < limit:
+            time.sleep(0.2)
+        return found
