@@ -1,4 +1,4 @@
-"""What every bench/*/run.py shares: processes that say when they are ready, the machine's description, the report."""
+"""What measurements share: processes that say when they are ready, the machine's description, results as files."""
 
 import contextlib
 import json
@@ -141,12 +141,19 @@ def git(*arguments):
     return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
 
 
+def without_root(text):
+    """Where a checkout lies is nobody's business."""
+    return str(text).replace(f"{ROOT}/", "").replace(str(ROOT), ".")
+
+
 def machine():
     cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    memory = re.search(r"^MemTotal:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cores": os.cpu_count(),
+        "memory_gib": round(int(memory[1]) / (1 << 20), 1),
         "kernel": platform.release(),
         "load": round(os.getloadavg()[0], 2),
         "commit": git("rev-parse", "--short", "HEAD") + (" with changes" if changed else ""),
@@ -154,25 +161,16 @@ def machine():
     }
 
 
-def publish(name, title, command, where, markdown, data):
-    """Writes build/bench/NAME.json and the section NAME of docs/benchmarks.md, replacing what was there."""
-    out = ROOT / "build" / "bench" / f"{name}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": where, "command": command, **data}, indent=2) + "\n")
+def write(directory, result):
+    """NAME.json in a directory of results."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{result['name']}.json").write_text(json.dumps(result, indent=2) + "\n")
 
-    begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
-    section = (
-        f"{begin}\n## {title}\n\n"
-        f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, load {where['load']} at the start; "
-        f"commit {where['commit']}, {where['date']}; `{command}`\n\n{markdown.strip()}\n{end}")
-    path = ROOT / "docs" / "benchmarks.md"
-    text = path.read_text()
-    if begin in text:
-        head, rest = text.split(begin, 1)
-        text = head + section + rest.split(end, 1)[1]
-    else:
-        text = text.rstrip("\n") + "\n\n" + section + "\n"
-    path.write_text(text)
+
+def read(directory):
+    """{name: result} of all that were written there."""
+    results = [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
+    return {result["name"]: result for result in results if "name" in result}
 
 
 def table(header, rows):

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace osb::bench {
 
-// Reads HTTP/1.1 responses that have a length or are chunked, one after the other on a connection without pipelining.
+// Reads HTTP/1.1 responses one after the other on a connection without pipelining. They have a length, are chunked, or
+// are container engines' raw streams, which end with the connection. What is none of these is thrown.
 class ResponseReader {
  public:
   // Takes what has arrived and hands pieces of the body to `on_body(std::string_view)`. True: the response is complete.
@@ -37,6 +38,10 @@ class ResponseReader {
           if (left_ == 0) state_ = state_ == State::Body ? State::Done : State::ChunkEnd;
           break;
         }
+        case State::Raw:
+          on_body(bytes);
+          bytes = {};
+          break;
         case State::Done:
           break;
       }
@@ -48,17 +53,16 @@ class ResponseReader {
   }
 
   int status() const { return status_; }
+  // The peer says that it is over by closing.
+  bool ends_with_connection() const { return state_ == State::Raw; }
 
   // For the next response.
   void reset() { *this = ResponseReader(); }
 
  private:
-  enum class State { Head, Body, ChunkSize, Chunk, ChunkEnd, Trailer, Done };
+  enum class State { Head, Body, ChunkSize, Chunk, ChunkEnd, Trailer, Raw, Done };
 
-  [[noreturn]] static void fail(const char* what) {
-    std::fprintf(stderr, "response: %s\n", what);
-    std::exit(EXIT_FAILURE);
-  }
+  [[noreturn]] static void fail(const char* what) { throw std::runtime_error(std::string("response: ") + what); }
 
   // Moves bytes to line_ until it ends with `end`. Lines are short: what follows them is left alone.
   bool take_line(std::string_view& bytes, std::string_view end) {
@@ -78,10 +82,12 @@ class ResponseReader {
     if (const auto at = line_.find(kLength); at != std::string::npos) {
       left_ = std::strtoull(line_.c_str() + at + kLength.size(), nullptr, 10);
       state_ = left_ > 0 ? State::Body : State::Done;
-    } else if (status_ == 204) {
+    } else if (status_ == 204 || status_ == 304) {
       state_ = State::Done;
     } else if (line_.find("\r\ntransfer-encoding: chunked\r\n") != std::string::npos) {
       state_ = State::ChunkSize;
+    } else if (status_ == 101 || line_.find("-stream\r\n") != std::string::npos) {
+      state_ = State::Raw;
     } else {
       fail("neither a length nor chunks");
     }

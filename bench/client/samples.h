@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 namespace osb::bench {
@@ -19,10 +20,22 @@ class Samples {
   void add(double milliseconds) { values_.push_back(milliseconds); }
   std::size_t size() const { return values_.size(); }
 
-  void print(double seconds) {
+  // `more`: further fields.
+  void print(double seconds, const std::string& more = {}) {
+    std::printf("{\"count\": %zu, \"per_s\": %.1f, %s%s%s}\n", values_.size(),
+                static_cast<double>(values_.size()) / seconds, text().c_str(), more.empty() ? "" : ", ", more.c_str());
+  }
+
+  // The percentiles as fields of JSON.
+  std::string text(const std::string& prefix = {}) {
     std::sort(values_.begin(), values_.end());
-    std::printf("{\"count\": %zu, \"per_s\": %.1f, \"p50\": %.4f, \"p90\": %.4f, \"p99\": %.4f}\n", values_.size(),
-                static_cast<double>(values_.size()) / seconds, at(0.50), at(0.90), at(0.99));
+    std::string out;
+    for (const int percent : {50, 90, 95, 99}) {
+      char field[64];
+      std::snprintf(field, sizeof field, "\"%sp%d\": %.4f", prefix.c_str(), percent, at(percent / 100.0));
+      out += (out.empty() ? "" : ", ") + std::string(field);
+    }
+    return out;
   }
 
  private:

@@ -4,21 +4,18 @@
 Needs root. Starts a dockerd, a registry and a server of its own, in a network namespace of their own.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 COMMAND = ["tail", "-f", "/dev/null"]  # what bench_server_load starts, from the image "host"
@@ -162,15 +159,14 @@ def reads(options, bench):
 
 
 def measure(options, work):
-    os.environ.setdefault("EXECD_BINARY", str(options.build / "bin" / "execd"))
-    os.environ.setdefault("SERVER_BINARY", str(options.build / "bin" / "opensandbox-server"))
+    others = others_before()
     bench = Bench(options, work)
     try:
-        return {name: part(options, bench) for name, part in
-                (("singles", singles), ("bursts", bursts), ("reads", reads))
-                if not options.only or name in options.only}
+        out = {part.__name__: part(options, bench) for part in (singles, bursts, reads)
+               if not options.only or part.__name__ in options.only}
     finally:
         bench.close()
+    return {**out, "others": others}
 
 
 def others_before():
@@ -181,8 +177,8 @@ def others_before():
     return others.share()
 
 
-def markdown(out, others):
-    quiet = others <= report.Foreign.LIMIT
+def markdown(out, options):
+    quiet = out["others"] <= report.Foreign.LIMIT
     rows = []
 
     def row(what, ours, other, unit, limit):
@@ -199,37 +195,10 @@ def markdown(out, others):
             3)
     return (report.table(["what", "measured", "target", ""], rows) +
             f"\n\nOne dockerd with overlay2, busybox, `{' '.join(COMMAND)}`. `docker run` publishes no ports and starts "
-            f"no execd; ours does both. Before it began others took {others:.0%} of the machine.")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="singles, bursts, reads; not published")
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.build = pathlib.Path(options.build).resolve()
-    if os.geteuid() != 0:
-        parser.error("needs root")
-    if not options.inside:
-        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
-        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
-        python = report.ROOT / "build" / "venv" / "bin" / "python"
-        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
-    for tool in ("dockerd", "docker", "docker-registry", "busybox"):
-        if not shutil.which(tool):
-            parser.error(f"{tool} is missing: scripts/setup bench")
-    where = report.machine()
-    others = others_before()
-    with tempfile.TemporaryDirectory(prefix="osb-") as work:
-        out = measure(options, pathlib.Path(work))
-    text = markdown(out, others)
-    print("\n" + text)
-    if not options.no_publish and not options.only:
-        report.publish("docker", "Docker backend", "make bench", where, text, out)
+            f"no execd; ours does both. Before it began others took {out['others']:.0%} of the machine.")
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("docker", "Docker backend", __doc__, measure, markdown,
+                              only=("singles", "bursts", "reads"),
+                              tools=("dockerd", "docker", "docker-registry", "busybox")))

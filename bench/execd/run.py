@@ -6,13 +6,11 @@ epoll responder. Where a target speaks of one core, execd runs on core 0 and eve
 share both.
 """
 
-import argparse
 import contextlib
 import http.client
 import json
 import pathlib
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -20,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 SERVER_CORE, LOAD_CORE, BOTH_CORES = "0", "1", "0,1"
@@ -128,7 +127,7 @@ def output(s):
         got = s.own("yardstick", "pipe", *writer, core=SERVER_CORE)
         return {"mb_s": GIB / got["seconds"] / 1e6, "lines_s": LINES / got["seconds"]}
 
-    both = s.rounds("1 GiB of lines", {"execd": ours, "pipe": bare}, count=3)
+    both = s.rounds("1 GiB of lines", {"execd": ours, "pipe": bare}, count=min(3, s.options.rounds))
     ours, bare = both["execd"], both["pipe"]
     s.target("1 GiB of 80-byte lines, execd on one core", f"{ours['mb_s']:,.0f} MB/s", f"{bare['mb_s']:,.0f} MB/s",
              ours["mb_s"] / bare["mb_s"], "at least 200 MB/s", ours["mb_s"] >= 200)
@@ -207,7 +206,7 @@ def upload(s):
 
             return timed(transfer)
 
-    both = s.rounds("upload", {"execd": ours, "nc | dd": bare}, count=3)
+    both = s.rounds("upload", {"execd": ours, "nc | dd": bare}, count=min(3, s.options.rounds))
     ours, bare = both["execd"], both["nc | dd"]
     s.target("upload of 1 GiB, synced", f"{ours['mb_s']:,.0f} MB/s", f"{bare['mb_s']:,.0f} MB/s (`nc` into `dd`)",
              ours["mb_s"] / bare["mb_s"], "at least 0.80", ours["mb_s"] >= 0.8 * bare["mb_s"])
@@ -303,7 +302,7 @@ def idle(s):
     s.figures["memory"]["ten"] = {"pss": share}
     s.target("proportional share with ten more running", f"{share:.2f} MiB", "", None, "below 2 MiB", share < 2,
              timing=False)
-    size = program.stat().st_size / MIB
+    size = s.figures["file_mib"] = program.stat().st_size / MIB
     s.target("the program's file", f"{size:.2f} MiB", "", None, "below 4 MiB", size < 4, timing=False)
     for what, path, expected in (("bash sessions", "/session", 200), ("PTY sessions", "/pty", 201)):
         before = resident()
@@ -338,22 +337,20 @@ def ping(s):
 SECTIONS = {section.__name__: section for section in (idle, commands, output, download, upload, tree, ping)}
 
 
-def run(options, names):
+def measure(options, work):
     sections = {}
-    scratch = report.ROOT / "build" / "bench"  # on a disk, which /tmp may not be
-    scratch.mkdir(parents=True, exist_ok=True)
-    for name in names:
+    for name in options.only or SECTIONS:
         print(name, flush=True)
-        with tempfile.TemporaryDirectory(prefix="scratch-", dir=scratch) as directory, contextlib.ExitStack() as stack:
+        with tempfile.TemporaryDirectory(dir=work) as directory, contextlib.ExitStack() as stack:
             section = Section(options, pathlib.Path(directory), stack)
             SECTIONS[name](section)
         sections[name] = {"others": statistics.median(section.foreign), "figures": section.figures,
                           "targets": section.rows}
-    return sections
+    return {"sections": sections, "others": statistics.median(each["others"] for each in sections.values())}
 
 
-def markdown(sections, options):
-    rows = []
+def markdown(data, options):
+    sections, rows = data["sections"], []
     for section in sections.values():
         quiet = section["others"] <= report.Foreign.LIMIT
         for row in section["targets"]:
@@ -371,28 +368,6 @@ def markdown(sections, options):
     ])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"), help="build directory to measure")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", help=f"comma list of {', '.join(SECTIONS)}; the result is printed, not published")
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    options = parser.parse_args()
-    options.build = pathlib.Path(options.build).resolve()
-    names = options.only.split(",") if options.only else list(SECTIONS)
-    if unknown := set(names) - set(SECTIONS):
-        parser.error(f"--only: unknown {', '.join(sorted(unknown))}")
-    for tool in ("wrk", "nc", "taskset"):
-        if not shutil.which(tool):
-            parser.error(f"{tool} is missing: scripts/setup bench")
-
-    where = report.machine()
-    sections = run(options, names)
-    text = markdown(sections, options)
-    print("\n" + text)
-    if not options.only and not options.no_publish:
-        report.publish("execd", "execd", "make bench", where, text, {"sections": sections})
-
-
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("execd", "execd", __doc__, measure, markdown, only=tuple(SECTIONS), root=False,
+                              namespace=False, on_disk=True, tools=("wrk", "nc", "taskset")))

@@ -5,16 +5,15 @@ Servers run on core 0, the load generator and the upstreams on core 1; the varia
 the median of the rounds counts, so that a noisy moment hits all of them.
 """
 
-import argparse
 import contextlib
 import functools
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 SERVER_CORE, LOAD_CORE = 0, 1
@@ -84,6 +83,11 @@ class Bench:
         return report.rounds(self.options.rounds, measures, self.pids, self.foreign)
 
 
+def measure(options, work):
+    with contextlib.ExitStack() as stack:
+        return run(Bench(options, work, stack))
+
+
 def run(bench):
     print("small responses, keep-alive")
     raw = bench.start_own("bench_raw_epoll", SERVER_CORE)
@@ -146,23 +150,11 @@ def markdown(data, options):
     ])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"), help="build directory to measure")
-    parser.add_argument("--rounds", type=int, default=5)
+def arguments(parser):
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    options = parser.parse_args()
-
-    where = report.machine()
-    with tempfile.TemporaryDirectory(prefix="osb-bench-") as directory, contextlib.ExitStack() as stack:
-        data = run(Bench(options, directory, stack))
-    text = markdown(data, options)
-    print("\n" + text)
-    if not options.no_publish:
-        report.publish("http", "HTTP stack", "make bench", where, text, data)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("http", "HTTP stack", __doc__, measure, markdown, root=False, namespace=False,
+                              tools=("wrk", "nginx", "curl", "taskset"), arguments=arguments))

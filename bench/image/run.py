@@ -7,17 +7,16 @@ the rounds counts. tar keeps owners, modes and attributes, as an unpacked layer 
 sums of the layer.
 """
 
-import argparse
 import functools
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 FORMATS = {"plain": [], "gzip": ["--gzip"], "zstd": ["--zstd"]}
@@ -96,6 +95,10 @@ class Bench:
                 "others": statistics.median(self.foreign)}
 
 
+def measure(options, work):
+    return Bench(options, work).run()
+
+
 def markdown(data, options):
     quiet = data["others"] <= report.Foreign.LIMIT
     rows, targets = [], []
@@ -114,25 +117,10 @@ def markdown(data, options):
     ])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"), help="build directory to measure")
-    parser.add_argument("--rounds", type=int, default=5)
+def arguments(parser):
     parser.add_argument("--megabytes", type=int, default=100)
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    options = parser.parse_args()
-    if os.geteuid() != 0:
-        parser.error("needs root: both sides keep owners")
-
-    where = report.machine()
-    # Not the usual place of temporary files, which may be a tmpfs: layers live on a disk.
-    with tempfile.TemporaryDirectory(prefix="osb-bench-", dir=report.ROOT / "build") as directory:
-        data = Bench(options, directory).run()
-        text = markdown(data, options)
-        print("\n" + text, flush=True)
-        if not options.no_publish:
-            report.publish("image", "Unpacking layers", "bench/image/run.py", where, text, data)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("image", "Unpacking layers", __doc__, measure, markdown, namespace=False, on_disk=True,
+                              arguments=arguments))

@@ -10,72 +10,19 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
-#include "response_reader.h"
+#include "connection.h"
 #include "samples.h"
+#include "workers.h"
 
 namespace {
 
 using namespace osb::bench;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "load: %s\n", what.c_str());
-  std::exit(EXIT_FAILURE);
-}
-
-class Connection {
- public:
-  explicit Connection(const std::string& path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) fail("connect " + path);
-  }
-  ~Connection() { ::close(fd_); }
-  Connection(const Connection&) = delete;
-
-  // `until`: returns as soon as the body contains it, and the connection is of no use any more.
-  std::string exchange(const std::string& method, const std::string& target, const std::string& headers,
-                       const std::string& body, int want, std::string_view until = {}) {
-    const std::string request = method + " " + target + " HTTP/1.1\r\nHost: x\r\n" + headers +
-                                "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-    if (::send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
-      fail("send " + target);
-    }
-    ResponseReader reader;
-    std::string text;
-    char buffer[16384];
-    for (;;) {
-      const ssize_t size = ::recv(fd_, buffer, sizeof buffer, 0);
-      if (size <= 0) fail(target + ": the connection ended");
-      const bool done = reader.feed({buffer, static_cast<std::size_t>(size)}, [&](std::string_view p) { text += p; });
-      if (!until.empty() && text.find(until) != std::string::npos) return text;
-      if (!done) continue;
-      if (reader.status() != want) fail(target + ": " + std::to_string(reader.status()) + " " + text);
-      return text;
-    }
-  }
-
- private:
-  int fd_;
-};
-
-std::string field(const std::string& json, const std::string& name) {
-  const std::string key = "\"" + name + "\":\"";
-  const auto at = json.find(key);
-  if (at == std::string::npos) fail("no " + name + " in " + json);
-  return json.substr(at + key.size(), json.find('"', at + key.size()) - at - key.size());
-}
 
 struct Bench {
   std::string socket, image;
@@ -92,18 +39,13 @@ struct Bench {
   }
 };
 
-void pause(unsigned milliseconds) {
-  const timespec time{milliseconds / 1000, static_cast<long>(milliseconds % 1000) * 1'000'000};
-  ::nanosleep(&time, nullptr);
-}
-
 void spaced(Bench& bench, unsigned count, unsigned gap, bool command) {
   Connection connection(bench.socket);
-  Samples samples;
+  Samples samples, removed;
   const auto begin = Clock::now();
   for (unsigned i = 0; i < count; ++i) {
     const std::string id = bench.new_id();
-    const auto start = Clock::now();
+    auto start = Clock::now();
     const std::string made = bench.create(connection, id);
     if (command) {
       Connection execd(field(made, "execd_socket"));
@@ -111,10 +53,12 @@ void spaced(Bench& bench, unsigned count, unsigned gap, bool command) {
                      R"({"command":"echo first"})", 200, R"("text":"first")");
     }
     samples.add(seconds_since(start) * 1e3);
+    start = Clock::now();
     bench.remove(connection, id);
-    pause(gap);
+    removed.add(seconds_since(start) * 1e3);
+    space_out(gap);
   }
-  samples.print(seconds_since(begin));
+  samples.print(seconds_since(begin), removed.text("remove_"));
 }
 
 void burst(Bench& bench, unsigned count) {
@@ -124,18 +68,8 @@ void burst(Bench& bench, unsigned count) {
     connections.push_back(std::make_unique<Connection>(bench.socket));
     ids.push_back(bench.new_id());
   }
-  Samples samples;
-  std::mutex lock;
-  std::vector<std::thread> threads;
   const auto start = Clock::now();
-  for (unsigned i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      bench.create(*connections[i], ids[i]);
-      const std::lock_guard guard(lock);
-      samples.add(seconds_since(start) * 1e3);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  by_threads(count, [&](unsigned i) { bench.create(*connections[i], ids[i]); });
   const double all = seconds_since(start);
   for (unsigned i = 0; i < count; ++i) bench.remove(*connections[i], ids[i]);
   std::printf("{\"count\": %u, \"all_ms\": %.2f}\n", count, all * 1e3);
@@ -144,43 +78,35 @@ void burst(Bench& bench, unsigned count) {
 void cycle(Bench& bench, double seconds, unsigned threads) {
   Samples samples;
   std::mutex lock;
-  std::vector<std::thread> workers;
   const auto begin = Clock::now();
-  for (unsigned i = 0; i < threads; ++i) {
-    workers.emplace_back([&] {
-      Connection connection(bench.socket);
-      while (seconds_since(begin) < seconds) {
-        const std::string id = bench.new_id();
-        const auto start = Clock::now();
-        bench.create(connection, id);
-        bench.remove(connection, id);
-        const std::lock_guard guard(lock);
-        samples.add(seconds_since(start) * 1e3);
-      }
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
+  by_threads(threads, [&](unsigned) {
+    Connection connection(bench.socket);
+    while (seconds_since(begin) < seconds) {
+      const std::string id = bench.new_id();
+      const auto start = Clock::now();
+      bench.create(connection, id);
+      bench.remove(connection, id);
+      const std::lock_guard guard(lock);
+      samples.add(seconds_since(start) * 1e3);
+    }
+  });
   samples.print(seconds_since(begin));
 }
 
 void keep(Bench& bench, unsigned count, unsigned threads) {
-  std::atomic<unsigned> left = count;
-  std::vector<std::thread> workers;
+  std::atomic<unsigned> begun = 0;
   const auto begin = Clock::now();
-  for (unsigned i = 0; i < threads; ++i) {
-    workers.emplace_back([&] {
-      Connection connection(bench.socket);
-      while (left.load() > 0 && left.fetch_sub(1) > 0) bench.create(connection, bench.new_id());
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
+  by_threads(threads, [&](unsigned) {
+    Connection connection(bench.socket);
+    while (begun.fetch_add(1) < count) bench.create(connection, bench.new_id());
+  });
   std::printf("{\"count\": %u, \"per_s\": %.1f}\n", count, count / seconds_since(begin));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: SOCKET IMAGE create|create-from|command|burst|cycle|keep N [M]");
+int main(int argc, char** argv) try {
+  if (argc < 5) throw std::runtime_error("usage: SOCKET IMAGE create|create-from|command|burst|cycle|keep N [M]");
   Bench bench{argv[1], argv[2]};
   const std::string what = argv[3];
   const auto first = static_cast<unsigned>(std::atoi(argv[4]));
@@ -190,4 +116,7 @@ int main(int argc, char** argv) {
   if (what == "burst") burst(bench, first);
   if (what == "cycle") cycle(bench, first, std::max(1u, second));
   if (what == "keep") keep(bench, first, std::max(1u, second));
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "load: %s\n", error.what());
+  return EXIT_FAILURE;
 }

@@ -4,34 +4,20 @@
 Needs root. Starts a sandboxd and a dockerd of its own, with their own directories, in a network namespace of their own.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import fixtures  # noqa: E402
+import harness  # noqa: E402
 import report  # noqa: E402
-
-IMAGE = "bench.local/busybox:1"
-
-
-def make_root(directory):
-    """busybox and its applets: the smallest root that can run a shell."""
-    (directory / "bin").mkdir(parents=True)
-    for name in ("etc", "tmp", "proc", "sys", "dev", "root"):
-        (directory / name).mkdir()
-    shutil.copy("/bin/busybox", directory / "bin" / "busybox")
-    for name in ("sh", "echo", "sleep", "cat", "ls", "true"):
-        (directory / "bin" / name).symlink_to("busybox")
 
 
 def percentiles(samples):
@@ -48,24 +34,9 @@ def timed(command):
     return (time.monotonic() - begin) * 1000
 
 
-def runc_bundle(directory, root):
-    bundle = directory / "bundle"
-    bundle.mkdir()
-    subprocess.run(["runc", "spec"], cwd=bundle, check=True)
-    config = json.loads((bundle / "config.json").read_text())
-    config["root"] = {"path": str(root), "readonly": True}
-    config["process"]["args"] = ["echo", "first"]
-    config["process"]["terminal"] = False
-    (bundle / "config.json").write_text(json.dumps(config))
-    return bundle
-
-
-def load(options, daemon, *arguments, name=IMAGE):
-    out = subprocess.run([options.build / "bin" / "bench_native_load", daemon.run / "sandboxd.sock", name,
-                          *map(str, arguments)], capture_output=True, text=True)
-    if out.returncode != 0:
-        raise RuntimeError(out.stderr + daemon.log()[-2000:])
-    return json.loads(out.stdout)
+def load(options, daemon, *arguments, name=fixtures.IMAGE):
+    return harness.Load(options.build / "bin" / "bench_native_load", daemon.run / "sandboxd.sock", name,
+                        log=daemon.log)(*arguments)
 
 
 def used_kib():
@@ -86,26 +57,20 @@ def memory(options, daemon, count):
     return {"sandboxes": count, "kib_each": (after - before) / count}
 
 
-def measure(options, work, foreign):
-    os.environ.setdefault("SANDBOXD_BINARY", str(options.build / "bin" / "sandboxd"))
-    os.environ.setdefault("EXECD_BINARY", str(options.build / "bin" / "execd"))
+def measure(options, work):
     from docker_engine import Engine
-    from sandboxd_process import Sandboxd
     root = work / "root"
-    make_root(root)
-    out = {}
-    daemon = Sandboxd(directory=work / "d", settings={"images": {"allowed_directories": [str(root)]}})
+    fixtures.make_root(root)
+    out, foreign = {}, []
+    (work / "d").mkdir()
+    daemon = fixtures.sandboxd(work / "d", root)
     try:
-        response = daemon.client.post("/v1/images/add-directory", params={"path": str(root), "name": IMAGE})
-        assert response.status_code == 200, response.text
-        bundle = runc_bundle(work, root)
+        bundle = fixtures.oci_bundle(work / "bundle", root, ["echo", "first"])
         data = work / "docker"
         data.mkdir()
         with contextlib.closing(Engine(data=data, host_image=False)) as dockerd:
             docker = ["docker", "-H", dockerd.url]
-            tar = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
-            subprocess.run([*docker, "import", "-", "bench:1"], stdin=tar.stdout, check=True, capture_output=True)
-            tar.wait()
+            fixtures.import_root(dockerd, root)
             ours, first, runc, engine = [], [], [], []
             for number in range(options.rounds):
                 others = report.Foreign([daemon.pid])
@@ -116,13 +81,14 @@ def measure(options, work, foreign):
                     runc.append(timed(["runc", "--root", str(work / "runc"), "run", "-b", str(bundle),
                                        f"bench-{number}-{i}"]))
                 for _ in range(4):
-                    engine.append(timed([*docker, "run", "--rm", "--network=none", "bench:1", "echo", "first"]))
+                    engine.append(timed([*docker, "run", "--rm", "--network=none", fixtures.IMAGE, "echo", "first"]))
                 print(f"  round {number + 1}: create {ours[-1]['p50']:.2f} ms, with a command "
                       f"{first[-1]['p50']:.2f} ms, runc {statistics.median(runc):.0f} ms, docker "
                       f"{statistics.median(engine):.0f} ms, others {foreign[-1]:.0%}", flush=True)
-            out["create"] = {key: statistics.median(each[key] for each in ours) for key in ("p50", "p90", "p99")}
+            out["create"] = {key: statistics.median(each[key] for each in ours) for key in ("p50", "p90", "p99", "remove_p50")}
             out["command"] = {key: statistics.median(each[key] for each in first) for key in ("p50", "p90", "p99")}
             out["runc"], out["docker"] = percentiles(runc), percentiles(engine)
+        out["without_slots"] = without_slots(options, work, root)
         bursts = []
         for _ in range(3):
             daemon.client.get("/v1/info")
@@ -140,7 +106,16 @@ def measure(options, work, foreign):
     finally:
         daemon.close()
     out["snapshots"] = snapshots(options, work)
-    return out
+    return {**out, "others": statistics.median(foreign)}
+
+
+def without_slots(options, work, root):
+    """Creates of a daemon that keeps no network slots: namespace, veth, address and rules are made in the create."""
+    (work / "w").mkdir()
+    with contextlib.closing(fixtures.sandboxd(work / "w", root, {"network": {"ready_slots": 0}})) as daemon:
+        load(options, daemon, "create", 3, 50)
+        runs = [load(options, daemon, "create", 40, 50) for _ in range(options.rounds)]
+    return {key: statistics.median(each[key] for each in runs) for key in ("p50", "p90", "p99")}
 
 
 def snapshots(options, work):
@@ -174,16 +149,20 @@ def from_snapshot(options, daemon):
     return {"image_p50": statistics.median(image), "snapshot_p50": statistics.median(again)}
 
 
-def markdown(out, foreign):
-    quiet = statistics.median(foreign) <= report.Foreign.LIMIT
+def markdown(out, options):
+    quiet = out["others"] <= report.Foreign.LIMIT
 
     def row(what, value, target, ok):
         return [what, value, target, report.verdict(ok, quiet)]
 
-    create, command, runc, docker = (out[name] for name in ("create", "command", "runc", "docker"))
+    create, bare, command, runc, docker = (out[name] for name in
+                                           ("create", "without_slots", "command", "runc", "docker"))
     rows = [
         row("create → execd answered, p50", f"{create['p50']:.2f} ms", "≤ 4 ms", create["p50"] <= 4),
         row("p99", f"{create['p99']:.2f} ms", "≤ 12 ms", create["p99"] <= 12),
+        row("the same, network slot made in the create, p50", f"{bare['p50']:.2f} ms", "≤ 5 ms", bare["p50"] <= 5),
+        row("p99", f"{bare['p99']:.2f} ms", "≤ 20 ms", bare["p99"] <= 20),
+        row("remove, p50", f"{create['remove_p50']:.2f} ms", "≤ 3 ms", create["remove_p50"] <= 3),
         row("`runc run`, p50", f"{runc['p50']:.1f} ms, {runc['p50'] / create['p50']:.1f}×", "≥ 6×",
             runc["p50"] >= 6 * create["p50"]),
         row("`docker run`, p50", f"{docker['p50']:.0f} ms, {docker['p50'] / create['p50']:.0f}×", "≥ 50×",
@@ -211,37 +190,9 @@ def markdown(out, foreign):
             rows.append([f"{what}, reflinks of {each['where']}", f"{total:.0f} ms, {frozen:.0f} ms",
                          f"reported; `cp -a` and sync: {copy:.0f} ms", ""])
     return (report.table(["what", "measured", "target", ""], rows) +
-            f"\n\nCreates are spaced 50 ms apart; others took {statistics.median(foreign):.0%} of the machine.")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.build = pathlib.Path(options.build).resolve()
-    if os.geteuid() != 0:
-        parser.error("needs root")
-    if not options.inside:
-        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
-        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
-        python = report.ROOT / "build" / "venv" / "bin" / "python"
-        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
-    for tool in ("dockerd", "runc", "busybox"):
-        if not shutil.which(tool):
-            parser.error(f"{tool} is missing: scripts/setup bench")
-    where = report.machine()
-    foreign = []
-    with tempfile.TemporaryDirectory(prefix="osb-") as work:
-        (pathlib.Path(work) / "d").mkdir()
-        out = measure(options, pathlib.Path(work), foreign)
-    text = markdown(out, foreign)
-    print("\n" + text)
-    if not options.no_publish:
-        report.publish("native", "Native sandboxes", "make bench", where, text, out)
+            f"\n\nCreates are spaced 50 ms apart; others took {out['others']:.0%} of the machine.")
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("native", "Native sandboxes", __doc__, measure, markdown,
+                              tools=("dockerd", "docker", "runc", "busybox")))

@@ -11,83 +11,23 @@
 //   bench_server_load PORT KEY calls    COUNT ID ADDRESS execd's /ping by the proxy and straight at ADDRESS, in turns
 //   bench_server_load PORT KEY commands COUNT THREADS ID commands by the proxy; every event of each must arrive
 
-#include <arpa/inet.h>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string>
 #include <string_view>
-#include <sys/socket.h>
-#include <thread>
-#include <unistd.h>
 #include <vector>
 
-#include "response_reader.h"
+#include "connection.h"
 #include "samples.h"
+#include "workers.h"
 
 namespace {
 
 using namespace osb::bench;
 
 constexpr std::uint16_t kExecdPort = 44772;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "load: %s\n", what.c_str());
-  std::exit(EXIT_FAILURE);
-}
-
-class Connection {
- public:
-  Connection(const std::string& host, std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    ::inet_pton(AF_INET, host.c_str(), &address.sin_addr);
-    if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) fail("connect " + host);
-    const int on = 1;
-    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
-  ~Connection() { ::close(fd_); }
-  Connection(const Connection&) = delete;
-
-  // `until`: returns as soon as the body contains it, and the connection is of no use any more.
-  std::string exchange(const std::string& method, const std::string& target, const std::string& headers,
-                       const std::string& body, int want, std::string_view until = {}) {
-    const std::string request = method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + headers +
-                                "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-    if (::send(fd_, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
-      fail("send " + target);
-    }
-    ResponseReader reader;
-    std::string text;
-    char buffer[65536];
-    for (;;) {
-      const ssize_t size = ::recv(fd_, buffer, sizeof buffer, 0);
-      if (size <= 0) fail(target + ": the connection ended");
-      const bool done = reader.feed({buffer, static_cast<std::size_t>(size)}, [&](std::string_view p) { text += p; });
-      if (!until.empty() && text.find(until) != std::string::npos) return text;
-      if (!done) continue;
-      if (reader.status() != want) fail(target + ": " + std::to_string(reader.status()) + " " + text);
-      return text;
-    }
-  }
-
- private:
-  int fd_;
-};
-
-std::string field(const std::string& json, const std::string& name) {
-  const std::string key = "\"" + name + "\":\"";
-  const auto at = json.find(key);
-  if (at == std::string::npos) fail("no " + name + " in " + json);
-  return json.substr(at + key.size(), json.find('"', at + key.size()) - at - key.size());
-}
 
 struct Bench {
   std::uint16_t port;
@@ -103,7 +43,7 @@ struct Bench {
     const std::string made = connection.exchange(
         "POST", "/v1/sandboxes", headers("Prefer: wait=60\r\n"),
         R"({"image":{"uri":"host"},"entrypoint":["tail","-f","/dev/null"],"resourceLimits":{},"timeout":3600})", 202);
-    if (field(made, "state") != "Running") fail("created, but " + made);
+    if (field(made, "state") != "Running") throw std::runtime_error("created, but " + made);
     return field(made, "id");
   }
   void remove(Connection& connection, const std::string& id) {
@@ -120,30 +60,23 @@ struct Bench {
   }
 };
 
-void pause(unsigned milliseconds) {
-  const timespec time{milliseconds / 1000, static_cast<long>(milliseconds % 1000) * 1'000'000};
-  ::nanosleep(&time, nullptr);
-}
-
 // `work(connection)` COUNT times, by so many threads.
-Samples by_threads(Bench& bench, unsigned count, unsigned threads, std::function<void(Connection&)> work) {
+template <typename Work>
+void timed(Bench& bench, unsigned count, unsigned threads, Work work) {
   std::atomic<unsigned> begun = 0;
   Samples samples;
   std::mutex lock;
-  std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; ++i) {
-    workers.emplace_back([&] {
-      const auto connection = bench.connect();
-      while (begun.fetch_add(1) < count) {
-        const auto start = Clock::now();
-        work(*connection);
-        const std::lock_guard guard(lock);
-        samples.add(seconds_since(start) * 1e3);
-      }
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  return samples;
+  const auto begin = Clock::now();
+  by_threads(threads, [&](unsigned) {
+    const auto connection = bench.connect();
+    while (begun.fetch_add(1) < count) {
+      const auto start = Clock::now();
+      work(*connection);
+      const std::lock_guard guard(lock);
+      samples.add(seconds_since(start) * 1e3);
+    }
+  });
+  samples.print(seconds_since(begin));
 }
 
 void spaced(Bench& bench, unsigned count, unsigned gap, bool command) {
@@ -162,7 +95,7 @@ void spaced(Bench& bench, unsigned count, unsigned gap, bool command) {
     }
     samples.add(seconds_since(start) * 1e3);
     bench.remove(*connection, id);
-    pause(gap);
+    space_out(gap);
   }
   samples.print(seconds_since(begin));
 }
@@ -171,18 +104,11 @@ void burst(Bench& bench, unsigned count) {
   std::vector<std::unique_ptr<Connection>> connections;
   for (unsigned i = 0; i < count; ++i) connections.push_back(bench.connect());
   std::vector<std::string> ids(count);
-  std::vector<std::thread> threads;
   const auto start = Clock::now();
-  for (unsigned i = 0; i < count; ++i) threads.emplace_back([&, i] { ids[i] = bench.create(*connections[i]); });
-  for (std::thread& thread : threads) thread.join();
+  by_threads(count, [&](unsigned i) { ids[i] = bench.create(*connections[i]); });
   const double all = seconds_since(start);
   for (unsigned i = 0; i < count; ++i) bench.remove(*connections[i], ids[i]);
   std::printf("{\"count\": %u, \"all_ms\": %.2f}\n", count, all * 1e3);
-}
-
-void timed(Bench& bench, unsigned count, unsigned threads, std::function<void(Connection&)> work) {
-  const auto begin = Clock::now();
-  by_threads(bench, count, threads, std::move(work)).print(seconds_since(begin));
 }
 
 void list(Bench& bench, unsigned count, const std::string& query) {
@@ -196,7 +122,7 @@ void get(Bench& bench, unsigned count, unsigned gap, const std::string& target) 
   Samples samples;
   const auto begin = Clock::now();
   for (unsigned i = 0; i < count; ++i) {
-    pause(gap);
+    space_out(gap);
     const auto start = Clock::now();
     connection->exchange("GET", target, bench.headers(), "", 200);
     samples.add(seconds_since(start) * 1e3);
@@ -232,15 +158,16 @@ void commands(Bench& bench, unsigned count, unsigned threads, const std::string&
                                                  R"({"command":"echo one; echo two >&2; echo three"})", 200);
     for (const char* event : {R"("type":"init")", R"("text":"one")", R"("text":"two")", R"("text":"three")",
                               R"("type":"execution_complete")"}) {
-      if (text.find(event) == std::string::npos) fail(std::string("lost ") + event + " of " + text);
+      if (text.find(event) == std::string::npos) throw std::runtime_error(std::string("lost ") + event + " of " + text);
     }
   });
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 5) fail("usage: PORT KEY create|command|burst|cycle|keep|list|get|calls|commands COUNT ..");
+int main(int argc, char** argv) try {
+  if (argc < 5)
+    throw std::runtime_error("usage: PORT KEY create|command|burst|cycle|keep|list|get|calls|commands COUNT ..");
   Bench bench{static_cast<std::uint16_t>(std::atoi(argv[1])), argv[2]};
   const std::string what = argv[3];
   const auto count = static_cast<unsigned>(std::atoi(argv[4]));
@@ -263,6 +190,9 @@ int main(int argc, char** argv) {
   } else if (what == "commands") {
     commands(bench, count, number, third);
   } else {
-    fail("cannot " + what);
+    throw std::runtime_error("cannot " + what);
   }
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "load: %s\n", error.what());
+  return EXIT_FAILURE;
 }

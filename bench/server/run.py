@@ -4,32 +4,21 @@
 Needs root. Starts a sandboxd and a server of its own, in a network namespace of their own.
 """
 
-import argparse
 import concurrent.futures
 import contextlib
 import json
-import os
 import pathlib
 import sqlite3
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 IMAGE = "host"
-
-
-def run(program, *arguments, log):
-    out = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
-    if out.returncode != 0:
-        raise RuntimeError(out.stderr + log()[-3000:])
-    return json.loads(out.stdout)
 
 
 class Bench:
@@ -43,18 +32,14 @@ class Bench:
         self.daemon = Sandboxd(directory=directory, settings={"network": {"ready_slots": 128},
                                                               "daemon": {"log_level": "warn"}})
         self.server = Server(self.daemon)
+        self.load = harness.Load(self.programs / "bench_server_load", self.server.port, self.server.key,
+                                 log=self.server.log)
+        self.native = harness.Load(self.programs / "bench_native_load", self.daemon.run / "sandboxd.sock", IMAGE,
+                                   log=self.daemon.log)
 
     @property
     def pids(self):
         return [self.daemon.pid, self.server.process.pid]
-
-    def load(self, *arguments):
-        return run(self.programs / "bench_server_load", self.server.port, self.server.key, *arguments,
-                   log=self.server.log)
-
-    def native(self, *arguments):
-        return run(self.programs / "bench_native_load", self.daemon.run / "sandboxd.sock", IMAGE, *arguments,
-                   log=self.daemon.log)
 
     def close(self):
         """Sandboxes go with the daemon, which is quicker than asking for each."""
@@ -187,10 +172,8 @@ def memory(bench):
     return {"rss_empty": before, "rss": rss, "created_per_s": kept["per_s"]}
 
 
-def measure(options, work, foreign):
-    for name in ("sandboxd", "execd"):
-        os.environ.setdefault(f"{name.upper()}_BINARY", str(options.build / "bin" / name))
-    os.environ.setdefault("SERVER_BINARY", str(options.build / "bin" / "opensandbox-server"))
+def measure(options, work):
+    foreign = []
     parts = {
         "creates": lambda bench: creates(options, bench, foreign),
         "many": lambda bench: many(bench, foreign),
@@ -208,11 +191,11 @@ def measure(options, work, foreign):
             out[name] = part(bench)
         finally:
             bench.close()
-    return out
+    return {**out, "others": statistics.median(foreign) if foreign else 1.0}
 
 
-def markdown(out, foreign):
-    quiet = statistics.median(foreign) <= report.Foreign.LIMIT if foreign else False
+def markdown(out, options):
+    quiet = out["others"] <= report.Foreign.LIMIT
     rows = []
 
     def row(what, value, target, ok):
@@ -245,37 +228,15 @@ def markdown(out, foreign):
             "≤ 1,000 ms", part["worst_ms"] <= 1000)
     if part := out.get("memory"):
         row("RSS with 1,000 sandboxes", f"{part['rss']:.1f} MiB", "< 40 MiB", part["rss"] < 40)
-    others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
     return (report.table(["what", "measured", "target", ""], rows) +
-            f"\n\nSandboxes are made from `host`, single creates 50 ms apart; others took {others} of the machine.")
+            f"\n\nSandboxes are made from `host`, single creates 50 ms apart; others took {out['others']:.0%} of the machine.")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
-    parser.add_argument("--rounds", type=int, default=5)
+def arguments(parser):
     parser.add_argument("--commands", type=int, default=100_000, help="that are streamed through the proxy")
-    parser.add_argument("--only", nargs="*", help="creates, many, proxy, reads, expiry, memory; not published")
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.build = pathlib.Path(options.build).resolve()
-    if os.geteuid() != 0:
-        parser.error("needs root")
-    if not options.inside:
-        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
-        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
-        python = report.ROOT / "build" / "venv" / "bin" / "python"
-        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
-    where = report.machine()
-    foreign = []
-    with tempfile.TemporaryDirectory(prefix="osb-") as work:
-        out = measure(options, pathlib.Path(work), foreign)
-    text = markdown(out, foreign)
-    print("\n" + text)
-    if not options.no_publish and not options.only:
-        report.publish("server", "Lifecycle server", "make bench", where, text, out)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("server", "Lifecycle server", __doc__, measure, markdown,
+                              only=("creates", "many", "proxy", "reads", "expiry", "memory"), tools=("wrk",),
+                              arguments=arguments))

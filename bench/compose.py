@@ -1,0 +1,69 @@
+"""docs/benchmarks.md and its plots from the results of a run (build/bench/*.json)."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
+import report  # noqa: E402
+import summary  # noqa: E402
+import tables  # noqa: E402
+
+ORDER = ("peers", "native", "server", "docker", "execd", "http", "image", "cli")
+
+HEAD = """# Benchmarks
+
+Written by `make bench`, which measures everything side by side on the machine it runs on (`make bench QUICK=1`: a minute
+or two, to see that it works). Ratios travel between machines, absolute figures do not. Raw numbers are in
+`build/bench/*.json`; `bench/run.py --report` writes this page from them again. Where other programs took more than a
+tenth of the machine during a part, its targets are not judged."""
+
+
+def _machine(results):
+    first = next(result["machine"] for name in ORDER if (result := results.get(name)))
+    commits = sorted({result["machine"]["commit"] for result in results.values()})
+    return (f"{first['cpu']}, {first['cores']} cores, {first['memory_gib']} GiB of memory, Linux {first['kernel']}; commit "
+            f"{', '.join(commits)}; {first['date']}. Caches are warm unless a part says otherwise.")
+
+
+def _parts(results):
+    rows = []
+    for name in ORDER:
+        result = results.get(name)
+        if result is None:
+            rows.append([f"bench/{name}", "", "", "", "", "not run"])
+            continue
+        others = result.get("data", {}).get("others")
+        rows.append([f"[{result['title']}](#{anchor(result['title'])})", f"`{result['command']}`",
+                     f"{result['seconds']:.0f} s", result["machine"]["load"], "" if others is None else f"{others:.0%}",
+                     "**failed**" if "failed" in result else ""])
+    return report.table(["part", "command", "took", "load at its start", "others took", ""], rows)
+
+
+def anchor(title):
+    return title.lower().replace(" ", "-")
+
+
+def _section(result):
+    body = result.get("markdown", "")
+    if "failed" in result:
+        body = f"Failed in this run, so there are no figures: {tables.one_line(result['failed'])}"
+    return f"## {result['title']}\n\n{body.strip()}"
+
+
+def page(results):
+    """The text of the page."""
+    parts = [HEAD, _machine(results), _parts(results), "## Targets", summary.targets(results)]
+    if ratios := summary.ratios(results):
+        parts += ["Times that the native runtime was better than others in the same run (memory: "
+                  "at 100 sandboxes against 50 of the others):", ratios]
+    parts += [_section(results[name]) for name in ORDER if name in results]
+    return "\n\n".join(parts) + "\n"
+
+
+def write(results, path):
+    """The page, and the plots in a directory beside it."""
+    directory = path.parent / "plots"
+    directory.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(results))
+    if "data" in results.get("peers", {}):
+        tables.draw(results["peers"]["data"], directory)
