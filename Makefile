@@ -60,12 +60,12 @@ up: build ## sandboxd and the server in the foreground on 127.0.0.1:8080 (PORT=n
 	@scripts/setup run
 	@scripts/up
 
-bench: ## side-by-side measurements; results in build/bench and docs/benchmarks.md
+bench: ## side-by-side measurements, half an hour; results in build/bench and docs/benchmarks.md. QUICK=1: only to see that it works
 	@scripts/setup bench
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target benches $(apps)
-	@mkdir -p build/bench
-	@for run in bench/*/run.py; do echo "== $$run"; /usr/bin/python3 "$$run" --build build/release; done
+	@scripts/python-env
+	@/usr/bin/python3 -B bench/run.py --build build/release $(if $(QUICK),--quick)
 
 asan: ## unit tests and execd's contract under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup build test
