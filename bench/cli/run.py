@@ -5,17 +5,15 @@ Needs root. Starts a sandboxd and a server of its own, in a network namespace of
 processes, osb and curl in turns.
 """
 
-import argparse
 import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+import harness  # noqa: E402
 import report  # noqa: E402
 
 MIB = 1 << 20
@@ -83,19 +81,20 @@ class Bench:
         self.daemon.close()
 
 
-def measure(options, work, foreign):
-    bench = Bench(options, work)
+def measure(options, work):
+    bench, foreign = Bench(options, work), []
     try:
         variants = {"start": lambda: bench.start(options), "get": lambda: bench.get(options),
                     "command": lambda: bench.command(options), "copy": lambda: bench.copy(options)}
         variants = {name: run for name, run in variants.items() if not options.only or name in options.only}
-        return report.rounds(options.rounds, variants, bench.pids, foreign)
+        out = report.rounds(options.rounds, variants, bench.pids, foreign)
+        return {**out, "others": statistics.median(foreign)}
     finally:
         bench.close()
 
 
-def markdown(out, options, foreign):
-    quiet = statistics.median(foreign) <= report.Foreign.LIMIT if foreign else False
+def markdown(out, options):
+    quiet = out["others"] <= report.Foreign.LIMIT
     rows = []
 
     def row(what, value, target, ok):
@@ -112,38 +111,16 @@ def markdown(out, options, foreign):
         row(f"`osb cp` of {options.mib} MiB out of a sandbox", f"{part['osb down']:,.0f} MiB/s, {share:.0%} of curl's",
             "≥ 80%", share >= 0.8)
         row("into it", f"{part['osb up']:,.0f} MiB/s", "", True)
-    others = f"{statistics.median(foreign):.0%}" if foreign else "an unknown part"
     return (report.table(["what", "measured", "target", ""], rows) +
-            f"\n\nWhole processes, medians of {options.rounds} rounds; others took {others} of the machine.")
+            f"\n\nWhole processes, medians of {options.rounds} rounds; others took {out['others']:.0%} of the machine.")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=str(report.ROOT / "build" / "release"))
-    parser.add_argument("--rounds", type=int, default=3)
+def arguments(parser):
     parser.add_argument("--runs", type=int, default=100, help="of each command in a round")
     parser.add_argument("--mib", type=int, default=1024, help="size of the file that is copied")
-    parser.add_argument("--only", nargs="*", help="start, get, command, copy; not published")
-    parser.add_argument("--no-publish", action="store_true", help="print only")
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    options.build = pathlib.Path(options.build).resolve()
-    if os.geteuid() != 0:
-        parser.error("needs root")
-    if not options.inside:
-        in_namespace = report.ROOT / "tests" / "privileged" / "in_namespace"
-        subprocess.run([report.ROOT / "scripts" / "python-env"], check=True)  # httpx
-        python = report.ROOT / "build" / "venv" / "bin" / "python"
-        os.execv(in_namespace, [in_namespace, python, *sys.argv, "--inside"])
-    where = report.machine()
-    foreign = []
-    with tempfile.TemporaryDirectory(prefix="osb-") as work:
-        out = measure(options, pathlib.Path(work), foreign)
-    text = markdown(out, options, foreign)
-    print("\n" + text)
-    if not options.no_publish and not options.only:
-        report.publish("cli", "osb", "make bench", where, text, out)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(harness.Part("cli", "osb", __doc__, measure, markdown, rounds=3,
+                              only=("start", "get", "command", "copy"), tools=("hyperfine", "curl"),
+                              arguments=arguments))
