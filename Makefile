@@ -29,10 +29,10 @@ ctest := ctest --output-on-failure --no-label-summary --no-tests=error
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images test demo up bench asan tsan fuzz soak chaos fmt lint clean
+.PHONY: help build images test demo up bench asan tsan fuzz conformance soak chaos fmt lint clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-7s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 build: ## the programs, optimised, in build/release/bin
 	@scripts/setup build
@@ -85,6 +85,13 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/co
 	$(call configured,fuzz)
 	@cmake --build build/fuzz -j $(JOBS) --target $(fuzzers)
 	@scripts/fuzz $(FUZZ_SECONDS)
+
+conformance: ## the official clients against our server on every backend; results in docs/conformance.md
+	@scripts/setup build conformance
+	@scripts/python-env
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target execd sandboxd server
+	@scripts/conformance
 
 soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times; at most SOAK_MINUTES=80, a quarter each
 	@scripts/setup build test
