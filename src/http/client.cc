@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <sys/socket.h>
 #include <unordered_map>
@@ -107,10 +108,27 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
   std::unique_ptr<Connector> connector;
   Options options;
   std::unordered_map<std::string, std::vector<Idle>> idle;
+  SteadyClock::time_point swept = Reactor::now();
   bool closed = false;
+
+  // Origins come and go, as sandboxes do: nobody will ask for the connections of one that is gone.
+  void sweep() {
+    const auto now = Reactor::now();
+    if (now - swept < options.idle / 4) return;
+    swept = now;
+    for (auto entry = idle.begin(); entry != idle.end();) {
+      std::erase_if(entry->second, [&](const Idle& each) {
+        char byte;
+        const ssize_t n = ::recv(each.connection->transport->native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        return now - each.since > options.idle || n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+      });
+      entry = entry->second.empty() ? idle.erase(entry) : std::next(entry);
+    }
+  }
 
   // `certain`: the request cannot be repeated, so the connection's life is worth a system call.
   std::shared_ptr<Connection> take(const std::string& origin, bool certain) {
+    sweep();
     const auto found = idle.find(origin);
     if (found == idle.end()) return nullptr;
     auto& list = found->second;

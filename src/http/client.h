@@ -51,7 +51,7 @@ struct ClientResponse {
   std::string buffered;
 };
 
-// HTTP/1.1 with a keep-alive pool per origin, on one executor.
+// HTTP/1.1 with a keep-alive pool per origin, on one executor; requests sweep out what other origins have left behind.
 class Client {
  public:
   struct Options {

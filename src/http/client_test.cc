@@ -112,6 +112,31 @@ TEST_F(ClientTest, AStaleConnectionIsReplaced) {
             "ok");
 }
 
+TEST_F(ClientTest, OriginsThatNobodyUsesAgainLeaveNothingBehind) {
+  // Every origin is the same server.
+  class Anywhere final : public Connector {
+   public:
+    explicit Anywhere(std::string to) : to_(std::move(to)) {}
+    net::awaitable<Result<std::unique_ptr<Transport>>> connect(std::string,
+                                                               std::chrono::milliseconds timeout) override {
+      co_return co_await inner_->connect(to_, timeout);
+    }
+
+   private:
+    std::string to_;
+    std::unique_ptr<Connector> inner_ = make_plain_connector();
+  };
+  Server& server = serve([](Request&) -> net::awaitable<Response> { co_return text_response(200, "ok"); });
+  Client forgetful(std::make_unique<Anywhere>(address.to_string()), {.idle_per_origin = 4, .idle = Millis(20)});
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(text(await(io, forgetful.send("gone-" + std::to_string(i), {}))), "ok");
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (server.open_connections() > 1 && std::chrono::steady_clock::now() < limit) {
+    EXPECT_EQ(text(await(io, forgetful.send("used", {}))), "ok");
+  }
+  EXPECT_LE(server.open_connections(), 1u);
+  forgetful.clear();
+}
+
 TEST_F(ClientTest, NobodyListeningIsUnavailable) {
   address = Address::tcp("127.0.0.1", 1);
   auto response = send({});
