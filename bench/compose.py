@@ -12,8 +12,8 @@ ORDER = ("peers", "native", "server", "docker", "execd", "http", "image", "cli")
 
 HEAD = """# Benchmarks
 
-Written by `make bench`, which measures everything side by side on the machine it runs on (`make bench QUICK=1`: a minute
-or two, to see that it works). Ratios travel between machines, absolute figures do not. Raw numbers are in
+Written by `make bench`, which measures everything side by side on the machine it runs on (`make bench QUICK=1`: a few
+minutes, to see that it works). Ratios travel between machines, absolute figures do not. Raw numbers are in
 `build/bench/*.json`; `bench/run.py --report` writes this page from them again. Where other programs took more than a
 tenth of the machine during a part, its targets are not judged."""
 
@@ -21,8 +21,8 @@ tenth of the machine during a part, its targets are not judged."""
 def _machine(results):
     first = next(result["machine"] for name in ORDER if (result := results.get(name)))
     commits = sorted({result["machine"]["commit"] for result in results.values()})
-    return (f"{first['cpu']}, {first['cores']} cores, {first['memory_gib']} GiB of memory, Linux {first['kernel']}; commit "
-            f"{', '.join(commits)}; {first['date']}. Caches are warm unless a part says otherwise.")
+    return (f"{first['cpu']}, {first['cores']} cores, {first['memory_gib']} GiB of memory, Linux {first['kernel']}; "
+            f"commit {', '.join(commits)}; {first['date']}; `make bench`. Caches are warm unless a part says otherwise.")
 
 
 def _parts(results):

@@ -39,8 +39,9 @@ def import_root(engine, directory):
 def sandboxd(directory, root, settings=None):
     """A daemon that has the root as IMAGE."""
     from sandboxd_process import Sandboxd
-    daemon = Sandboxd(directory=directory, settings={"daemon": {"log_level": "warn"},
-                                                     "images": {"allowed_directories": [str(root)]}, **(settings or {})})
+    images = {"allowed_directories": [str(root)]}
+    daemon = Sandboxd(directory=directory, settings={"daemon": {"log_level": "warn"}, "images": images,
+                                                     **(settings or {})})
     added = daemon.client.post("/v1/images/add-directory", params={"path": str(root), "name": IMAGE})
     if added.status_code != 200:
         daemon.close()

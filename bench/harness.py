@@ -1,4 +1,4 @@
-"""What the parts of `make bench` (bench/*/run.py) share: command line, a place to run in, an end that leaves nothing."""
+"""What the parts of `make bench` (bench/*/run.py) share: command line, a place to run in, an end without leftovers."""
 
 import argparse
 import contextlib
@@ -28,8 +28,8 @@ class Part:
     """One section of the report.
 
     measure(options, work) gives what is written to build/bench/NAME.json, "others" (the share of the machine that other
-    programs took) among it; markdown(data, options) is its section. `options` has build, rounds, quick, only, and what
-    `arguments(parser)` adds.
+    programs took) among it, and "failures" if some of it failed; markdown(data, options) is its section. `options` has
+    build, rounds, quick, only, and what `arguments(parser)` adds.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Part:
 
 def _parse(part):
     parser = argparse.ArgumentParser(description=part.description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build directory to measure")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="what is measured")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", help="where the result goes")
     parser.add_argument("--rounds", type=int, default=part.rounds)
     parser.add_argument("--quick", action="store_true", help="one round of few: to see that it works")
@@ -101,7 +101,7 @@ def main(part):
     result["seconds"] = round(time.monotonic() - begin, 1)
     if not options.no_publish and not options.only:
         report.write(options.out, result)
-    sys.exit(1 if "failed" in result else 0)
+    sys.exit(1 if "failed" in result or result["data"].get("failures") else 0)
 
 
 def directory_of(pid):
@@ -138,14 +138,14 @@ def adopt_orphans():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def clean_up(pid, keep=()):
-    """Ends all children of this process but those in `keep`, and removes the cgroups that fixtures of `pid` have made."""
+def clean_up(pid):
+    """Ends all children of this process, and removes the cgroups that fixtures of process `pid` have made."""
     parents = [path for mount in ("", "*/") for path in pathlib.Path("/sys/fs/cgroup").glob(f"{mount}osb-test-{pid}-*")]
     for parent in parents:
         for state in parent.glob("**/freezer.state"):  # what is frozen cannot be killed
             with contextlib.suppress(OSError):
                 state.write_text("THAWED")
-    while left := [child for child in _children() if child not in keep]:
+    while left := _children():
         for child in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -174,5 +174,6 @@ class Load:
         out = subprocess.run([*map(str, self.command), *map(str, arguments)], capture_output=True, text=True,
                              timeout=timeout)
         if out.returncode != 0:
-            raise RuntimeError(f"{' '.join(map(str, arguments))}: {out.stderr.strip()[-500:]} {self.log()[-2000:]}".strip())
+            what = " ".join(map(str, arguments))
+            raise RuntimeError(f"{what}: {out.stderr.strip()[-500:]} {self.log()[-2000:]}".strip())
         return json.loads(out.stdout)

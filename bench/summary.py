@@ -9,7 +9,8 @@ import tables  # noqa: E402
 
 # Shown where a target is missed or cannot be measured; kept by hand.
 WHY = {
-    "claim": "there is no pool of complete sandboxes: a create takes a network slot that is ready, and makes the rest",
+    "claim": "there is no pool of complete sandboxes; network slot and root are ready beforehand, the process starts in "
+             "the create",
 }
 
 

@@ -24,6 +24,7 @@ class Peer:
     creates = {1: 20, 10: 3, 50: 1, 100: 1}  # clients: rounds
     cycles = 100
     kept = (50,)
+    seconds = 150  # what is not begun by then is left out: the others shall have their turn
 
     def __init__(self, site):
         self.site = site
@@ -92,6 +93,7 @@ class Docker(OnEngine):
 
 class Original(OnEngine):
     name, label = "original", "original server, Docker"
+    seconds = 210
 
     def start(self):
         from docker_engine import EXECD_IMAGE
@@ -124,6 +126,7 @@ class Engine(OnEngine):
 class Runc(Peer):
     name = label = "runc"
     creates = {1: 40, 10: 5, 50: 2, 100: 1}
+    seconds = 80
     none = {"files": "no such interface", "get": "no daemon", "snapshot": "CRIU only"}
     program = "runc"
     arguments = ()
@@ -147,6 +150,7 @@ class Runc(Peer):
 class Runsc(Runc):
     name = label = program = "runsc"
     creates = {1: 15, 10: 2, 50: 1, 100: 1}
+    seconds = 130
     none = {"files": "no such interface", "get": "no daemon", "snapshot": "of memory only"}
     arguments = ("--network=none", "--ignore-cgroups")
     # Debian's does not start on newer kernels where it can see these settings of the network.
@@ -156,6 +160,7 @@ class Runsc(Runc):
 class Bwrap(Peer):
     name = label = "bwrap"
     creates = {1: 100, 10: 10, 50: 4, 100: 3}
+    seconds = 60
     none = {"commands": "no way in", "first": "no way in", "files": "no such interface", "get": "no daemon",
             "pause": "no such thing", "snapshot": "no such thing"}
 

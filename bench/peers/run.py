@@ -17,7 +17,7 @@ import report  # noqa: E402
 import peers  # noqa: E402: beside this file
 import tables  # noqa: E402
 
-LIMIT = 240  # seconds for one measurement
+LIMIT = 180  # seconds for one measurement
 
 
 def creates(peer, quick):
@@ -63,10 +63,13 @@ def busy_share():
 
 def measure_peer(peer, wanted, foreign):
     """{measurement: its figures, {"none": why} or {"failed": why}}."""
-    out = {}
+    out, start = {}, time.monotonic()
     for name, run in wanted.items():
         if name in peer.none:
             out[name] = {"none": peer.none[name]}
+            continue
+        if time.monotonic() - start > peer.seconds:
+            out[name] = {"failed": f"no time left after {peer.seconds} s"}
             continue
         foreign.append(busy_share())
         begin = time.monotonic()
@@ -100,7 +103,8 @@ def measure(options, work):
                 peer.close()
     finally:
         site.close()
-    return {"peers": out, "others": statistics.median(foreign) if foreign else 0, "versions": versions()}
+    return {"peers": out, "others": statistics.median(foreign) if foreign else 0, "versions": versions(),
+            "failures": tables.failures(out)}
 
 
 def versions():

@@ -92,18 +92,22 @@ def create_table(peers, clients):
 
 
 def failures(peers):
+    """A line for each peer or measurement that there are no figures of."""
+    lines = [f"{peer['label']}: {one_line(peer['failed'])}" for peer in peers.values() if "failed" in peer]
+    for peer in peers.values():
+        lines += [f"{peer['label']}, {name}: {one_line(part['failed'])}" for name, part in peer.get("measured", {}).items()
+                  if isinstance(part, dict) and "failed" in part]
+    return lines
+
+
+def lost_creates(peers):
     lines = []
     for peer in peers.values():
-        if "failed" in peer:
-            lines.append(f"- {peer['label']}: {one_line(peer['failed'])}")
-        for name, part in peer.get("measured", {}).items():
-            if isinstance(part, dict) and "failed" in part:
-                lines.append(f"- {peer['label']}, {name}: {one_line(part['failed'])}")
-            if name == "create" and isinstance(part, dict):
-                lines += [f"- {peer['label']}, {each['failed']} of {each['asked']} creates by {clients}: "
-                          f"{one_line(each['error'])}" for clients, each in part.items()
-                          if isinstance(each, dict) and each.get("failed")]
-    return "\n".join(lines)
+        for clients, each in (dig(peer, "create") or {}).items():
+            if isinstance(each, dict) and each.get("failed"):
+                lines.append(f"{peer['label']}, {each['failed']} of {each['asked']} creates by {clients}: "
+                             f"{one_line(each['error'])}")
+    return lines
 
 
 def one_line(text):
@@ -157,8 +161,8 @@ def markdown(data, options):
         "be given up does not count, nor do daemons that were there before.",
         "![memory of an idle sandbox](plots/memory.svg)",
     ]
-    if text := failures(peers):
-        parts += ["Failed:", text]
+    if lines := failures(peers) + lost_creates(peers):
+        parts += ["Failed:", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(parts)
 
 
