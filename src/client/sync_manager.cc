@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fcntl.h>
 #include <opensandbox/manager.h>
 
@@ -117,6 +118,19 @@ Result<void> SandboxManager::remove_image(const std::string& uri, bool force) co
 Result<Diagnostics> SandboxManager::logs(const std::string& id, const std::string& scope, std::optional<int> tail,
                                          const std::string& since) const {
   return client_.core()->run_task(on(client_).logs(id, scope, tail, since));
+}
+Result<LogEnd> SandboxManager::follow_logs(const std::string& id, const LogHandler& handler,
+                                           const LogOptions& options) const {
+  return client_.core()->run([&](Caller& caller) {
+    return on(client_).follow_logs(
+        id,
+        [&caller, &handler](std::span<const LogOutput> pieces) -> async::Task<bool> {
+          return caller.run<bool>([&handler, pieces]() -> Result<bool> {
+            return std::ranges::all_of(pieces, [&](const LogOutput& piece) { return handler(piece); });
+          });
+        },
+        options);
+  });
 }
 Result<Diagnostics> SandboxManager::events(const std::string& id, const std::string& scope,
                                            std::optional<int> limit) const {

@@ -97,6 +97,39 @@ TEST_F(SdkLifecycle, ExplainsThroughDiagnostics) {
   must(manager.events_text(sandbox().id()));
 }
 
+TEST_F(SdkLifecycle, FollowsWhatAnEntrypointWrites) {
+  const auto made = must(Sandbox::create(
+      client(), {.image = test_image(),
+                 .entrypoint = {"sh", "-c",
+                                "echo one; printf 'a\\377\\n'; until [ -e /tmp/go ]; do sleep 0.05; done; "
+                                "printf last; exit 3"}}));
+  std::string text;
+  bool timed = true, told = false;
+  const auto end = must(sandbox().manager().follow_logs(made.id(), [&](const LogOutput& output) {
+    text += output.text;
+    timed = timed && !output.time.empty();
+    if (text.ends_with("\xFF\n") && !std::exchange(told, true)) must(made.files().write("/tmp/go", "now"));
+    return true;
+  }));
+  EXPECT_EQ(text.substr(0, 11), "one\na\xFF\nlast");
+  EXPECT_TRUE(timed);
+  EXPECT_EQ(end.state, state::kFailed);
+  EXPECT_EQ(end.exit_code, 3);
+  text.clear();
+  const auto enough = must(sandbox().manager().follow_logs(made.id(),
+                                                           [&](const LogOutput& output) {
+                                                             text += output.text;
+                                                             return false;
+                                                           },
+                                                           {.tail = 3, .follow = false}));
+  EXPECT_EQ(text, "one\n");
+  EXPECT_EQ(enough.state, "");
+  must(made.kill());
+  const auto gone = sandbox().manager().follow_logs(made.id(), [](const LogOutput&) { return true; });
+  ASSERT_FALSE(gone);
+  EXPECT_TRUE(gone.error().not_found());
+}
+
 TEST_F(SdkLifecycle, MakesSandboxesFromSnapshots) {
   must(sandbox().files().write("/root/kept", "text"));
   const auto made = must(sandbox().create_snapshot("sdk-snapshot"));

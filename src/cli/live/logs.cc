@@ -1,6 +1,12 @@
+#include <opensandbox/async.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/signals.h"
 #include "cli/live/log_overlap.h"
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
@@ -9,14 +15,16 @@
 namespace osb::cli {
 namespace {
 
+using namespace net::experimental::awaitable_operators;
+
 struct LogsOptions {
-  std::string id, execution;
-  bool follow = false;
+  std::string id, execution, since;
+  bool follow = false, timestamps = false;
   std::int64_t tail = 0;
 };
 
 constexpr int kMostLines = 10'000;   // that a server gives at once
-constexpr int kBetweenLooks = 1000;  // ms: servers cannot be asked to tell what an entrypoint writes
+constexpr int kBetweenLooks = 1000;  // ms: for servers that cannot tell what an entrypoint writes
 
 std::string_view last_lines(std::string_view text, std::int64_t lines) {
   std::size_t from = text.size();
@@ -35,25 +43,25 @@ void print(Context& context, std::string_view text) {
   context.out().flush();
 }
 
+// Ctrl-C is how one ends a look at a log.
+int exit_code_after(int signal) { return signal == SIGINT ? 0 : exit_code_of_signal(signal); }
+
 bool is_over(const opensandbox::SandboxInfo& info) {
   return info.status.state == opensandbox::state::kTerminated || info.status.state == opensandbox::state::kFailed;
 }
 
-// The entrypoint's output.
-Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
+// The entrypoint's output from a server that does not tell what comes: looks again and again.
+Outcome look_repeatedly(Context& context, const LogsOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP});
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
-  auto found = manager->logs(options.id, "container", kMostLines);
+  auto found = manager->logs(options.id, "container", kMostLines, options.since);
   if (!found) return sdk_failed(context, found.error());
   std::string seen = std::move(found->content);
   print(context, options.tail > 0 ? last_lines(seen, options.tail) : std::string_view(seen));
   while (options.follow) {
     pollfd wait{signals.fd(), POLLIN, 0};
-    if (::poll(&wait, 1, kBetweenLooks) > 0) {
-      const int signal = signals.take().value_or(SIGINT);
-      return signal == SIGINT ? 0 : exit_code_of_signal(signal);
-    }
+    if (::poll(&wait, 1, kBetweenLooks) > 0) return exit_code_after(signals.take().value_or(SIGINT));
     const auto info = manager->get(options.id);  // before the log: what it says at its end is still shown
     auto now = manager->logs(options.id, "container", kMostLines);
     if (now) {
@@ -66,6 +74,57 @@ Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
     if (info && is_over(*info)) return 0;
   }
   return 0;
+}
+
+// Pieces as they are printed: the bytes of the program, with -t each line's time in front.
+std::string text_of(std::span<const opensandbox::LogOutput> pieces, bool times, bool& in_line) {
+  std::string out;
+  for (const opensandbox::LogOutput& piece : pieces) {
+    if (times && !in_line && !piece.time.empty()) out += piece.time + " ";
+    out += piece.text;
+    in_line = !piece.text.ends_with('\n');
+  }
+  return out;
+}
+
+// The entrypoint's output, told by the server as it comes.
+Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
+  auto client = context.client();
+  if (!client) return failed(client.error());
+  net::io_context loop(1);
+  auto connection = opensandbox::async::Client::open(loop.get_executor(), client->config());
+  if (!connection) return sdk_failed(context, connection.error());
+  SignalSet signals(loop.get_executor(), {SIGINT, SIGTERM, SIGHUP});
+  std::optional<opensandbox::Result<opensandbox::LogEnd>> end;
+  std::optional<int> signal;
+  bool in_line = false;
+  const auto read = [&]() -> net::awaitable<void> {
+    opensandbox::LogOptions wanted{.tail = std::nullopt, .since = options.since, .follow = options.follow};
+    if (options.tail > 0) wanted.tail = static_cast<int>(options.tail);
+    const auto show = [&](std::span<const opensandbox::LogOutput> pieces) -> opensandbox::async::Task<bool> {
+      print(context, text_of(pieces, options.timestamps, in_line));
+      co_return true;
+    };
+    end = co_await opensandbox::async::SandboxManager(*connection).follow_logs(options.id, show, std::move(wanted));
+  };
+  const auto interrupted = [&]() -> net::awaitable<void> {
+    if (const auto got = co_await signals.next()) signal = *got;
+  };
+  std::exception_ptr bug;
+  net::co_spawn(
+      loop, [&]() -> net::awaitable<void> { co_await (read() || interrupted()); },
+      [&](std::exception_ptr e) {
+        bug = e;
+        loop.stop();  // what connections still have to do is of no interest
+      });
+  loop.run();
+  if (bug) std::rethrow_exception(bug);
+  if (signal) return exit_code_after(*signal);
+  if (end && *end) return 0;
+  const opensandbox::Error error = end ? end->error() : opensandbox::Error{};
+  // Either there is no such sandbox, or this server has no such stream.
+  if (error.status == 404 || error.status == 405 || error.status == 501) return look_repeatedly(context, options);
+  return sdk_failed(context, error);
 }
 
 // A background command's; following it the sandbox tells every line as it comes.
@@ -114,6 +173,8 @@ void add_logs_command(Command& root, Context& context) {
   command.argument("EXECUTION_ID", options.execution, "Of a background command; else the entrypoint.").optional();
   command.flag("-f,--follow", "Go on as it writes.", options.follow);
   command.option("-n,--tail", "N", "Begin with the last N lines.", options.tail).range(1, kMostLines);
+  command.option("--since", "TIME", "Only what the entrypoint wrote since then: 90s, 15m, 2h, 1d.", options.since);
+  command.flag("-t,--timestamps", "The entrypoint's lines with their times.", options.timestamps);
   command.formats({Format::Raw});
   command.action([&context, &options] {
     return options.execution.empty() ? entrypoint_logs(context, options) : command_logs(context, options);

@@ -2,10 +2,13 @@
 
 import concurrent.futures
 import http.client
+import http.server
 import json
 import os
+import re
 import signal
 import socket
+import threading
 
 import httpx
 import pytest
@@ -48,6 +51,69 @@ def test_an_entrypoint_is_followed_to_its_end(osb, server):
         assert process.stdout.read() == b""
         assert process.wait(60) == 0
     server.client.delete(f"/v1/sandboxes/{made}")
+
+
+def test_a_log_has_times_and_any_bytes(osb, server):
+    made = server.create(entrypoint=["sh", "-c", r"printf 'a\377\000b\nplain\n'; exec tail -f /dev/null"])["id"]
+    with osb.start("logs", "-f", made) as process:
+        assert [process.stdout.readline(), process.stdout.readline()] == [b"a\xff\0b\n", b"plain\n"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert osb.run("logs", made).stdout == b"a\xff\0b\nplain\n"
+    timed = osb.ok("logs", "-t", "-n", "1", made)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z plain\n", timed), timed
+    assert osb.ok("logs", "--since", "1h", "-n", "1", made) == "plain\n"
+    server.delete(made)
+
+
+def test_a_sandbox_that_is_removed_is_told(osb, server):
+    made = server.create(entrypoint=["sh", "-c", "echo here; exec tail -f /dev/null"])["id"]
+    with osb.start("logs", "-f", made) as process:
+        assert process.stdout.readline() == b"here\n"
+        server.delete(made)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and out == b""
+    assert b"was removed" in said, said
+
+
+class WithoutStreams(http.server.BaseHTTPRequestHandler):
+    """A server that knows one sandbox, which writes a line between two looks and has ended at the second."""
+
+    looks = 0
+
+    def do_GET(self):
+        status, body = 404, {"code": "NOT_FOUND", "message": "no such route"}
+        if self.path == "/v1/sandboxes/old":
+            ended = WithoutStreams.looks > 1
+            status, body = 200, {"id": "old", "status": {"state": "Terminated" if ended else "Running"},
+                                 "entrypoint": ["sh"], "createdAt": "2025-01-02T03:04:05Z"}
+        elif self.path.startswith("/v1/sandboxes/old/diagnostics/logs?"):
+            WithoutStreams.looks += 1
+            text = "first\n" if WithoutStreams.looks == 1 else "first\nsecond\n"
+            status, body = 200, {"sandboxId": "old", "kind": "logs", "scope": "container", "delivery": "inline",
+                                 "contentType": "text/plain", "truncated": False, "content": text}
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_servers_that_do_not_tell_are_looked_at(server, tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), WithoutStreams) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        osb = Osb(server, tmp_path, domain=f"127.0.0.1:{other.server_port}")
+        try:
+            assert osb.ok("logs", "-f", "old") == "first\nsecond\n"
+            assert "no such route" in osb.refused("logs", "-f", "unknown")
+        finally:
+            other.shutdown()
+            serving.join()
 
 
 def test_a_background_command_is_followed_to_its_end(osb, sandbox, server):

@@ -42,6 +42,7 @@ using ByteSink = std::function<Task<void>(std::string_view)>;
 using EventSink = std::function<Task<void>(std::span<const ExecutionEvent>)>;
 // False: enough.
 using StateSink = std::function<Task<bool>(const SandboxInfo*)>;
+using LogSink = std::function<Task<bool>(std::span<const LogOutput>)>;
 using PullSink = std::function<Task<bool>(const PullProgress&)>;
 using MetricsSink = std::function<Task<bool>(const Metrics&)>;
 
@@ -95,6 +96,7 @@ class SandboxManager {
   Task<void> remove_image(std::string uri, bool force = false) const;
 
   Task<Diagnostics> logs(std::string id, std::string scope, std::optional<int> tail = {}, std::string since = {}) const;
+  Task<LogEnd> follow_logs(std::string id, LogSink sink, LogOptions options = {}) const;
   Task<Diagnostics> events(std::string id, std::string scope, std::optional<int> limit = {}) const;
   Task<std::string> logs_text(std::string id, std::optional<int> tail = {}, std::string since = {}) const;
   Task<std::string> events_text(std::string id, std::optional<int> limit = {}) const;

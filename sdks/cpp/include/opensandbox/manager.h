@@ -16,6 +16,9 @@ using StateHandler = std::function<bool(const SandboxInfo*)>;
 // Called on the calling thread; false gives up (the server may go on).
 using PullHandler = std::function<bool(const PullProgress&)>;
 
+// Called on the calling thread with every piece of output; false ends the reading.
+using LogHandler = std::function<bool(const LogOutput&)>;
+
 // Operations by id, on the server only. Thread-safe; cheap to copy.
 class SandboxManager {
  public:
@@ -67,6 +70,9 @@ class SandboxManager {
   // --- diagnostics: JSON for programs (scope container, lifecycle, ..; "" is the kind's default)
   Result<Diagnostics> logs(const std::string& id, const std::string& scope, std::optional<int> tail = std::nullopt,
                            const std::string& since = {}) const;
+  // The entrypoint's output as it comes, told by the server. A sandbox that is removed, a backend or a server that goes
+  // away meanwhile is an error. Servers without this answer 404, as they do for a sandbox that does not exist.
+  Result<LogEnd> follow_logs(const std::string& id, const LogHandler& handler, const LogOptions& options = {}) const;
   Result<Diagnostics> events(const std::string& id, const std::string& scope,
                              std::optional<int> limit = std::nullopt) const;
   // Plain text for people.

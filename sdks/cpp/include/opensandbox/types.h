@@ -229,6 +229,26 @@ struct Diagnostics {
   std::string json = {};
 };
 
+// What an entrypoint has written: a line with its newline, or a part of one that the next piece goes on with. Any
+// bytes, as they were written.
+struct LogOutput {
+  std::string time = {};  // RFC 3339, when the line began; empty when nobody knows
+  std::string text = {};
+};
+
+struct LogOptions {
+  std::optional<int> tail = {};  // begin with the last lines; nothing: with all that is kept
+  std::string since = {};        // only what is younger: "90s", "15m", "2h", "1d"; empty: no limit
+  bool follow = true;            // go on until the entrypoint has ended; false: until all there is was sent
+};
+
+// How a log ended.
+struct LogEnd {
+  std::string state = {};   // of the sandbox; empty: the handler had enough
+  std::string reason = {};  // of one that has ended
+  std::optional<int> exit_code = {};
+};
+
 // What GET /metrics of execd says.
 struct Metrics {
   double cpu_count = 0;
