@@ -72,12 +72,12 @@ def start_backend(backend, asked, binaries, events):
     process.stdin.write(json.dumps(asked))
     process.stdin.close()
 
-    def follow():
+    def forward():
         for line in process.stdout:
             events.put((backend, json.loads(line)))
         events.put((backend, {"event": "over", "code": process.wait()}))
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=forward, daemon=True).start()
     return process
 
 
@@ -90,6 +90,29 @@ def record(results, backend, event):
     before = cells.get(backend)
     if before is None or RANK[event["result"]] > RANK[before["result"]]:
         cells[backend] = {"result": event["result"], "reason": reason}
+
+
+def follow(running, events, columns, say, colour):
+    """Tells what happens and records it until all backends are through; those that broke."""
+    broken = []
+    while running:
+        backend, event = events.get()
+        if event["event"] == "over":
+            running -= 1
+            if event["code"]:
+                broken.append(f"{backend} ended with {event['code']}")
+            continue
+        name, entry = columns[event["suite"]]
+        where = f"{name} on {backend}{' through the proxy' if event['proxied'] else ''}"
+        if event["event"] == "feature":
+            record(entry["results"], backend, event)
+            sign, code = table.SIGNS[event["result"]]
+            sign = f"\033[{code}m{sign}\033[0m" if colour else sign
+            say(f"{sign} {where}: {event['feature']} ({event['seconds']} s)"
+                + (f": {event['reason']}" if event["reason"] else ""))
+        elif event["event"] == "start":
+            say(where)
+    return broken
 
 
 def main():
@@ -131,24 +154,14 @@ def main():
     events = queue.Queue()
     asked = {"suites": suites, "features": arguments.feature, "verbose": arguments.verbose}
     processes = [start_backend(backend, asked, arguments.binaries, events) for backend in chosen] if suites else []
-    running, broken = len(processes), []
-    while running:
-        backend, event = events.get()
-        if event["event"] == "over":
-            running -= 1
-            if event["code"]:
-                broken.append(f"{backend} ended with {event['code']}")
-            continue
-        name, entry = columns[event["suite"]]
-        where = f"{name} on {backend}{' through the proxy' if event['proxied'] else ''}"
-        if event["event"] == "feature":
-            record(entry["results"], backend, event)
-            sign, code = table.SIGNS[event["result"]]
-            sign = f"\033[{code}m{sign}\033[0m" if colour else sign
-            say(f"{sign} {where}: {event['feature']} ({event['seconds']} s)"
-                + (f": {event['reason']}" if event["reason"] else ""))
-        elif event["event"] == "start":
-            say(where)
+    try:
+        broken = follow(len(processes), events, columns, say, colour)
+    finally:  # when somebody stops us, they still have to clean up
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in processes:
+            process.wait()
 
     for _, entry in columns:  # in the table's order, whatever came first
         entry["results"] = {name: {backend: entry["results"][name][backend] for backend in chosen
@@ -169,4 +182,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("conformance: stopped")
