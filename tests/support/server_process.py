@@ -79,7 +79,7 @@ class Server:
         # What it says from now on goes to the file without us.
         self._drain = subprocess.Popen(["cat"], stdin=self.process.stdout, stdout=self.log_file)
         self.process.stdout.close()
-        self.client = httpx.Client(base_url=self.url, headers={KEY_HEADER: self.key} if self.key else {}, timeout=60,
+        self.client = httpx.Client(base_url=self.url, headers={KEY_HEADER: self.key} if self.key else {}, timeout=180,
                                    trust_env=False)
 
     def log(self):
@@ -114,7 +114,7 @@ class Server:
         if self.process.poll() is None:
             self.client.close()
             self.process.send_signal(signal.SIGTERM)
-            assert self.process.wait(30) == 0, self.log()
+            assert self.process.wait(120) == 0, self.log()
             self._drain.wait()
 
     def close(self):
@@ -127,7 +127,7 @@ class Server:
         """A code that begins with the backend's name."""
         return f"{self.daemon.code_prefix}::{name}"
 
-    def post_sandbox(self, wait=20, headers=None, **fields):
+    def post_sandbox(self, wait=120, headers=None, **fields):
         body = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {}, **fields}
         body = {name: value for name, value in body.items() if value is not ...}
         params = {"wait": wait} if wait else {}
@@ -151,6 +151,8 @@ class Server:
     def wait_state(self, id, *wanted):
         """Follows the sandbox's events until it is in one of these states; "deleted" is one."""
         with self.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "true"}) as stream:
+            if stream.status_code == 404 and "deleted" in wanted:
+                return None
             for line in stream.iter_lines():
                 if not line:
                     continue
@@ -158,6 +160,8 @@ class Server:
                 state = event["sandbox"]["status"]["state"] if event["type"] == "state" else event["type"]
                 if state in wanted:
                     return event.get("sandbox")
+                # What has ended stays so; what is gone says no more.
+                assert state not in ("Failed", "Terminated") or "deleted" in wanted, f"{event}\n{self.log()[-3000:]}"
         raise AssertionError(f"the events of {id} ended without {wanted}")
 
     def delete(self, id):
@@ -176,7 +180,7 @@ class Server:
 
     def run(self, id, command, **fields):
         """What a command has written, through the server's proxy and without the API key."""
-        response = httpx.post(f"{self.url}/sandboxes/{id}/proxy/44772/command", headers=self.token(id), timeout=60,
+        response = httpx.post(f"{self.url}/sandboxes/{id}/proxy/44772/command", headers=self.token(id), timeout=180,
                               json={"command": command, **fields}, trust_env=False)
         assert response.status_code == 200, response.text
         events = [json.loads(line) for line in response.text.split("\n\n") if line.strip()]

@@ -30,26 +30,37 @@ def engine():
     running.close()
 
 
+shared = []
+
+
 @pytest.fixture(scope="module")
 def server(engine):
     running = SmallServer(engine)
+    shared.append(running)
     yield running
+    shared.remove(running)
     running.close()
 
 
 @pytest.fixture
 def make_server(engine):
-    """For tests that stop, kill or configure their own. Servers on one engine know of each other's sandboxes, so a file
-    uses either this or `server`. The first argument may be another engine."""
-    made = []
+    """For tests that stop, kill or configure their own. The first argument may be another engine. Servers on one engine
+    take each other's sandboxes for lost ones of their own, so `server` rests meanwhile."""
+    made, resting = [], []
 
     def make(on=engine, **options):
+        for each in shared:
+            if on is engine and each not in resting:
+                each.stop()
+                resting.append(each)
         made.append(SmallServer(on, **options))
         return made[-1]
 
     yield make
     for each in made:
         each.close()
+    for each in resting:
+        each.start()
 
 
 @pytest.fixture

@@ -189,17 +189,15 @@ def test_containers_of_others_are_adopted_when_a_server_starts(make_server, engi
                           json={"Image": "busybox", "Cmd": ["sleep", "1000"]})["Id"]
     by_hand(engine, kept, 39000, {"team": "theirs", SYSTEM + "expires-at": "2999-01-01T00:00:00+00:00"})
     by_hand(engine, due, 39002, {SYSTEM + "expires-at": "2020-01-01T00:00:00+00:00"})
-    with engine.until_removed(due):
+    with engine.until_removed(due), server.saying("took over"):
         server.start()
-    while server.get(kept).status_code == 404:
-        pass  # it is asking whether execd is there
     server.wait_state(kept, "Running")
     shown = server.get(kept).json()
     assert shown["metadata"] == {"team": "theirs"} and shown["expiresAt"] == "2999-01-01T00:00:00Z"
     assert shown["image"]["uri"].startswith("busybox") and shown["entrypoint"][-2:] == ["sleep", "1000"]
     assert server.client.get(f"/v1/sandboxes/{kept}/endpoints/44772").json() == {"endpoint": "127.0.0.1:39000"}
     answer = httpx.post(f"{server.url}/sandboxes/{kept}/proxy/44772/command", json={"command": "echo theirs"},
-                        trust_env=False)
+                        trust_env=False, timeout=180)
     assert '"text":"theirs"' in answer.text.replace(" ", "")
     assert server.get(due).status_code == 404
     server.delete(kept)
@@ -207,11 +205,26 @@ def test_containers_of_others_are_adopted_when_a_server_starts(make_server, engi
     engine.ask("DELETE", f"/containers/{stranger}")
 
 
+def test_an_exported_snapshot_can_be_loaded(server, engine):
+    id = server.create()["id"]
+    server.run(id, "echo kept > /root/file")
+    snapshot = snapshot_of(server, id)
+    server.delete(id)
+    archive = server.client.get(f"/v1/snapshots/{snapshot}/export")
+    assert (archive.status_code, archive.headers["content-type"]) == (200, "application/x-tar"), archive.text
+    assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+    name = f"opensandbox-snapshots:{snapshot}"
+    assert name not in engine.inventory()["images"]
+    engine.load_archive(archive.content)
+    assert server.run(server.create(image={"uri": name})["id"], "cat /root/file") == "kept"
+    server.remove_all()
+    engine.ask("DELETE", f"/images/{name}")
+
+
 def snapshot_of(server, id):
     made = server.client.post(f"/v1/sandboxes/{id}/snapshots", json={})
     assert made.status_code == 202, made.text
-    while (shown := server.client.get(f"/v1/snapshots/{made.json()['id']}").json())["status"]["state"] == "Creating":
-        pass
+    shown = server.client.get(f"/v1/snapshots/{made.json()['id']}", params={"wait": 150}).json()
     assert (shown["status"]["state"], shown["status"]["reason"]) == ("Ready", "snapshot_runtime_ready"), shown
     return shown["id"]
 

@@ -67,11 +67,18 @@ def test_without_the_engine_what_is_known_is_told_and_what_was_accepted_is_done_
     assert len(server.client.get("/v1/sandboxes").json()["items"]) == 2
     for path, sandbox, code in (("pause", id, "SANDBOX_PAUSE_FAILED"), ("resume", paused, "SANDBOX_RESUME_FAILED")):
         refused = server.client.post(f"/v1/sandboxes/{sandbox}/{path}")
-        assert refused.status_code in (500, 503) and refused.json()["code"] == f"DOCKER::{code}", refused.text
+        assert (refused.status_code, refused.json()["code"]) == (500, f"DOCKER::{code}"), refused.text
+        assert "container engine" in refused.json()["message"], refused.text
     refused = server.client.get(f"/v1/sandboxes/{id}/diagnostics/logs", params={"scope": "container"})
-    assert refused.status_code in (500, 503) and refused.json()["code"] == "DOCKER::SANDBOX_QUERY_FAILED", refused.text
+    assert (refused.status_code, refused.json()["code"]) == (500, "DOCKER::SANDBOX_QUERY_FAILED"), refused.text
+    lost = settled(server, snapshot_of(server, id))
+    assert (lost["state"], lost["reason"]) == ("Failed", "snapshot_runtime_failed"), lost
+    assert "container engine" in lost["message"], lost
     later = server.post_sandbox(wait=None)
     assert later.status_code == 202
+    unwanted = server.post_sandbox(wait=None).json()["id"]
+    refused = server.client.delete(f"/v1/sandboxes/{unwanted}")
+    assert (refused.status_code, refused.json()["code"]) == (500, "DOCKER::SANDBOX_DELETE_FAILED"), refused.text
     engine.start()
     server.wait_state(later.json()["id"], "Running")
     assert server.run(later.json()["id"], "echo done") == "done"
@@ -103,7 +110,7 @@ def test_a_container_removed_by_hand_is_lost(server, engine):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         seen = pool.submit(server.wait_state, id, "Terminated", "Failed")
         engine.remove(id)
-        status = seen.result(30)["status"]
+        status = seen.result(180)["status"]
     # A forced removal kills first, and that may be heard first.
     assert status["reason"] in ("SANDBOX_REMOVED", "CONTAINER_EXITED_ERROR"), status
     assert server.client.get(f"/sandboxes/{id}/proxy/44772/ping").status_code in (404, 409)
@@ -121,7 +128,7 @@ def test_a_container_ended_by_hand_is_told_at_once(server, engine, ended, state,
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         seen = pool.submit(server.wait_state, id, "Terminated", "Failed")
         ended(engine, f"sandbox-{id}")
-        status = seen.result(30)["status"]
+        status = seen.result(180)["status"]
     assert status["reason"].startswith("CONTAINER_EXITED"), status
     if state:
         assert (server.state(id), status["reason"]) == (state, reason) and "137" in status["message"], status
@@ -133,7 +140,7 @@ def test_a_container_paused_and_started_by_hand_is_told(server, engine):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             seen = pool.submit(server.wait_state, id, state)
             engine.ask("POST", f"/containers/sandbox-{id}/{action}")
-            seen.result(30)
+            seen.result(180)
     assert server.run(id, "echo well") == "well"
 
 
@@ -166,8 +173,8 @@ def snapshot_of(server, id, name="s"):
 
 
 def settled(server, snapshot):
-    while (shown := server.client.get(f"/v1/snapshots/{snapshot}").json())["status"]["state"] == "Creating":
-        pass
+    shown = server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 150}).json()
+    assert shown["status"]["state"] != "Creating", shown
     return shown["status"]
 
 
@@ -194,8 +201,8 @@ def test_the_engine_is_killed_in_the_middle_of_a_snapshot(own_engine, make_serve
         snapshot = snapshot_of(server, id)
         next(events)  # the engine pauses what it copies
         # It tells before it has kept that in its records. Killed in between it takes the container for a running one,
-        # and no call of its API lets it go on; it answers this when it has.
-        assert engine.inspect(id)["State"]["Paused"]
+        # and no call of its API lets it go on; it answers this when it has. On a slow day of ours it is done by then.
+        engine.inspect(id)
         engine.kill()
     engine.start()
     status = settled(server, snapshot)
@@ -237,7 +244,7 @@ def test_a_sandbox_is_deleted_in_the_middle_of_its_pull(server, engine):
     before = listening(server)
     with stalling_registry() as (port, came):
         made = server.post_sandbox(wait=None, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()
-        assert came.wait(60)
+        assert came.wait(180)
         assert server.state(made["id"]) == "Pending"
         # Others do not wait for it.
         other = server.create()["id"]
@@ -254,7 +261,7 @@ def test_the_engine_is_killed_in_the_middle_of_a_pull(own_engine, make_server):
     server = make_server(engine)
     with stalling_registry() as (port, came):
         made = server.post_sandbox(wait=None, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()
-        assert came.wait(60)
+        assert came.wait(180)
         engine.kill()
     engine.start()
     # The registry is gone meanwhile: whether it was tried again or not, it ends as a pull that failed.
@@ -272,14 +279,16 @@ def test_the_engine_is_killed_in_the_middle_of_creates(own_engine, make_server):
         next(events)
         engine.kill()
     engine.start()
-    for id in ids:
-        shown = server.wait_state(id, "Running", "Failed")
+    # One that got an address which the engine has given away twice is not reached, and Failed after a minute.
+    states = {id: server.wait_state(id, "Running", "Failed") for id in ids}
+    engine.drop_forgotten_networks()
+    for id, shown in states.items():
         if shown["status"]["state"] == "Failed":
             assert shown["status"]["reason"].startswith("DOCKER::"), shown
         else:
             assert server.run(id, "echo up") == "up"
     alive = {id for id in ids if server.state(id) == "Running"}
-    assert engine.wait_for_exactly(alive, 30) == alive
+    assert engine.wait_for_exactly(alive, 120) == alive
     server.remove_all()
     assert engine.inventory()["containers"] == []
     assert listening(server) == [server.port]
@@ -299,28 +308,28 @@ def test_the_socket_goes_away_and_comes_back(own_engine, make_server):
     assert engine.inventory()["containers"] == []
 
 
-@pytest.mark.parametrize("turn", range(3))
-def test_the_server_is_killed_in_the_middle_of_creates(make_server, engine, turn):
+def test_the_server_is_killed_in_the_middle_of_creates(own_engine, make_server):
     """What it had answered is carried out; what it had begun is adopted or removed."""
-    server = make_server()
-    volume = f"killed-{turn}"
-    moments = (["create"], ["start"], ["start", "create"])[turn]
-    with engine.events(type=["container"], event=moments) as events:
-        answers = [server.post_sandbox(wait=None, volumes=[
-            {"name": "v", "mountPath": "/v",
-             "pvc": {"claimName": f"{volume}-{n}", "deleteOnSandboxTermination": True}}]) for n in range(6)]
-        for _ in range(turn + 1):
-            next(events)
-        server.kill()
-    ids = {answer.json()["id"] for answer in answers}
-    server.start()
-    for id in ids:
-        server.wait_state(id, "Running")
-        assert server.run(id, "echo up") == "up"
-    assert engine.wait_for_exactly(ids, 30) == ids
-    assert len(engine.containers()) == len(ids)
-    server.remove_all()
-    assert listening(server) == [server.port]
+    engine = own_engine()
+    server = make_server(engine)
+    for turn, moments in enumerate((["create"], ["start"], ["start", "create"])):
+        with engine.events(type=["container"], event=moments) as events:
+            answers = [server.post_sandbox(wait=None, volumes=[
+                {"name": "v", "mountPath": "/v",
+                 "pvc": {"claimName": f"killed-{turn}-{n}", "deleteOnSandboxTermination": True}}]) for n in range(6)]
+            for _ in range(turn + 1):
+                next(events)
+            server.kill()
+        ids = {answer.json()["id"] for answer in answers}
+        server.start()
+        for id in ids:
+            server.wait_state(id, "Running")
+            assert server.run(id, "echo up") == "up"
+        assert engine.wait_for_exactly(ids, 120) == ids
+        assert len(engine.containers()) == len(ids)
+        server.remove_all()
+        assert listening(server) == [server.port]
+        assert engine.inventory()["volumes"] == [] and engine.inventory()["containers"] == []
 
 
 def test_a_full_disk(own_engine, make_server, tmp_path):
