@@ -125,6 +125,9 @@ class Backend {
 
   // What only this backend can check, before anything is recorded.
   virtual Result<void> check(const api::CreateSandbox& create) const = 0;
+  // The same for volumes, where somebody has to be asked. Changes nothing; asked only when there are some. `create`
+  // outlives it. A backend that does not answer is no failure: the create will find out.
+  virtual net::awaitable<Result<void>> check_volumes(const api::CreateSandbox&) { co_return Result<void>(); }
 
   // Returns when execd has answered; whatever fails leaves nothing behind. Code::Conflict: the id exists.
   virtual net::awaitable<Result<Instance>> create(SandboxSpec spec) = 0;

@@ -29,62 +29,100 @@ Failure not_allowed(const std::string& path) {
                      osb::quoted(path) + " is not below a path of [storage] allowed_host_paths");
 }
 
-// The real path of a host volume, made if it was missing. Symbolic links are followed before the rule is applied, so
-// that none leads out of what is allowed; the engine gets the path behind them.
-Result<std::string> open_host_path(const std::string& path, const std::vector<std::string>& allowed) {
-  std::error_code error;
-  const auto permitted = [&](const fs::path& real) {
-    for (const std::string& prefix : allowed) {
-      std::error_code ignored;
-      const fs::path root = fs::weakly_canonical(prefix, ignored);
-      if (!ignored && is_below(real, root)) return true;
-    }
-    return false;
-  };
-  const auto create_failed = [&](const std::string& why) {
-    return api::refuse(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED", osb::quoted(path) + ": " + why);
-  };
-  fs::path real = fs::weakly_canonical(path, error);
-  if (error) return create_failed(error.message());
-  if (!permitted(real)) return not_allowed(path);
-  if (!fs::exists(real, error)) {
-    fs::create_directories(real, error);
-    if (error) return create_failed(error.message());
-    real = fs::canonical(real, error);
-    if (error) return create_failed(error.message());
-    if (!permitted(real)) return not_allowed(path);
-  }
-  if (real.string().find(':') != std::string::npos) return create_failed("the path behind it contains a colon");
-  return real.string();
+Failure create_failed(const std::string& path, const std::string& why) {
+  return api::refuse(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED", osb::quoted(path) + ": " + why);
 }
 
-net::awaitable<Result<std::string>> host_source(const VolumeContext& context, const api::Volume& volume) {
+// The real path of a host volume, whether it is there or not. Symbolic links are followed before the rule is applied,
+// so that none leads out of what is allowed; the engine gets the path behind them.
+Result<fs::path> real_host_path(const std::string& path, const std::vector<std::string>& allowed) {
+  std::error_code error;
+  fs::path real = fs::weakly_canonical(path, error);
+  if (error) return create_failed(path, error.message());
+  for (const std::string& prefix : allowed) {
+    const fs::path root = fs::weakly_canonical(prefix, error);
+    if (error || !is_below(real, root)) continue;
+    if (real.string().find(':') != std::string::npos) return create_failed(path, "the path behind it contains a colon");
+    return real;
+  }
+  return not_allowed(path);
+}
+
+// The same, made if it was missing.
+Result<std::string> open_host_path(const std::string& path, const std::vector<std::string>& allowed) {
+  auto real = real_host_path(path, allowed);
+  if (!real) return Failure(real.error());
+  std::error_code error;
+  if (!fs::exists(*real, error)) {
+    fs::create_directories(*real, error);
+    if (error) return create_failed(path, error.message());
+    real = real_host_path(real->string(), allowed);  // somebody may have been faster
+    if (!real) return Failure(real.error());
+  }
+  return real->string();
+}
+
+// What a host volume asks for, as it is written.
+Result<std::string> wanted_host_path(const VolumeContext& context, const api::Volume& volume) {
   std::string path = volume.host->path;
   if (!volume.sub_path.empty()) path += (path.ends_with('/') ? "" : "/") + volume.sub_path;
   path = fs::path(path).lexically_normal().string();
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  if (!api::host_path_allowed(path, context.allowed_host_paths)) co_return not_allowed(path);
-  if (!context.local) co_return path;
-  co_return co_await context.pool.run([&] { return open_host_path(path, context.allowed_host_paths); });
+  if (!api::host_path_allowed(path, context.allowed_host_paths)) return not_allowed(path);
+  return path;
 }
 
-// A directory in a volume, as a path of the host. The sandbox of another may have put a link in its place, so it must
-// be possible to look.
-Result<std::string> open_sub_path(const std::string& root, const std::string& sub_path, const std::string& volume) {
-  const auto wrong = [&](const std::string& why) {
-    return api::refuse(Code::InvalidRequest, reason::kVolumeInvalidSubPath,
-                       osb::quoted(sub_path) + " of volume " + volume + ": " + why);
-  };
+net::awaitable<Result<std::string>> host_source(const VolumeContext& context, const api::Volume& volume) {
+  const auto path = wanted_host_path(context, volume);
+  if (!path || !context.local) co_return path;
+  co_return co_await context.pool.run([&] { return open_host_path(*path, context.allowed_host_paths); });
+}
+
+Failure wrong_sub_path(const std::string& sub_path, const std::string& volume, const std::string& why) {
+  return api::refuse(Code::InvalidRequest, reason::kVolumeInvalidSubPath,
+                     osb::quoted(sub_path) + " of volume " + volume + ": " + why);
+}
+
+// A directory in a volume, as a path of the host, whether it is there or not. The sandbox of another may have put a
+// link in its place, so it must be possible to look.
+Result<fs::path> real_sub_path(const std::string& root, const std::string& sub_path, const std::string& volume) {
   std::error_code error;
   const fs::path real_root = fs::canonical(root, error);
-  if (error) return wrong("the server cannot look into the volume (" + error.message() + ")");
-  const fs::path real = fs::weakly_canonical(real_root / sub_path, error);
-  if (error) return wrong(error.message());
-  if (!is_below(real, real_root)) return wrong("leads out of the volume");
-  fs::create_directories(real, error);
-  if (error) return wrong(error.message());
-  if (real.string().find(':') != std::string::npos) return wrong("contains a colon");
-  return real.string();
+  if (error) {
+    return wrong_sub_path(sub_path, volume, "the server cannot look into the volume (" + error.message() + ")");
+  }
+  fs::path real = fs::weakly_canonical(real_root / sub_path, error);
+  if (error) return wrong_sub_path(sub_path, volume, error.message());
+  if (!is_below(real, real_root)) return wrong_sub_path(sub_path, volume, "leads out of the volume");
+  if (real.string().find(':') != std::string::npos) return wrong_sub_path(sub_path, volume, "contains a colon");
+  return real;
+}
+
+Result<std::string> open_sub_path(const std::string& root, const std::string& sub_path, const std::string& volume) {
+  const auto real = real_sub_path(root, sub_path, volume);
+  if (!real) return Failure(real.error());
+  std::error_code error;
+  fs::create_directories(*real, error);
+  if (error) return wrong_sub_path(sub_path, volume, error.message());
+  return real->string();
+}
+
+Failure volume_missing(const std::string& name) {
+  return api::refuse(Code::InvalidRequest, "VOLUME::PVC_NOT_FOUND", "volume " + name + " does not exist");
+}
+
+// Whether a part of this volume can be mounted at all; where the volume is.
+Result<std::string> mount_point(const VolumeContext& context, const json::value& volume, const std::string& name) {
+  std::string root = engine::text(volume, {"Mountpoint"});
+  if (engine::text(volume, {"Driver"}) != "local" || root.empty()) {
+    return api::refuse(Code::InvalidRequest, "VOLUME::PVC_SUBPATH_UNSUPPORTED_DRIVER",
+                       "volume " + name + ": a subPath needs the driver local");
+  }
+  if (!context.local) {
+    return api::refuse(Code::InvalidRequest, reason::kVolumeInvalidSubPath,
+                       "volume " + name + ": a subPath needs an engine on the server's own machine");
+  }
+  return root;
 }
 
 net::awaitable<Result<std::string>> named_source(const VolumeContext& context, const api::Volume& volume,
@@ -92,10 +130,7 @@ net::awaitable<Result<std::string>> named_source(const VolumeContext& context, c
   const api::PvcVolume& pvc = *volume.pvc;
   auto found = co_await context.engine.call({.target = volume_path(pvc.claim_name)});
   if (!found && found.error().code == Code::NotFound) {
-    if (!pvc.create_if_not_exists) {
-      co_return api::refuse(Code::InvalidRequest, "VOLUME::PVC_NOT_FOUND",
-                            "volume " + pvc.claim_name + " does not exist");
-    }
+    if (!pvc.create_if_not_exists) co_return volume_missing(pvc.claim_name);
     EngineClient::Call call{.method = "POST", .target = "/volumes/create"};
     call.body =
         json::object{{"Name", pvc.claim_name},
@@ -113,16 +148,35 @@ net::awaitable<Result<std::string>> named_source(const VolumeContext& context, c
     if (pvc.delete_on_sandbox_termination) out.managed.push_back(pvc.claim_name);
   }
   if (volume.sub_path.empty()) co_return pvc.claim_name;
-  const std::string root = engine::text(*found, {"Mountpoint"});
-  if (engine::text(*found, {"Driver"}) != "local" || root.empty()) {
-    co_return api::refuse(Code::InvalidRequest, "VOLUME::PVC_SUBPATH_UNSUPPORTED_DRIVER",
-                          "volume " + pvc.claim_name + ": a subPath needs the driver local");
+  const auto root = mount_point(context, *found, pvc.claim_name);
+  if (!root) co_return Failure(root.error());
+  co_return co_await context.pool.run([&] { return open_sub_path(*root, volume.sub_path, pvc.claim_name); });
+}
+
+Result<void> without_value(const Result<fs::path>& path) {
+  if (!path) return Failure(path.error());
+  return {};
+}
+
+net::awaitable<Result<void>> look_at(const VolumeContext& context, const api::Volume& volume) {
+  if (volume.host) {
+    const auto path = wanted_host_path(context, volume);
+    if (!path) co_return Failure(path.error());
+    if (!context.local) co_return Result<void>();
+    co_return co_await context.pool.run(
+        [&] { return without_value(real_host_path(*path, context.allowed_host_paths)); });
   }
-  if (!context.local) {
-    co_return api::refuse(Code::InvalidRequest, reason::kVolumeInvalidSubPath,
-                          "volume " + pvc.claim_name + ": a subPath needs an engine on the server's own machine");
+  const api::PvcVolume& pvc = *volume.pvc;
+  const auto found = co_await context.engine.call({.target = volume_path(pvc.claim_name)});
+  if (!found) {
+    if (found.error().code == Code::NotFound && !pvc.create_if_not_exists) co_return volume_missing(pvc.claim_name);
+    co_return Result<void>();  // to be made; or the engine is away, and the create will find out
   }
-  co_return co_await context.pool.run([&] { return open_sub_path(root, volume.sub_path, pvc.claim_name); });
+  if (volume.sub_path.empty()) co_return Result<void>();
+  const auto root = mount_point(context, *found, pvc.claim_name);
+  if (!root) co_return Failure(root.error());
+  co_return co_await context.pool.run(
+      [&] { return without_value(real_sub_path(*root, volume.sub_path, pvc.claim_name)); });
 }
 
 }  // namespace
@@ -145,6 +199,13 @@ Result<void> check_docker_volumes(const std::vector<api::Volume>& volumes) {
     }
   }
   return {};
+}
+
+net::awaitable<Result<void>> look_at_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes) {
+  for (const api::Volume& volume : volumes) {
+    if (auto ok = co_await look_at(context, volume); !ok) co_return ok;
+  }
+  co_return Result<void>();
 }
 
 net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes,

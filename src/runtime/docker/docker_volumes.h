@@ -27,6 +27,10 @@ struct VolumeContext {
 // What can be said without asking anybody.
 Result<void> check_docker_volumes(const std::vector<api::Volume>& volumes);
 
+// What takes a look at files and a question to the engine, and changes nothing. What it finds well may be otherwise
+// when they are prepared, which looks again. References outlive the call.
+net::awaitable<Result<void>> look_at_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes);
+
 // Makes directories and named volumes as needed. `out` says what was done also when it fails. References outlive the
 // call.
 net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes,

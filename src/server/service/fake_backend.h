@@ -20,7 +20,7 @@ class FakeBackend final : public runtime::Backend {
   std::map<std::string, runtime::Instance> alive;
   std::vector<std::string> creates, removes;  // as they were asked for
   bool hold_creates = false;
-  std::optional<Error> create_error, remove_error, pause_error;
+  std::optional<Error> create_error, remove_error, pause_error, volume_error;
   runtime::Observer* observer = nullptr;
   Notifier changed;  // after every call
 
@@ -47,6 +47,10 @@ class FakeBackend final : public runtime::Backend {
     return out;
   }
   Result<void> check(const api::CreateSandbox&) const override { return {}; }
+  net::awaitable<Result<void>> check_volumes(const api::CreateSandbox&) override {
+    if (volume_error) co_return Failure(*volume_error);
+    co_return Result<void>();
+  }
 
   net::awaitable<Result<runtime::Instance>> create(runtime::SandboxSpec spec) override {
     creates.push_back(spec.id);

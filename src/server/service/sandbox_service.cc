@@ -168,6 +168,11 @@ net::awaitable<Result<SandboxService::CreateResult>> SandboxService::create(api:
   }
   if (!known) {
     if (auto ok = check(wanted); !ok) co_return Failure(ok.error());
+    if (!wanted.volumes.empty()) {
+      if (auto ok = co_await backend_.check_volumes(wanted); !ok) co_return Failure(ok.error());
+      // Others came meanwhile.
+      if (auto ok = check(wanted); !ok) co_return Failure(ok.error());
+    }
     auto ticket = admission_.enter();
     SandboxRecord record;
     record.id = new_uuid();
@@ -242,7 +247,7 @@ net::awaitable<void> SandboxService::run_create(std::string id, std::shared_ptr<
 }
 
 net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr record) {
-  for (int left = kCreateTries;; --left) {
+  for (int left = kCreateTries;;) {
     auto made = co_await backend_.create({record->id, record->spec, token_of(*record),
                                           runtime::make_labels(record->id, *record->spec, record->expires_at)});
     if (made) co_return made;
@@ -250,8 +255,29 @@ net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr re
     if (made.error().code == Code::Conflict) co_return co_await backend_.inspect(record->id);
     if (made.error().code != Code::Unavailable || left <= 1 || !store_.find(record->id)) co_return made;
     log_warn("backend not reachable", {{"id", record->id}, {"error", made.error().message}});
-    co_await pause_before_retry(kCreateRetry);
+    // What was accepted is done when the backend is back, however long that takes. One that can be reached and says
+    // that it cannot is believed after a few tries.
+    if (connected_.is_set()) {
+      --left;
+      co_await pause_before_retry(kCreateRetry);
+    } else if (!co_await wait_for_backend_or_removal(record->id)) {
+      co_return made;
+    }
   }
+}
+
+// False: the sandbox is not wanted any more, or the server is ending.
+net::awaitable<bool> SandboxService::wait_for_backend_or_removal(std::string id) {
+  // Looks once more, for what happens before || has begun to wait.
+  const auto removed = [&]() -> net::awaitable<bool> {
+    while (store_.find(id)) {
+      if (!co_await waiters_.wait(id)) co_return false;
+    }
+    co_return true;
+  };
+  const auto outcome = co_await (connected_.wait() || removed());
+  if (outcome.index() == 1 || !std::get<0>(outcome)) co_return false;
+  co_return store_.find(id) != nullptr;
 }
 
 net::awaitable<void> SandboxService::wait_for_backend(std::chrono::milliseconds limit) {
@@ -271,7 +297,13 @@ net::awaitable<SandboxPtr> SandboxService::wait_change(SandboxPtr seen, std::chr
     if (!record || record->status != seen->status) co_return record;
     const auto left = deadline - std::chrono::steady_clock::now();
     if (closing_ || left <= left.zero()) co_return seen;
-    const auto outcome = co_await (waiters_.wait(seen->id) || sleep_for(left));
+    // Looks once more, for what happens before || has begun to wait.
+    const auto wait_once = [&]() -> net::awaitable<bool> {
+      const SandboxPtr now = store_.find(seen->id);
+      if (!now || now->status != seen->status || closing_) co_return true;
+      co_return co_await waiters_.wait(seen->id);
+    };
+    const auto outcome = co_await (wait_once() || sleep_for(left));
     if (outcome.index() == 0 && !std::get<0>(outcome)) co_return seen;
     if (outcome.index() == 1 && !std::get<1>(outcome)) co_return seen;
   }

@@ -154,6 +154,7 @@ class SandboxService final : public runtime::Observer {
   net::awaitable<void> run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket);
   net::awaitable<Result<runtime::Instance>> create_in_backend(SandboxPtr record);
   net::awaitable<void> pause_before_retry(std::chrono::milliseconds limit);
+  net::awaitable<bool> wait_for_backend_or_removal(std::string id);
   void begin_create(const SandboxPtr& record, std::shared_ptr<AdmissionTicket> ticket);
 
   net::awaitable<Result<void>> set_frozen(std::string id, bool frozen);

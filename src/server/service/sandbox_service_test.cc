@@ -381,6 +381,37 @@ TEST_F(SandboxServiceTest, ABackendThatComesBackGetsTheCreateAgain) {
   EXPECT_TRUE(service_->backend_reachable());
 }
 
+// However long that is: nothing but the backend's return, or a removal, ends the wait.
+TEST_F(SandboxServiceTest, ACreateWaitsForABackendThatIsAway) {
+  until([&] { return backend_.observer != nullptr; });
+  service_->on_lost(Error(Code::Unavailable, "gone"));
+  backend_.create_error = Error(Code::Unavailable, "connection refused");
+  const auto made = create({}, seconds(0));
+  const auto unwanted = create({}, seconds(0));
+  until([&] { return backend_.creates.size() == 2; });
+  EXPECT_TRUE(await(io_, service_->remove(unwanted->record->id)));
+  EXPECT_EQ(state(made->record->id), "Pending");
+  backend_.create_error.reset();
+  service_->on_all({});
+  const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
+  EXPECT_EQ(record->status.state, "Running");
+  EXPECT_THAT(backend_.creates, ElementsAre(made->record->id, unwanted->record->id, made->record->id));
+}
+
+TEST_F(SandboxServiceTest, VolumesAreLookedAtBeforeTheAnswer) {
+  backend_.volume_error = Error(Code::InvalidRequest, "no such volume");
+  auto spec = wanted(seconds(600));
+  EXPECT_TRUE(await(io_, service_->create(spec, {.wait = seconds(10)})));
+  api::Volume& volume = spec.volumes.emplace_back();
+  volume.name = "v";
+  volume.mount_path = "/v";
+  volume.pvc.emplace().claim_name = "absent";
+  const auto refused = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "no such volume");
+  EXPECT_EQ(store_->size(), 1u);
+}
+
 // As a server finds things that has lost its records.
 TEST_F(SandboxServiceTest, SandboxesWithoutRecordsAreTakenOver) {
   auto spec = wanted(seconds(600));

@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from test_faults import stalling_registry
 
 @pytest.fixture(scope="module")
 def allowed(tmp_path_factory):
@@ -40,14 +41,6 @@ def refusal(server, *volumes, code):
     return response.json()["message"]
 
 
-def failure(server, *volumes, code):
-    """What takes a look at files is found out after the answer."""
-    made = server.post_sandbox(volumes=list(volumes)).json()
-    assert (made["status"]["state"], made["status"]["reason"]) == ("Failed", code), made
-    server.delete(made["id"])
-    return made["status"]["message"]
-
-
 def test_a_directory_of_the_host(server, allowed):
     (allowed / "data").mkdir()
     (allowed / "data" / "file").write_text("given\n")
@@ -75,7 +68,7 @@ def test_what_is_outside_is_refused_however_it_is_reached(server, allowed):
         assert str(volume["host"]["path"]) in message, message
     for volume in (host(allowed / "link"), host(allowed, subPath="link"), host(allowed / "link" / "file"),
                    host(allowed, subPath="deep/up/secret"), host(allowed, subPath="link/new")):
-        message = failure(server, volume, code="VOLUME::HOST_PATH_NOT_ALLOWED")
+        message = refusal(server, volume, code="VOLUME::HOST_PATH_NOT_ALLOWED")
         assert str(volume["host"]["path"]) in message, message
     assert not (secret / "new").exists()
     for path in (f"{allowed}/../secret", f"{allowed}//a", f"{allowed}/a/"):
@@ -120,7 +113,7 @@ def test_a_volume_goes_with_its_sandbox_also_at_the_deadline(server, engine):
         assert server.client.post(f"/v1/sandboxes/{id}/renew-expiration",
                                   json={"expiresAt": soon.isoformat()}).status_code == 200
         assert next(events)["Actor"]["ID"] == "due"
-    server.wait_state(id, "deleted") if server.get(id).status_code == 200 else None
+    server.wait_state(id, "deleted")
 
 
 def test_volumes_of_a_create_that_failed_are_undone(server, engine):
@@ -131,14 +124,11 @@ def test_volumes_of_a_create_that_failed_are_undone(server, engine):
 
 
 def test_a_volume_that_must_exist_and_does_not(server, engine):
-    response = server.post_sandbox(volumes=[named("absent", createIfNotExists=False)])
-    if response.status_code == 202:
-        status = response.json()["status"]
-        assert (status["state"], status["reason"]) == ("Failed", "VOLUME::PVC_NOT_FOUND"), status
-        assert "absent" in status["message"]
-    else:
-        assert (response.status_code, response.json()["code"]) == (400, "VOLUME::PVC_NOT_FOUND"), response.text
-    assert "absent" not in engine.inventory()["volumes"]
+    # The one in front of it, which the request would make, is not made.
+    message = refusal(server, named("first", "w"), named("absent", createIfNotExists=False),
+                      code="VOLUME::PVC_NOT_FOUND")
+    assert "absent" in message
+    assert "first" not in engine.inventory()["volumes"] and "absent" not in engine.inventory()["volumes"]
 
 
 def test_a_part_of_a_volume(server, engine):
@@ -154,5 +144,22 @@ def test_a_part_of_a_volume(server, engine):
     server.run(id, "busybox ln -s / /v/out; busybox ln -s ../../.. /v/up")
     server.delete(id)
     for part in ("out", "out/etc", "up"):
-        failure(server, named("parts", subPath=part), code="VOLUME::INVALID_SUB_PATH")
+        refusal(server, named("parts", subPath=part), code="VOLUME::INVALID_SUB_PATH")
     engine.ask("DELETE", "/volumes/parts")
+
+
+def test_a_trap_that_is_laid_after_the_answer(make_server, engine, allowed):
+    """What was well when it was looked at is looked at again when it is mounted."""
+    server = make_server(settings={"storage": {"allowed_host_paths": [str(allowed)]}, "admission": {
+        "max_concurrent_creates": 1}})
+    with stalling_registry() as (port, came):
+        first = server.post_sandbox(wait=None, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()["id"]
+        assert came.wait(60)
+        # It waits for its turn.
+        second = server.post_sandbox(wait=None, volumes=[host(allowed / "trap")])
+        assert second.status_code == 202, second.text
+        (allowed / "trap").symlink_to(allowed.parent / "secret")
+        server.delete(first)
+        status = server.wait_state(second.json()["id"], "Failed")["status"]
+    assert status["reason"] == "VOLUME::HOST_PATH_NOT_ALLOWED", status
+    server.remove_all()
