@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import socket
@@ -163,7 +164,7 @@ class Engine:
 
     def _connect(self):
         self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://engine",
-                                   timeout=120, trust_env=False)
+                                   timeout=300, trust_env=False)
 
     @property
     def pid(self):
@@ -173,10 +174,27 @@ class Engine:
         return (self.directory / "log").read_text(errors="replace")
 
     def stop(self, how=signal.SIGTERM):
+        """Returns when it has ended, with what ends with it: a dockerd that finds the containerd of the one before on
+        its way out waits a minute for its answer, and one that finds ports still held leaves containers without."""
         if self.process and self.process.poll() is None:
             self.client.close()
-            os.kill(self.pid, how)
-            self.process.wait(60)
+            with contextlib.ExitStack() as held:
+                ending = select.poll()
+                count = 0
+                for child in _children_of(self.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        fd = os.pidfd_open(child)
+                        held.callback(os.close, fd)
+                        ending.register(fd, select.POLLIN)
+                        count += 1
+                os.kill(self.pid, how)
+                self.process.wait(180)
+                while count:
+                    ended = ending.poll(180_000)
+                    assert ended, "what the engine has started does not end with it"
+                    for fd, _ in ended:
+                        ending.unregister(fd)
+                        count -= 1
 
     def kill(self):
         self.stop(signal.SIGKILL)
@@ -256,8 +274,18 @@ class Engine:
             "images": sorted(tag for each in images for tag in each.get("RepoTags") or ["<none>"]),
         }
 
+    def drop_forgotten_networks(self):
+        """A dockerd that was killed in the middle of starting a container gives that one's address to another, and keeps
+        its network for up to a minute: until then both answer to the address. For when no container is being started."""
+        used = {pathlib.Path(self.ask("GET", f"/containers/{each['Id']}/json")["NetworkSettings"]["SandboxKey"]).name
+                for each in self.containers()}
+        for path in (self.directory / "exec" / "netns").iterdir():
+            if path.name not in used | {"default"}:
+                subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--", "umount", path],
+                               capture_output=True)
+
     @contextlib.contextmanager
-    def events(self, seconds=60, **filters):
+    def events(self, seconds=180, **filters):
         """What its own stream says from before the body runs; httpx.ReadTimeout after so long a silence."""
         params = {"filters": json.dumps(filters)} if filters else {}
         with self.client.stream("GET", "/events", params=params, timeout=seconds) as stream:
@@ -279,12 +307,22 @@ class Engine:
         return "".join(line.partition(" ")[2] for line in log.splitlines(keepends=True))
 
     def list(self):
+        """What has the name of a sandbox, whoever made it."""
         found = []
-        for each in self.containers(**{ID_LABEL: None}):
+        for each in self.containers():
+            name = each["Names"][0].removeprefix("/")
+            if not name.startswith("sandbox-") or name.startswith("sandbox-execd-"):
+                continue
             networks = each["NetworkSettings"]["Networks"] or {}
             address = next((network["IPAddress"] for network in networks.values() if network["IPAddress"]), "")
-            found.append({"id": each["Labels"][ID_LABEL], "state": each["State"], "address": address})
+            found.append({"id": name.removeprefix("sandbox-"), "state": each["State"], "address": address})
         return found
+
+    def create(self, id, labels, image="host"):
+        """Behind the server's back, without execd."""
+        body = {"Image": image, "Entrypoint": ["tail", "-f", "/dev/null"], "Labels": labels}
+        self.ask("POST", "/containers/create", params={"name": f"sandbox-{id}"}, json=body)
+        self.ask("POST", f"/containers/sandbox-{id}/start")
 
     def remove(self, id):
         """Behind the server's back."""
@@ -328,6 +366,14 @@ def _child_of(pid):
     return int(children[0])
 
 
+def _children_of(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
 def _remove_cgroup(path):
     with contextlib.suppress(OSError):
         for entry in list(path.iterdir()):
@@ -358,11 +404,39 @@ class Podman(Engine):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(self.socket))
             listener.listen(128)
-            # The number that it takes the socket by is 3, and it looks whether the socket is meant for itself.
-            script = 'exec 3<&"$1"; shift; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
+            # The number that it takes the socket by is 3, and it looks whether the socket is meant for itself. By no
+            # other number: what it starts would inherit that, and keep the socket open when it has ended.
+            script = 'n=$1; shift; [ $n = 3 ] || exec 3<&$n {n}<&-; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
             self.process = self._spawn(["bash", "-c", script, "podman", listener.fileno(), *self._command()],
                                        pass_fds=[listener.fileno()],
                                        env={**os.environ, "CONTAINERS_REGISTRIES_CONF":
                                             str(self.directory / "registries.conf")})
         self._connect()
         assert self.ask("GET", "/_ping").text == "OK"
+
+
+class RootlessPodman(Podman):
+    """The service of a user who is not root and exists only in the engine's mount namespace. `stop` and `start` are for
+    the end and the beginning: what it leaves running is not taken up again."""
+
+    user = 54321
+
+    def _command(self):
+        self._make_user()
+        return ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", "env",
+                f"HOME={self.directory / 'home'}", f"XDG_RUNTIME_DIR={self.directory / 'runtime'}", *super()._command()]
+
+    def _make_user(self):
+        lines = {"passwd": f"osbtest:x:{self.user}:{self.user}::{self.directory / 'home'}:/bin/sh\n",
+                 "group": f"osbtest:x:{self.user}:\n", "subuid": "osbtest:700000:65536\n",
+                 "subgid": "osbtest:700000:65536\n"}
+        for name, line in lines.items():
+            file = self.directory / name
+            known = pathlib.Path("/etc") / name
+            file.write_text((known.read_text() if name in ("passwd", "group") else "") + line)
+            subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--", "mount", "--bind", file, known],
+                           check=True)
+        for name in ("home", "runtime", "data", "exec", "tmp", "networks"):
+            (self.directory / name).mkdir(exist_ok=True)
+            os.chown(self.directory / name, self.user, self.user)
+        os.chmod(self.directory / "runtime", 0o700)

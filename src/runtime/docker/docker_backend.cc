@@ -18,9 +18,6 @@ namespace osb::runtime {
 namespace {
 
 namespace json = boost::json;
-using Call = EngineClient::Call;
-using Patience = EngineClient::Patience;
-
 
 Failure initialization_error(std::string message) {
   return api::refuse(Code::Unavailable, "DOCKER::INITIALIZATION_ERROR", std::move(message));
@@ -56,7 +53,8 @@ DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions option
       tasks_(executor),
       images_(*engine_, options_.credentials, tasks_, executor),
       stage_(*engine_, images_, options_.execd_image, executor),
-      answered_(executor) {}
+      answered_(executor),
+      reconnected_(executor) {}
 
 DockerBackend::~DockerBackend() = default;
 
@@ -113,9 +111,12 @@ Result<void> DockerBackend::check_engine(const json::value& info) {
            engine::text(info, {"Name"}) == own.nodename;
   // Rootless engines keep their networks in a namespace of their own.
   const auto security = engine::string_list(info, {"SecurityOptions"});
+  // Docker says so among other things, Podman in a field of its own.
   const bool rootless =
+      engine::flag(info, {"Rootless"}) ||
       std::ranges::any_of(security, [](const std::string& option) { return option.contains("name=rootless"); });
   reaches_addresses_ = local_ && !rootless;
+  note_limits(info, rootless);
   ports_.emplace(options_.publish_address, local_);
   if (options_.execd_image.starts_with('/') && local_) {
     for (const char* name : {"/execd", "/bootstrap.sh"}) {
@@ -124,6 +125,20 @@ Result<void> DockerBackend::check_engine(const json::value& info) {
     }
   }
   return {};
+}
+
+// An engine that cannot enforce a limit takes it all the same, and at most warns. Podman says that it can even where it
+// cannot: without root, and without the cgroups that a user can be given.
+void DockerBackend::note_limits(const json::value& info, bool rootless) {
+  const bool undelegated = rootless && engine::text(info, {"CgroupVersion"}) == "1";
+  if (undelegated) {
+    log_warn("a rootless engine on cgroup v1 can neither limit nor pause sandboxes; use cgroup v2", {});
+  }
+  const std::pair<const char*, const char*> flags[] = {{"memory", "MemoryLimit"}, {"cpu", "CpuCfsQuota"}};
+  for (const auto& [limit, flag] : flags) {
+    const json::value* can = engine::find(info, {flag});
+    if (undelegated || (can != nullptr && can->is_bool() && !can->get_bool())) not_enforced_.insert(limit);
+  }
 }
 
 Result<void> DockerBackend::read_seccomp() {
@@ -151,10 +166,19 @@ Capabilities DockerBackend::capabilities() const {
 
 Result<void> DockerBackend::check(const api::CreateSandbox& create) const {
   if (auto limits = read_limits(create.resource_limits); !limits) return Failure(limits.error());
+  for (const auto& [name, value] : create.resource_limits.value_or(api::StringMap())) {
+    if (!not_enforced_.contains(name)) continue;
+    return api::invalid_parameter("/resourceLimits/" + name, "the container engine cannot enforce it");
+  }
   if (auto words = command_words(create.entrypoint); !words) return Failure(words.error());
   if (!network_missing_.empty())
     return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, network_missing_);
   return check_docker_volumes(create.volumes);
+}
+
+net::awaitable<Result<void>> DockerBackend::check_volumes(const api::CreateSandbox& create) {
+  const VolumeContext context{"", *engine_, pool_, options_.allowed_host_paths, local_};
+  co_return co_await look_at_volumes(context, create.volumes);
 }
 
 // ---- one sandbox
@@ -236,25 +260,23 @@ net::awaitable<Result<void>> DockerBackend::remove(std::string id) {
     creation->changed.notify_all();
     if (!co_await creation->over.wait()) co_return fail(Code::Cancelled, "the server is ending");
   }
-  leftovers_.erase(id);
   std::vector<std::string> volumes;
   if (const auto known = known_.find(id); known != known_.end()) {
     volumes = known->second.container.managed_volumes();
   } else if (const auto container = co_await inspect_container(id)) {
     volumes = container->managed_volumes();
-  } else if (container.error().code == Code::NotFound) {
-    co_return Result<void>();
   }
-  Call call{.method = "DELETE", .target = path_of(id, "?force=1&v=1"), .patience = Patience::Unlimited};
-  const auto removed = co_await engine_->call(std::move(call));
+  // A create that failed half-way may have made volumes and no container.
+  if (const auto left = leftovers_.find(id); left != leftovers_.end()) volumes = left->second.volumes.created;
+  const auto removed = co_await engine_->call({.method = "DELETE", .target = path_of(id, "?force=1&v=1")});
   if (!removed && removed.error().code == Code::Conflict) {
     // Somebody else's removal is under way; this returns when it is over, or finds nothing any more.
-    Call wait{.method = "POST", .target = path_of(id, "/wait?condition=removed"), .patience = Patience::Unlimited};
-    const auto gone = co_await engine_->call(std::move(wait));
+    const auto gone = co_await engine_->call({.method = "POST", .target = path_of(id, "/wait?condition=removed")});
     if (!gone && gone.error().code != Code::NotFound) co_return done(gone);
   } else if (!removed && removed.error().code != Code::NotFound) {
     co_return done(removed);
   }
+  leftovers_.erase(id);
   forget(id);
   co_await remove_managed_volumes(*engine_, std::move(volumes));
   co_return Result<void>();

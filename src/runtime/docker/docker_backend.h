@@ -16,6 +16,7 @@
 #include "runtime/docker/docker_options.h"
 #include "runtime/docker/docker_volumes.h"
 #include "runtime/docker/engine_client.h"
+#include "runtime/docker/engine_stream.h"
 #include "runtime/docker/execd_stage.h"
 #include "runtime/docker/images.h"
 #include "runtime/docker/port_pool.h"
@@ -38,6 +39,7 @@ class DockerBackend final : public Backend {
 
   Capabilities capabilities() const override;
   Result<void> check(const api::CreateSandbox& create) const override;
+  net::awaitable<Result<void>> check_volumes(const api::CreateSandbox& create) override;
   net::awaitable<Result<Instance>> create(SandboxSpec spec) override;
   net::awaitable<Result<Instance>> inspect(std::string id) override;
   net::awaitable<Result<std::vector<Instance>>> list() override;
@@ -56,6 +58,7 @@ class DockerBackend final : public Backend {
   net::awaitable<Result<std::unique_ptr<LogStream>>> open_logs(std::string id, LogsFrom from) override;
   net::awaitable<Result<bool>> has_snapshot(std::string snapshot) override;
   net::awaitable<Result<void>> remove_snapshot(std::string snapshot) override;
+  net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_snapshot(std::string snapshot) override;
   net::awaitable<Result<std::vector<api::StoredImage>>> list_images() override;
   net::awaitable<Result<api::StoredImage>> pull_image(api::PullImage image,
                                                       std::function<void(const api::PullProgress&)> progress) override;
@@ -105,8 +108,8 @@ class DockerBackend final : public Backend {
   net::awaitable<Error> follow_events();
   net::awaitable<Result<void>> take_stock();
   net::awaitable<Result<void>> look_at_all(std::vector<std::pair<std::string, std::string>> found);
-  void on_event(const boost::json::value& event);
-  void on_container_event(const std::string& id, const std::string& action, const boost::json::value& event);
+  void on_event(const EngineEvent& event);
+  void on_container_event(const EngineEvent& event);
   void refresh(const std::string& id);
   net::awaitable<void> run_refresh(std::string id);
   net::awaitable<void> confirm(std::string id);
@@ -119,6 +122,7 @@ class DockerBackend final : public Backend {
 
   Result<void> read_seccomp();
   Result<void> check_engine(const boost::json::value& info);
+  void note_limits(const boost::json::value& info, bool rootless);
   net::awaitable<Result<void>> set_paused(std::string id, bool paused);
   std::string published_host() const;
   bool host_network() const { return options_.docker.network_mode == "host"; }
@@ -135,11 +139,13 @@ class DockerBackend final : public Backend {
   std::optional<PortPool> ports_;
   Observer* observer_ = nullptr;
   std::string seccomp_;
-  std::string network_missing_;     // why a user-defined network cannot be used; "" when it can
-  bool local_ = false;              // the engine is on this machine and sees the same files
-  bool reaches_addresses_ = false;  // and its containers' addresses can be reached from here
-  std::string since_;               // time of the last event
-  Notifier answered_;               // some container's execd has
+  std::set<std::string> not_enforced_;  // limits that the engine would only pretend to set
+  std::string network_missing_;         // why a user-defined network cannot be used; "" when it can
+  bool local_ = false;                  // the engine is on this machine and sees the same files
+  bool reaches_addresses_ = false;      // and its containers' addresses can be reached from here
+  std::string since_;                   // time of the last event
+  Notifier answered_;                   // some container's execd has
+  Notifier reconnected_;                // everything was listed
   std::unordered_map<std::string, Known> known_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away

@@ -77,7 +77,9 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
     const Error error = instance.error();
     const bool away = error.code == Code::Unavailable && error.reason == "DOCKER::UNAVAILABLE";
     if (away) {
-      // What there is of it goes when the engine is back, unless the next try goes on from there.
+      // What there is of it goes when the engine is back, unless the next try goes on from there. Its ports are not
+      // kept until then: one that is taken meanwhile shows as a clash.
+      for (const std::uint16_t port : std::exchange(made.ports, {})) ports_->give_back(port);
       leftovers_[id] = std::move(made);
       co_return Failure(error);
     }
@@ -93,9 +95,7 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
 
 net::awaitable<void> DockerBackend::undo(std::string id, Made made) {
   if (made.container) {
-    Call call{.method = "DELETE",
-              .target = "/containers/" + container_name(id) + "?force=1&v=1",
-              .patience = EngineClient::Patience::Unlimited};
+    Call call{.method = "DELETE", .target = "/containers/" + container_name(id) + "?force=1&v=1"};
     const auto removed = co_await engine_->call(std::move(call));
     if (!removed && removed.error().code != Code::NotFound) {
       log_warn("container not removed", {{"id", id}, {"error", removed.error().message}});

@@ -5,12 +5,20 @@
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
+#include "http/url.h"
 
 namespace osb::runtime {
 namespace {
 
 bool is_wildcard(std::string_view host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+// The machine of a tcp:// address, "" when it is this one.
+std::string remote_machine(const std::string& engine) {
+  if (!engine.starts_with("tcp://")) return "";
+  const auto url = http::Url::parse("http://" + engine.substr(std::string_view("tcp://").size()));
+  return url && !is_loopback(url->host) ? url->host : "";
+}
 
 // The address this host would use towards others; connecting a datagram socket sends nothing.
 std::string own_address() {
@@ -62,6 +70,11 @@ DockerOptions docker_options(const config::ServerConfig& config, const config::E
     out.public_host = config.docker.host_ip;
   } else {
     out.public_host = own_address();
+  }
+  // An engine on another machine publishes there: on all its addresses, since nobody here knows which is which.
+  if (const std::string remote = remote_machine(out.engine.host); !remote.empty()) {
+    out.publish_address = "0.0.0.0";
+    if (config.server.eip.empty()) out.public_host = remote;
   }
   const std::string directory = variable("DOCKER_CONFIG");
   out.credentials =

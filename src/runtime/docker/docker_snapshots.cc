@@ -45,9 +45,14 @@ net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox,
     }
   } frozen(*this, sandbox);
   const auto made = co_await engine_->call(std::move(call));
-  if (!made && made.error().code == Code::Unavailable) frozen_.insert(sandbox);
-  if (!made) co_return Failure(made.error());
-  co_return Result<void>();
+  if (made) co_return Result<void>();
+  if (made.error().code != Code::Unavailable) co_return Failure(made.error());
+  // The engine ended over it, and may have made the image before.
+  frozen_.insert(sandbox);
+  if (!co_await reconnected_.wait()) co_return fail(Code::Cancelled, "the server is ending");
+  const auto there = co_await has_snapshot(std::move(snapshot));
+  if (there && *there) co_return Result<void>();
+  co_return Failure(made.error());
 }
 
 net::awaitable<Result<bool>> DockerBackend::has_snapshot(std::string snapshot) {
@@ -61,6 +66,13 @@ net::awaitable<Result<void>> DockerBackend::remove_snapshot(std::string snapshot
   const auto answer = co_await engine_->call({.method = "DELETE", .target = image_path(snapshot)});
   if (!answer && answer.error().code != Code::NotFound) co_return Failure(answer.error());
   co_return Result<void>();
+}
+
+net::awaitable<Result<std::shared_ptr<http::BodySource>>> DockerBackend::export_snapshot(std::string snapshot) {
+  Call call{.target = image_path(snapshot, "/get"), .patience = EngineClient::Patience::Unlimited};
+  auto archive = co_await engine_->body(std::move(call));
+  if (!archive) co_return Failure(archive.error());
+  co_return std::shared_ptr<http::BodySource>(std::move(*archive));
 }
 
 }  // namespace osb::runtime

@@ -28,13 +28,6 @@ constexpr std::chrono::minutes kAbandoned(10);
 
 std::string filters(json::object value) { return http::percent_encode(json::serialize(value)); }
 
-std::string event_time(const json::value& event) {
-  const std::int64_t nanos = engine::number(event, {"timeNano"});
-  if (nanos <= 0) return "";
-  std::string fraction = std::to_string(nanos % 1'000'000'000);
-  return std::to_string(nanos / 1'000'000'000) + "." + std::string(9 - fraction.size(), '0') + fraction;
-}
-
 }  // namespace
 
 net::awaitable<void> DockerBackend::watch(Observer& observer) {
@@ -84,6 +77,7 @@ net::awaitable<Error> DockerBackend::follow_events() {
     if (!creating_.contains(id)) all.push_back(instance_of(known));
   }
   observer_->on_all(std::move(all));
+  reconnected_.notify_all();
   if (!options_.execd_image.starts_with('/')) {
     // So that the first create need not wait for it.
     tasks_.spawn("stage execd", [](DockerBackend& self) -> net::awaitable<void> {
@@ -95,7 +89,7 @@ net::awaitable<Error> DockerBackend::follow_events() {
     auto event = co_await (*stream)->next();
     if (!event) co_return event.error();
     if (event->is_null()) co_return Error(Code::Unavailable, "the engine ended its stream of events");
-    on_event(*event);
+    on_event(read_event(*event));
   }
 }
 
@@ -179,45 +173,39 @@ net::awaitable<void> DockerBackend::confirm(std::string id) {
   if (observer_ != nullptr && !creating_.contains(id)) observer_->on_change(instance_of(known->second));
 }
 
-void DockerBackend::on_event(const json::value& event) {
-  if (auto time = event_time(event); !time.empty()) since_ = std::move(time);
-  const std::string type = engine::text(event, {"Type"});
-  std::string action = engine::text(event, {"Action"});
-  if (type == "image") {
+void DockerBackend::on_event(const EngineEvent& event) {
+  using Action = EngineEvent::Action;
+  if (!event.time.empty()) since_ = event.time;
+  if (event.type == "image") {
     images_.forget_all();
-  } else if (type == "volume") {
-    if (action == "destroy" || action == "remove" || action == "prune") stage_.forget();
-  } else if (type == "network") {
-    if (own_network() && (action == "create" || action == "destroy" || action == "remove")) {
+  } else if (event.type == "volume") {
+    if (event.action == Action::Gone) stage_.forget();
+  } else if (event.type == "network") {
+    if (own_network() && (event.action == Action::Created || event.action == Action::Gone)) {
       tasks_.spawn("check network", check_network());
     }
-  } else if (type == "container") {
-    const std::string id = engine::text(event, {"Actor", "Attributes", label::kId});
-    if (id.empty() || engine::text(event, {"Actor", "Attributes", "name"}) != container_name(id)) return;
-    on_container_event(id, action, event);
+  } else if (!event.sandbox.empty()) {
+    on_container_event(event);
   }
 }
 
-void DockerBackend::on_container_event(const std::string& id, const std::string& action, const json::value& event) {
-  const auto creation = creating_.find(id);
-  const bool gone = action == "destroy" || action == "remove";  // Docker's word and Podman's
-  const bool ended = action == "die" || action == "died";
-  if (creation != creating_.end()) {
-    if (!gone && !ended) return;
+void DockerBackend::on_container_event(const EngineEvent& event) {
+  using Action = EngineEvent::Action;
+  const std::string& id = event.sandbox;
+  if (const auto creation = creating_.find(id); creation != creating_.end()) {
+    if (event.action != Action::Gone && event.action != Action::Ended) return;
     creation->second->died = true;
     creation->second->changed.notify_all();
-    return;
-  }
-  if (gone) {
+  } else if (event.action == Action::Gone) {
     const auto known = known_.find(id);
-    if (known == known_.end() || known->second.container.id != engine::text(event, {"Actor", "ID"})) return;
+    if (known == known_.end() || known->second.container.id != event.object) return;
     // By hand, or our own removal, which does the same.
     if (auto volumes = known->second.container.managed_volumes(); !volumes.empty()) {
       tasks_.spawn("remove volumes", remove_managed_volumes(*engine_, std::move(volumes)));
     }
     forget(id);
     if (observer_ != nullptr) observer_->on_removed(id);
-  } else if (ended || action == "pause" || action == "unpause" || action == "start" || action == "restart") {
+  } else if (event.action == Action::Ended || event.action == Action::Changed) {
     refresh(id);
   }
 }

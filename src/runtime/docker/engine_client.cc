@@ -1,11 +1,13 @@
 #include "runtime/docker/engine_client.h"
 
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "base/json_escape.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
 #include "tls/connector.h"
@@ -16,7 +18,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMaxAnswer = 64 << 20;  // a list of all containers
-constexpr std::size_t kMaxLine = 16 << 20;
+constexpr std::size_t kMaxPlainText = 200;
 constexpr std::uint16_t kPlainPort = 2375, kTlsPort = 2376;
 
 Failure unreachable(const std::string& name, const Error& why) {
@@ -52,6 +54,9 @@ Failure refused(int status, const std::string& body) {
     // Podman says the same in two pieces.
     if (message.empty()) message = engine::text(*value, {"cause"});
     if (!message.empty()) error.message = std::move(message);
+  } else if (!body.empty()) {
+    // "Client sent an HTTP request to an HTTPS server." and the like.
+    error.message += ": " + osb::quoted(body.substr(0, kMaxPlainText));
   }
   return Failure(std::move(error));
 }
@@ -63,7 +68,9 @@ Result<std::shared_ptr<const tls::ClientContext>> tls_context(const EngineAddres
   tls::ClientOptions options;
   options.ca_file = directory / "ca.pem";
   options.identity = std::move(*identity);
-  return tls::ClientContext::make(options);
+  auto context = tls::ClientContext::make(options);
+  if (!context) return with_context("DOCKER_CERT_PATH", context.error());
+  return context;
 }
 
 }  // namespace
@@ -123,7 +130,15 @@ std::string EngineClient::remote_host() const {
 net::awaitable<Result<json::value>> EngineClient::negotiate() {
   version_ = {};
   auto answer = co_await call({.target = "/version"});
-  if (!answer) co_return Failure(answer.error());
+  if (!answer) {
+    Error error = answer.error();
+    // Whoever is not accepted with TLS 1.3 learns of it after the handshake, mostly by a closed connection.
+    if (origin_.starts_with("https:") && error.code == Code::Unavailable && error.sys_errno != ECONNREFUSED &&
+        !error.message.contains("certificate")) {
+      error.message += "; it may not accept the certificate of DOCKER_CERT_PATH";
+    }
+    co_return Failure(std::move(error));
+  }
   const auto engine = parse_api_version(engine::text(*answer, {"ApiVersion"}));
   if (!engine) co_return with_context("container engine at " + name_, engine.error());
   const auto oldest = parse_api_version(engine::text(*answer, {"MinAPIVersion"}));
@@ -202,24 +217,15 @@ net::awaitable<Result<std::unique_ptr<EngineClient::Stream>>> EngineClient::stre
 
 net::awaitable<Result<json::value>> EngineClient::Stream::next() {
   for (;;) {
-    if (const std::size_t end = rest_.find('\n', at_); end != std::string::npos) {
-      const std::string_view line = std::string_view(rest_).substr(at_, end - at_);
-      at_ = end + 1;
-      if (line.find_first_not_of(" \r") == std::string_view::npos) continue;
-      auto value = api::parse_json(line);
-      if (!value) co_return with_context("stream of the container engine", value.error());
-      co_return std::move(*value);
-    }
-    rest_.erase(0, std::exchange(at_, 0));
-    if (rest_.size() > kMaxLine) co_return fail(Code::Internal, "the container engine sent a line without an end");
+    auto document = lines_.next();
+    if (!document) co_return Failure(document.error());
+    if (*document) co_return std::move(**document);
+    if (ended_) co_return json::value();
     auto piece = co_await response_.body->read();
     if (!piece) co_return unreachable(name_, piece.error());
-    if (piece->empty()) {
-      if (rest_.find_first_not_of(" \r\n") == std::string::npos) co_return json::value();
-      rest_ += '\n';  // the last document may lack it
-      continue;
-    }
-    rest_ += *piece;
+    lines_.add(*piece);
+    ended_ = piece->empty();
+    if (ended_) lines_.finish();
   }
 }
 

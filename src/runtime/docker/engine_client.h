@@ -12,6 +12,7 @@
 #include "async/net.h"
 #include "base/error.h"
 #include "http/client.h"
+#include "runtime/docker/engine_stream.h"
 
 namespace osb::runtime {
 
@@ -72,8 +73,8 @@ class EngineClient {
    private:
     std::string name_;
     http::ClientResponse response_;
-    std::string rest_;
-    std::size_t at_ = 0;
+    JsonLines lines_;
+    bool ended_ = false;
   };
   // Returns when the head of the answer is there.
   net::awaitable<Result<std::unique_ptr<Stream>>> stream(Call call);

@@ -8,6 +8,7 @@
 #include "http/url.h"
 #include "image/reference.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/docker/engine_stream.h"
 #include "runtime/docker/registry_login.h"
 
 namespace osb::runtime {
@@ -28,35 +29,6 @@ bool matches(const api::Platform& there, const api::Platform& wanted) {
   if (wanted.os.empty() || there.os.empty()) return true;
   return there.os == wanted.os && normal_architecture(there.arch) == normal_architecture(wanted.arch);
 }
-
-// Layers on their way, as one number that only grows.
-class Progress {
- public:
-  // A line of the engine's stream; true when the text changed.
-  bool take(const json::value& line) {
-    if (engine::text(line, {"status"}) != "Downloading") return false;
-    Layer& layer = layers_[engine::text(line, {"id"})];
-    layer.current = std::max<std::int64_t>(engine::number(line, {"progressDetail", "current"}), 0);
-    layer.total = std::max<std::int64_t>(engine::number(line, {"progressDetail", "total"}), 0);
-    double current = 0, total = 0;
-    for (const auto& [id, each] : layers_) {
-      current += static_cast<double>(each.current);
-      total += static_cast<double>(each.total);
-    }
-    const int now = total > 0 ? std::min(99, static_cast<int>(100 * current / total)) : 0;
-    if (now <= percent_) return false;
-    percent_ = now;
-    return true;
-  }
-  std::string text() const { return "pulling " + std::to_string(std::max(percent_, 0)) + "%"; }
-
- private:
-  struct Layer {
-    std::int64_t current = 0, total = 0;
-  };
-  std::map<std::string, Layer> layers_;
-  int percent_ = -1;
-};
 
 }  // namespace
 
@@ -149,7 +121,9 @@ net::awaitable<Result<void>> Images::pull(Wanted wanted, std::string platform, I
   while (!pull->outcome) {
     if (interest.given_up()) co_return fail(Code::Cancelled, "nobody waits for the image any more");
     if (pull->text != told) interest.progress(told = pull->text);
-    (void)co_await (pull->changed.wait() || interest.changed.wait());
+    // Looks once more, for what happens before || has begun to wait.
+    const auto news = [&] { return pull->outcome || pull->text != told || interest.given_up(); };
+    (void)co_await (pull->changed.wait_until(news) || interest.changed.wait_until(news));
   }
   co_return *pull->outcome;
 }
@@ -178,7 +152,7 @@ net::awaitable<Result<void>> Images::follow_pull(std::string name, std::string p
   if (!auth.empty()) call.headers.set("X-Registry-Auth", auth);
   auto stream = co_await engine_.stream(std::move(call));
   if (!stream) co_return Failure(stream.error());
-  Progress progress;
+  PullProgress progress;
   for (;;) {
     auto line = co_await (*stream)->next();
     if (!line) co_return Failure(line.error());

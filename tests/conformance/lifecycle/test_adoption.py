@@ -5,6 +5,8 @@ import socket
 import sqlite3
 import uuid
 
+from backend import backend
+
 
 def forget_all(server):
     """Kills the server and takes its records away."""
@@ -26,8 +28,10 @@ def test_sandboxes_are_taken_over(make_server):
         with server.saying("took over", times=2):
             server.start()
         after = server.get(made["id"]).json()
-        for field in ("id", "image", "entrypoint", "metadata", "expiresAt"):
+        for field in ("id", "entrypoint", "metadata", "expiresAt"):
             assert after[field] == before[field], field
+        # Podman keeps the full name only.
+        assert after["image"] == ({"uri": "localhost/host:latest"} if backend() == "podman" else before["image"])
         assert after["status"]["state"] == "Running"
         assert server.token(made["id"]) == token
         assert server.run(made["id"], "echo $SECRET") == "s"
@@ -77,10 +81,11 @@ def test_a_create_that_fails_while_nobody_waits_says_why(make_server):
         server.kill()
         server.start()
         assert server.state(id) == "Pending"
-        with server.daemon.until_removed(id):
+        # Sandboxd went on with it, an engine is asked again.
+        with server.daemon.until_removed(id) if backend() == "native" else contextlib.nullcontext():
             asking.close()
             registry.close()
     status = server.wait_state(id, "Failed")["status"]
-    assert status["reason"] == "NATIVE::SANDBOX_IMAGE_PULL_FAILED"
+    assert status["reason"] == server.code("SANDBOX_IMAGE_PULL_FAILED")
     assert status["message"]
     server.remove_all()

@@ -61,8 +61,12 @@ def test_what_cannot_be_exported(server):
     id = server.create()["id"]
     snapshot = server.client.post(f"/v1/sandboxes/{id}/snapshots").json()["id"]
     server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 60})
-    refused = server.client.get(f"/v1/snapshots/{snapshot}/export")
-    assert (refused.status_code, refused.json()["code"]) == (501, "SNAPSHOT::NOT_IMPLEMENTED")
+    answer = server.client.get(f"/v1/snapshots/{snapshot}/export")
+    # The host's own userland is in no image; an engine's image is one whatever is in it.
+    if backend() == "native":
+        assert (answer.status_code, answer.json()["code"]) == (501, "SNAPSHOT::NOT_IMPLEMENTED")
+    else:
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-tar")
     server.delete(id)
     assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
 
