@@ -127,6 +127,14 @@ net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation&
 net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
                                                     ContainerPlan& plan) {
   const api::CreateSandbox& wanted = *spec.create;
+  // Before anything is waited for, and so before the server answers.
+  if (!host_network()) {
+    for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
+      const auto taken = ports_->take();
+      if (!taken) co_return api::refuse(Code::Internal, kStartFailed, taken.error().message);
+      made.ports.push_back(*port = *taken);
+    }
+  }
   const VolumeContext volumes{spec.id, *engine_, pool_, options_.allowed_host_paths, local_};
   if (!wanted.volumes.empty()) {
     if (auto ok = co_await prepare_volumes(volumes, wanted.volumes, made.volumes); !ok) co_return ok;
@@ -145,13 +153,6 @@ net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Cre
   if (!files) co_return Failure(files.error());
   plan.files = std::move(*files);
   made.execd = plan.files.front().source;
-  if (!host_network()) {
-    for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
-      const auto taken = ports_->take();
-      if (!taken) co_return api::refuse(Code::Internal, kStartFailed, taken.error().message);
-      made.ports.push_back(*port = *taken);
-    }
-  }
   co_return Result<void>();
 }
 

@@ -163,6 +163,17 @@ def test_expiry_of_the_store_wins_over_the_label_after_a_restart(make_server, en
     server.remove_all()
 
 
+def test_a_seccomp_profile_from_a_file(make_server, tmp_path):
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [
+        {"names": ["symlink", "symlinkat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}]}))
+    server = make_server(settings={"docker": {"seccomp_profile": str(profile)}})
+    id = server.create()["id"]
+    assert "not permitted" in server.run(id, "busybox ln -s a /root/b")
+    assert server.run(id, "busybox mkdir /root/c && echo made") == "made"
+    server.remove_all()
+
+
 def by_hand(engine, id, port, labels):
     """A container as the contract's own server makes it: execd is copied into it and asks for no token."""
     name = f"/containers/sandbox-{id}"
