@@ -16,7 +16,7 @@ using Pieces = Result<std::vector<LogPiece>>;
 
 constexpr std::chrono::seconds kPing(15);
 // How long the backend may take to say that a sandbox has ended whose output has.
-constexpr std::chrono::seconds kSettle(10);
+constexpr std::chrono::seconds kSettle(60);
 
 // One batch between the task that reads and the one that sends: a wait of the second can be given up for a ping, a
 // read of the first cannot.
