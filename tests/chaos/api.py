@@ -39,8 +39,8 @@ class Refused(Exception):
 class Api:
     """One keep-alive connection. `offset` is how far the server's clock was ahead of ours when it last answered."""
 
-    def __init__(self, port, key):
-        self.port = port
+    def __init__(self, port, key, host="127.0.0.1"):
+        self.host, self.port = host, port
         self.key = key
         self.offset = 0.0
         self.tokens = {}
@@ -54,7 +54,7 @@ class Api:
     def open(self, method, path, body=None, headers=None, small_buffer=False):
         """The response, its body still to be read."""
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+            self._connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
         try:
             if self._connection.sock is None:
                 self._connection.connect()

@@ -5,35 +5,20 @@ what it was promised in its journal. Started again with the same journal it goes
     client.py PORT KEY JOURNAL SEED
 """
 
-import hashlib
 import json
 import random
 import signal
-import socket
 import sys
 import time
 
-from api import KEY_HEADER, TOKEN_HEADER, Api, Lost, Refused, Truncated
+from api import Api, Lost, Refused, Truncated
+from checks import Broken, check_file, compare, digest, may_be_gone, moment, stamp
 from known import Journal, Known, load
+from stream import Stream
 
 AT_MOST = 2  # sandboxes
 LATE = 30  # seconds that a busy machine may take to remove what is past its deadline
 MOST_JUMP = 900  # seconds that the server's clock is set forward or back
-
-
-class Broken(Exception):
-    def __init__(self, promise, text):
-        super().__init__(f"{promise}: {text}")
-        self.promise = promise
-        self.text = text
-
-
-def digest(content):
-    return hashlib.sha256(content).hexdigest()
-
-
-def may_be_gone(known):
-    return True in known.gone or time.time() > known.alive_until - 2
 
 
 class Client:
@@ -168,7 +153,7 @@ class Client:
         known = self.note_new({"snapshotId": snapshot["id"]}, files)
         self.create(known)
         for path in list(files)[:2]:
-            self.check_file(known, path, "snapshots")
+            check_file(self.api, known, path, "snapshots")
 
     def expired(self, known):
         try:
@@ -379,10 +364,7 @@ class Client:
 
     def download(self, known):
         if known.files:
-            self.check_file(known, self.rng.choice(sorted(known.files)), "files")
-
-    def check_file(self, known, path, promise):
-        check_file(self.api, known, path, promise)
+            check_file(self.api, known, self.rng.choice(sorted(known.files)), "files")
 
     # --- what listens inside
 
@@ -399,7 +381,7 @@ class Client:
         else:
             address = self.api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].split("/")[0]
             host, port = address.rsplit(":", 1)
-            direct = Direct(host, int(port))
+            direct = Api(int(port), "", host)
             try:
                 status, text = direct.request("GET", "/word")
             finally:
@@ -408,133 +390,6 @@ class Client:
             raise Refused("GET /word", status, text.decode(errors="replace"))
         if text.decode().strip() != known.serving:
             raise Broken("traffic", f"{text[:100]}, expected {known.serving}")
-
-
-class Direct(Api):
-    """To a sandbox's own address."""
-
-    def __init__(self, host, port):
-        super().__init__(port, "")
-        import http.client
-
-        self._connection = http.client.HTTPConnection(host, port, timeout=90)
-
-
-class Stream:
-    """Numbered lines: complete, or an error that can be seen; what is missing after one comes when asked again."""
-
-    def __init__(self, client, known):
-        self.client, self.known, self.rng = client, known, client.rng
-        self.lines = self.rng.choice([10, 1000, 20_000])
-        self.how = self.rng.choice(["at once", "at once", "slowly", "leaves"])
-        self.id = None
-        self.last = 0  # event
-        self.next = 1  # line
-        self.code = None
-
-    def follow(self):
-        api = self.client.api
-        api.close()  # the small buffer is for this connection
-        headers = {TOKEN_HEADER: api.token(self.known.id), "Content-Type": "application/json"}
-        base = f"/v1/sandboxes/{self.known.id}/proxy/44772/command"
-        body = json.dumps({"command": f"seq -f 'line %.0f' 1 {self.lines}"}).encode()
-        try:
-            self.read(api.open("POST", base, body, headers, small_buffer=self.how == "slowly"))
-        except Lost as lost:
-            if self.id is None or lost.kind in ("hang", "gap"):
-                raise
-        finally:
-            api.close()
-        for _ in range(100):
-            if self.code is not None:
-                break
-            try:
-                self.read(api.open("GET", f"{base}/{self.id}/events?after={self.last}", headers=headers))
-            except (Lost, Refused) as failure:
-                if failure.kind in ("hang", "gap") or getattr(failure, "status", 500) < 500:
-                    raise
-                time.sleep(0.2)
-        else:
-            raise Lost("not recovered")
-        if self.code != 0 or self.next != self.lines + 1:
-            raise Broken("streams", f"{self.id}: exit {self.code} after {self.next - 1} of {self.lines} lines")
-
-    def read(self, response):
-        if response.status != 200:
-            text = b"".join(self.client.api.pieces(response)).decode(errors="replace")
-            raise Refused("stream", response.status, text)
-        leave_at = self.rng.randrange(self.lines) if self.how == "leaves" else None
-        rest = b""
-        for piece in self.client.api.pieces(response, 2048 if self.how == "slowly" else 65536):
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in filter(None, lines):
-                self.event(json.loads(line))
-            if leave_at is not None and self.id and self.next > leave_at:
-                self.how = "left"
-                self.client.api.close()
-                return
-            if self.how == "slowly" and self.next < 500:
-                time.sleep(0.01)
-        if self.code is None:
-            raise Truncated(f"{self.id} ended in order after line {self.next - 1} of {self.lines}, without a last event")
-
-    def event(self, event):
-        kind = event["type"]
-        if kind == "gap":  # a full disk: events are gone, and it says which
-            raise Lost("gap")
-        if "seq" in event:
-            if event["seq"] != self.last + 1:
-                raise Broken("streams", f"{self.id}: event {event['seq']} after {self.last}")
-            self.last = event["seq"]
-        if kind == "init":
-            self.id = event["text"]
-        elif kind == "stdout":
-            if event["text"] != f"line {self.next}":
-                raise Broken("streams", f"{self.id}: {event['text']!r} instead of line {self.next}")
-            self.next += 1
-        elif kind == "execution_complete":
-            self.code = 0
-        elif kind == "error":
-            self.code = event["error"]["evalue"]
-
-
-# --- also what the oracle asks
-
-
-def moment(text):
-    import datetime
-
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def stamp(seconds):
-    import datetime
-
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat()
-
-
-def compare(known, shown):
-    """What the server shows of a sandbox with what it has promised. A state that is on its way is none yet."""
-    state = shown["status"]["state"]
-    if state in ("Running", "Paused") and state not in known.states:
-        raise Broken("states", f"{state}, promised {known.states}")
-    if shown["metadata"] not in known.metadata:
-        raise Broken("metadata", f"{shown['metadata']}, promised {known.metadata}")
-    if moment(shown["expiresAt"]) not in [moment(each) for each in known.deadlines]:
-        raise Broken("deadlines", f"{shown['expiresAt']}, promised {known.deadlines}")
-
-
-def check_file(api, known, path, promise):
-    shas = known.files[path]
-    try:
-        sha = digest(api.download(known.id, path))
-    except Refused as refused:
-        if refused.status == 404 and refused.code == "FILE_NOT_FOUND":
-            sha = None
-        else:
-            raise
-    if sha not in shas:
-        raise Broken(promise, f"{path} is {sha}, written: {shas}")
 
 
 if __name__ == "__main__":

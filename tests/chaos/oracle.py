@@ -8,7 +8,7 @@ import time
 
 import host_state
 from api import Api, Lost, Refused, Truncated
-from client import Broken, check_file, compare, may_be_gone
+from checks import Broken, check_file, compare, may_be_gone
 from world import READY_SLOTS
 
 SETTLE = 120  # seconds; more is a hang
@@ -48,6 +48,7 @@ class Oracle:
             list(pool.map(self._guarded(self._check_snapshot), self._snapshots))
         self._check_list()
         self._remove_everything()
+        self._use_the_proxy_again()
         self.figures |= Leaks(self._world, self.broken).check()
 
     def _api(self):
@@ -169,9 +170,27 @@ class Oracle:
             for each in items:
                 api.call("DELETE", f"/snapshots/{each['id']}")
         api.close()
+        self._wait_for_nothing()
+
+    def _wait_for_nothing(self):
         left = self._world.daemon.wait_for_exactly(set(), SETTLE)
         if left:
             self.broken.append(("leaks", f"sandboxes in the backend: {left}"))
+
+    def _use_the_proxy_again(self):
+        """Connections to sandboxes that are gone are closed by requests that come some seconds later."""
+        api = self._api()
+        made = api.call("POST", "/sandboxes?wait=60", {
+            "image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "timeout": 600,
+            "resourceLimits": {"cpu": "1", "memory": "128Mi"}}, ok=(202,))
+        limit = time.monotonic() + SETTLE
+        pid = self._world.server.process.pid
+        while len(host_state.descriptors(pid)) > MOST_DESCRIPTORS["server"] and time.monotonic() < limit:
+            api.run(made["id"], "true")
+            time.sleep(1)
+        api.call("DELETE", f"/sandboxes/{made['id']}", ok=(204,))
+        api.close()
+        self._wait_for_nothing()
 
 
 def kinds(pid):
