@@ -54,8 +54,8 @@ def page(results):
     """The text of the page."""
     parts = [HEAD, _machine(results), _parts(results), "## Targets", summary.targets(results)]
     if ratios := summary.ratios(results):
-        parts += ["Times that the native runtime was better than others in the same run (memory: "
-                  "at 100 sandboxes against 50 of the others):", ratios]
+        parts += ["How many times better the native runtime was than others in the same run; below 1 it was worse. "
+                  "Memory is that of 100 sandboxes against 50 of the others.", ratios]
     parts += [_section(results[name]) for name in ORDER if name in results]
     return "\n\n".join(parts) + "\n"
 

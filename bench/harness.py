@@ -95,7 +95,7 @@ def main(part):
         result["failed"] = "interrupted"
     except Exception as error:  # noqa: BLE001: told in the report, whatever it is
         traceback.print_exc()
-        result["failed"] = f"{type(error).__name__}: {str(error).strip()[-600:]}"
+        result["failed"] = f"{type(error).__name__}: {str(error).strip()[:600]}"
     finally:
         clean_up(os.getpid())
     result["seconds"] = round(time.monotonic() - begin, 1)
@@ -170,7 +170,7 @@ class Load:
         self.command = [*prefix, program, *arguments]
         self.log = log
 
-    def __call__(self, *arguments, timeout=300):
+    def __call__(self, *arguments, timeout=None):
         out = subprocess.run([*map(str, self.command), *map(str, arguments)], capture_output=True, text=True,
                              timeout=timeout)
         if out.returncode != 0:

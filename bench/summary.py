@@ -49,7 +49,10 @@ def _rows(found):
     native, server, execd = (lambda: found.data("native")), (lambda: found.data("server")), found.execd
 
     def memory_at(count):
-        return next(each["kib_each"] for each in found.native("memory") if each["sandboxes"] == count) / 1024
+        sizes = {each["sandboxes"]: each["kib_each"] / 1024 for each in found.native("memory")}
+        if count not in sizes:
+            raise Missing(f"only with {', '.join(map(str, sizes))} sandboxes")
+        return sizes[count]
 
     return [
         ("create", "native create → execd answers, p50", "native", lambda: native()["create"]["p50"], "ms", 4, "most"),
@@ -104,7 +107,7 @@ def targets(results):
         except Missing as missing:
             rows.append([what, "–", target, "", f"not measured: {missing}"])
             continue
-        except (KeyError, StopIteration) as error:
+        except KeyError as error:
             rows.append([what, "–", target, "", f"not measured: no {error} in bench/{part}"])
             continue
         ok = value <= limit if kind == "most" else value >= limit

@@ -97,6 +97,8 @@ class Original(OnEngine):
 
     def start(self):
         from docker_engine import EXECD_IMAGE
+        if not (ORIGINAL / ".requirements").exists():
+            raise RuntimeError("it could not be installed from the package index")
         directory = self.site.directory("o")
         port = report.free_port()
         (directory / "config.toml").write_text("\n".join([

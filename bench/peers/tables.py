@@ -139,7 +139,7 @@ def markdown(data, options):
         what = "One at a time, 50 ms apart" if clients == "1" else f"{clients} at once"
         parts += [f"**Create, {what.lower()}** (ms; p50, or p50 / p95 / p99)", create_table(peers, clients)]
     parts += [
-        "**Use** (8 clients for commands, 16 for API requests; `GET` of a sandbox or container)",
+        "**Use** (8 clients for commands, 16 for `GET` of a sandbox or container, on the same cores as what they ask)",
         report.table(
             ["", "commands/s", "first byte ms, p50", "p99", "stream MB/s", "upload MB/s", "download MB/s",
              "API requests/s"],

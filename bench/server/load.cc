@@ -107,7 +107,8 @@ void burst(Bench& bench, unsigned count) {
   const auto start = Clock::now();
   by_threads(count, [&](unsigned i) { ids[i] = bench.create(*connections[i]); });
   const double all = seconds_since(start);
-  for (unsigned i = 0; i < count; ++i) bench.remove(*connections[i], ids[i]);
+  // By new connections: slow runtimes take so long that a server closes the idle ones.
+  for (const std::string& id : ids) bench.remove(*bench.connect(), id);
   std::printf("{\"count\": %u, \"all_ms\": %.2f}\n", count, all * 1e3);
 }
 
