@@ -135,6 +135,8 @@ void Reactor::drain() {
     if (!serve_events()) break;
   }
   if (waiting_ == 0) {
+    // A waiter of the first round may have armed it for a wait that a later round has served.
+    if (armed_) epoll_.cancel();
     timer_.cancel();
     timer_due_.reset();
   }

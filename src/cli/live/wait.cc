@@ -77,10 +77,7 @@ Outcome wait(Context& context, const WaitOptions& options) {
           const auto first = co_await (watch_all(manager, options.state, all) || sleep_for(options.timeout->value));
           timed_out = first.index() == 1;
         },
-        [&](std::exception_ptr e) {
-          bug = e;
-          loop.stop();  // what connections still have to do is of no interest
-        });
+        [&](std::exception_ptr e) { bug = e; });
     loop.run();
     if (bug) std::rethrow_exception(bug);
   }
