@@ -1,11 +1,14 @@
 // The load generator of bench/execd: one thread, plain sockets, one line of JSON as its result. Errors end it.
+// PORT is on loopback; get and upload take ADDRESS:PORT too.
 //
-//   commands PORT TOKEN CLIENTS COUNT COMMAND   COUNT times POST /command by CLIENTS at once, request sent to stream
-//   closed stamped PORT TOKEN COUNT COMMAND            the command prints its clock: how old is the time when it
-//   arrives? output PORT TOKEN COMMAND                   one command that prints a lot get PORT TOKEN TARGET one GET,
-//   body thrown away upload PORT TOKEN PATH BYTES                one POST /files/upload of a file of BYTES send PORT
-//   BYTES                             the same bytes without HTTP, until the peer closes start COUNT PROGRAM COUNT
-//   starts of execd with an inherited listener to the answered /ping
+// - commands PORT TOKEN CLIENTS COUNT COMMAND: COUNT times POST /command by CLIENTS at once, request sent to stream
+//   closed
+// - stamped PORT TOKEN COUNT COMMAND: the command prints its clock: how old is the time when it arrives?
+// - output PORT TOKEN COMMAND: one command that prints a lot
+// - get PORT TOKEN TARGET [FILE]: one GET, body written to the file or thrown away
+// - upload PORT TOKEN PATH BYTES: one POST /files/upload of a file of BYTES
+// - send PORT BYTES: the same bytes without HTTP, until the peer closes
+// - start COUNT PROGRAM: COUNT starts of execd with an inherited listener to the answered /ping
 
 #include <array>
 #include <csignal>
@@ -172,12 +175,22 @@ int output(std::uint16_t port, std::string_view token, std::string_view command)
   return EXIT_SUCCESS;
 }
 
-int get(std::uint16_t port, std::string_view token, std::string_view target) {
-  const UniqueFd fd = connect_to(port);
+// `file` nullptr: thrown away.
+int get(const std::string& where, std::string_view token, std::string_view target, const char* file) {
+  const UniqueFd fd = connect_to(where);
+  const UniqueFd out(file != nullptr ? ::open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1);
+  if (file != nullptr && !out) die(file);
   std::uint64_t bytes = 0;
   const auto begin = Clock::now();
   send_all(fd.get(), request("GET", target, token));
-  const int status = read_response(fd.get(), [&](std::string_view piece) { bytes += piece.size(); });
+  const int status = read_response(fd.get(), [&](std::string_view piece) {
+    bytes += piece.size();
+    while (out && !piece.empty()) {
+      const ssize_t put = ::write(out.get(), piece.data(), piece.size());
+      if (put < 0) die(file);
+      piece.remove_prefix(static_cast<std::size_t>(put));
+    }
+  });
   const double seconds = seconds_since(begin);
   std::printf("{\"status\": %d, \"seconds\": %.6f, \"bytes\": %llu}\n", status, seconds,
               static_cast<unsigned long long>(bytes));
@@ -201,8 +214,8 @@ void send_contents(int fd, std::uint64_t bytes) {
   }
 }
 
-int upload(std::uint16_t port, std::string_view token, std::string_view path, std::uint64_t bytes) {
-  const UniqueFd fd = connect_to(port);
+int upload(const std::string& where, std::string_view token, std::string_view path, std::uint64_t bytes) {
+  const UniqueFd fd = connect_to(where);
   const std::string head =
       "--bench-boundary\r\nContent-Disposition: form-data; name=\"metadata\"; filename=\"metadata\"\r\n"
       "Content-Type: application/json\r\n\r\n{\"path\":\"" +
@@ -268,8 +281,9 @@ int run(std::span<char*> args) {
   if (is("commands", 5)) return commands(to_port(args[1]), args[2], number(3), number(4), args[5]);
   if (is("stamped", 4)) return stamped(to_port(args[1]), args[2], number(3), args[4]);
   if (is("output", 3)) return output(to_port(args[1]), args[2], args[3]);
-  if (is("get", 3)) return get(to_port(args[1]), args[2], args[3]);
-  if (is("upload", 4)) return upload(to_port(args[1]), args[2], args[3], number(4));
+  if (is("get", 3)) return get(args[1], args[2], args[3], nullptr);
+  if (is("get", 4)) return get(args[1], args[2], args[3], args[4]);
+  if (is("upload", 4)) return upload(args[1], args[2], args[3], number(4));
   if (is("send", 2)) return send_plain(to_port(args[1]), number(2));
   if (is("start", 2)) return start(number(1), args[2]);
   std::fprintf(stderr, "bench_execd_load: see the head of bench/execd/load.cc\n");

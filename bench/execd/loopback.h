@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string>
 #include <string_view>
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
 
-// TCP over 127.0.0.1 with plain blocking calls: what measures must cost as little as possible. Anything that goes
-// wrong ends the program, a figure with errors in it is no figure.
+// TCP, over 127.0.0.1 unless another address is named, with plain blocking calls: what measures must cost as little as
+// possible. Anything that goes wrong ends the program, a figure with errors in it is no figure.
 namespace osb::bench {
 
 [[noreturn]] inline void die(const char* what) {
@@ -28,13 +29,23 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-inline UniqueFd connect_to(std::uint16_t port) {
+inline UniqueFd connect_to(const sockaddr_in& address) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in address = loopback(port);
   if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) die("connect");
   const int on = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
+}
+
+inline UniqueFd connect_to(std::uint16_t port) { return connect_to(loopback(port)); }
+
+// PORT or ADDRESS:PORT.
+inline UniqueFd connect_to(const std::string& where) {
+  const std::size_t colon = where.find(':');
+  if (colon == std::string::npos) return connect_to(static_cast<std::uint16_t>(std::atoi(where.c_str())));
+  sockaddr_in address = loopback(static_cast<std::uint16_t>(std::atoi(where.c_str() + colon + 1)));
+  if (::inet_pton(AF_INET, where.substr(0, colon).c_str(), &address.sin_addr) != 1) die(where.c_str());
+  return connect_to(address);
 }
 
 // Port 0: the kernel picks one, see port_of().

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include "client/errors.h"
 #include "sys/syscall.h"
@@ -40,13 +41,19 @@ Result<std::optional<std::uint64_t>> length_of(int fd, const std::string& what) 
 
 DescriptorSource::DescriptorSource(int fd, std::string what, std::optional<std::uint64_t> limit,
                                    const TransferProgress& progress)
-    : fd_(fd), what_(std::move(what)), limit_(limit), progress_(progress), buffer_(kBlock, '\0') {}
+    : fd_(fd),
+      what_(std::move(what)),
+      limit_(limit),
+      progress_(progress),
+      buffer_(kBlock, '\0'),
+      other_(kBlock, '\0') {}
 
 Result<std::string_view> DescriptorSource::next() {
   if (progress_ && done_ > 0) progress_(done_, limit_);
   std::size_t want = buffer_.size();
   if (limit_) want = static_cast<std::size_t>(std::min<std::uint64_t>(want, *limit_ - done_));
   if (want == 0) return std::string_view();
+  std::swap(buffer_, other_);
   for (;;) {
     const ssize_t n = ::read(fd_, buffer_.data(), want);
     if (n < 0 && errno == EINTR) continue;

@@ -19,7 +19,8 @@ Result<void> write_fd(int fd, std::string_view bytes, const std::string& what);
 // What is left of an open file; nothing for what is no regular file. A directory is an error.
 Result<std::optional<std::uint64_t>> length_of(int fd, const std::string& what);
 
-// Pieces of a descriptor, at most `limit` bytes of it. The descriptor and the progress function outlive it.
+// Pieces of a descriptor, at most `limit` bytes of it. A piece stays valid until the call after the next, as ReadAhead
+// wants it. The descriptor and the progress function outlive it.
 class DescriptorSource {
  public:
   DescriptorSource(int fd, std::string what, std::optional<std::uint64_t> limit, const TransferProgress& progress);
@@ -30,7 +31,7 @@ class DescriptorSource {
   std::string what_;
   std::optional<std::uint64_t> limit_;
   const TransferProgress& progress_;
-  std::string buffer_;
+  std::string buffer_, other_;
   std::uint64_t done_ = 0;
 };
 

@@ -33,7 +33,6 @@ struct Egress::Impl {
 // Handlers of the caller as a sink that runs them on the caller's thread. `handlers` outlives the call.
 async::EventSink event_sink(Caller& caller, const ExecutionHandlers& handlers);
 async::ByteSource byte_source(Caller& caller, const ByteSource& source);
-async::ByteSink byte_sink(Caller& caller, const ByteSink& sink);
 async::HealthCheck health_check(Caller& caller, const Client& client, const HealthCheck& check);
 
 }  // namespace opensandbox

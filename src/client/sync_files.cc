@@ -1,4 +1,6 @@
+#include <atomic>
 #include <fcntl.h>
+#include <functional>
 #include <opensandbox/files.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,6 +8,7 @@
 #include "base/id.h"
 #include "base/unique_fd.h"
 #include "client/local_file.h"
+#include "client/overlap.h"
 #include "client/sync.h"
 #include "sys/syscall.h"
 
@@ -17,19 +20,35 @@ async::ByteSource byte_source(Caller& caller, const ByteSource& source) {
   };
 }
 
-async::ByteSink byte_sink(Caller& caller, const ByteSink& sink) {
-  return [&caller, &sink](std::string_view piece) -> async::Task<void> {
-    return caller.run<void>([&sink, piece] { return sink(piece); });
-  };
+namespace {
+
+using Download = std::function<async::Task<std::uint64_t>(async::ByteSink)>;
+using Upload = std::function<async::Task<std::uint64_t>(async::ByteSource)>;
+
+// Coroutines with parameters, as a lambda's captures die with it. The references outlive the call.
+async::Task<std::uint64_t> write_behind(Caller& caller, const ByteSink& sink, Download download) {
+  WriteBehind behind(co_await net::this_coro::executor, caller, sink);
+  auto done = co_await download(behind.sink());
+  if (auto written = co_await behind.finish(); !written) co_return Failure(std::move(written.error()));
+  co_return done;
 }
+
+async::Task<std::uint64_t> read_ahead(Caller& caller, const ByteSource& source, Upload upload) {
+  ReadAhead ahead(co_await net::this_coro::executor, caller, source);
+  auto done = co_await upload(ahead.source());
+  co_await ahead.finish();
+  co_return done;
+}
+
+}  // namespace
 
 Result<std::string> Files::read(const std::string& path, const ReadRange& range) const {
   return impl_->client.core()->run_task(impl_->files.read(path, range));
 }
 
 Result<std::uint64_t> Files::read_to(const std::string& path, const ByteSink& sink, const ReadRange& range) const {
-  return impl_->client.core()->run(
-      [&](Caller& caller) { return impl_->files.read_to(path, byte_sink(caller, sink), range); });
+  const Download download = [&](async::ByteSink into) { return impl_->files.read_to(path, std::move(into), range); };
+  return impl_->client.core()->run([&](Caller& caller) { return write_behind(caller, sink, download); });
 }
 
 Result<void> Files::write(const std::string& path, std::string_view data, const Permission& permission) const {
@@ -59,24 +78,26 @@ Result<std::uint64_t> Files::upload_fd(int fd, const std::string& remote, const 
   if (!length) return Failure(length.error());
   DescriptorSource reader(fd, "the source of " + remote, *length, progress);
   const ByteSource source = [&reader] { return reader.next(); };
-  return impl_->client.core()->run([&](Caller& caller) {
-    return impl_->files.write_from(remote, byte_source(caller, source), permission, *length);
-  });
+  const Upload upload = [&](async::ByteSource from) {
+    return impl_->files.write_from(remote, std::move(from), permission, *length);
+  };
+  return impl_->client.core()->run([&](Caller& caller) { return read_ahead(caller, source, upload); });
 }
 
 Result<std::uint64_t> Files::download_fd(const std::string& remote, int fd, const TransferProgress& progress) const {
   std::uint64_t done = 0;
-  std::optional<std::uint64_t> total;
+  std::atomic<std::uint64_t> total = 0;  // 0: not known
   const ByteSink sink = [&](std::string_view piece) -> Result<void> {
     if (auto written = write_fd(fd, piece, "what comes from " + remote); !written) return written;
     done += piece.size();
-    if (progress) progress(done, total);
+    if (progress) progress(done, total == 0 ? std::nullopt : std::optional<std::uint64_t>(total));
     return {};
   };
-  return impl_->client.core()->run([&](Caller& caller) {
-    return impl_->files.read_to(remote, byte_sink(caller, sink), {},
-                                [&total](std::optional<std::uint64_t> length) { total = length; });
-  });
+  const Download download = [&](async::ByteSink into) {
+    return impl_->files.read_to(remote, std::move(into), {},
+                                [&total](std::optional<std::uint64_t> length) { total = length.value_or(0); });
+  };
+  return impl_->client.core()->run([&](Caller& caller) { return write_behind(caller, sink, download); });
 }
 
 Result<std::uint64_t> Files::download(const std::string& remote, const std::string& local,
@@ -100,8 +121,8 @@ Result<std::uint64_t> Files::download(const std::string& remote, const std::stri
 }
 
 Result<std::uint64_t> Files::read_archive(const std::string& remote, const ByteSink& sink) const {
-  return impl_->client.core()->run(
-      [&](Caller& caller) { return impl_->files.read_archive(remote, byte_sink(caller, sink)); });
+  const Download download = [&](async::ByteSink into) { return impl_->files.read_archive(remote, std::move(into)); };
+  return impl_->client.core()->run([&](Caller& caller) { return write_behind(caller, sink, download); });
 }
 Result<std::uint64_t> Files::write_archive(const std::string& remote, const ByteSource& source) const {
   return impl_->client.core()->run(
