@@ -18,6 +18,7 @@ std::optional<sdk::Sandbox> Sandboxes::find(const std::string& id) const {
 
 void Sandboxes::remove(const std::string& id) {
   if (entries_.erase(id) > 0) ++version_;
+  kept_output_.forget_sandbox(id);
 }
 
 std::vector<std::string> Sandboxes::ids() const {

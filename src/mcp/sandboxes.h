@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mcp/kept_output.h"
 #include "opensandbox/async.h"
 
 namespace osb::mcp {
@@ -42,6 +43,9 @@ class Sandboxes {
   // Sorted, each sandbox with its root first.
   std::vector<File> files() const;
 
+  // What shell sessions printed; gone with the sandbox.
+  KeptOutput& kept_output() { return kept_output_; }
+
   // Changes with what files() returns.
   std::uint64_t version() const { return version_; }
 
@@ -54,6 +58,7 @@ class Sandboxes {
 
   sdk::Client client_;
   std::map<std::string, Entry> entries_;
+  KeptOutput kept_output_;
   std::uint64_t version_ = 0;
 };
 

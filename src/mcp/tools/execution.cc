@@ -57,6 +57,7 @@ void OutputCollector::take(const opensandbox::ExecutionEvent& event) {
       call_.output(event.text == "\n" ? "" : event.text);
       // The first line is always kept: a page that holds nothing would never end.
       full_ = full_ || (lines_ > 0 && (bytes_ + event.text.size() + 1 > max_bytes_ || lines_ >= kMostLines));
+      if (full_ && overflow_) overflow_(event);
       if (full_) break;
       bytes_ += event.text.size() + 1;
       ++lines_;
@@ -147,6 +148,14 @@ json::object logs_schema() {
   return schema::object({{"stdout", lines}, {"stderr", lines}});
 }
 
+json::object output_page_schema(json::object id) {
+  return schema::object({{"id", std::move(id)},
+                         {"logs", logs_schema()},
+                         {"truncated", schema::boolean("There is more.")},
+                         {"next_cursor", schema::nullable(schema::string("null: this was the last page."))},
+                         {"skipped_events", schema::integer("Events that are gone.")}});
+}
+
 json::object execution_schema() {
   const json::object text = schema::string("");
   const json::object integer = schema::integer("");
@@ -165,7 +174,7 @@ json::object execution_schema() {
       {"exit_code", schema::nullable(schema::integer("null for background runs."))},
       {"logs", logs_schema()},
       {"truncated", schema::boolean("There was more output than was asked for.")},
-      {"next_cursor", schema::nullable(schema::string("Where command_output goes on."))},
+      {"next_cursor", schema::nullable(schema::string("Where command_output, or session_output, goes on."))},
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -16,8 +17,11 @@ class OutputCollector {
   static constexpr std::int64_t kMostBytes = 4'194'304;
   static constexpr std::size_t kMostLines = 10'000;  // of a page: each costs more than its text
 
-  // The call and the collector outlive the run.
-  OutputCollector(Call& call, std::int64_t max_bytes) : call_(call), max_bytes_(static_cast<std::size_t>(max_bytes)) {}
+  using Overflow = std::function<void(const opensandbox::ExecutionEvent&)>;
+
+  // The call and the collector outlive the run. `overflow` gets the lines beyond the limit.
+  OutputCollector(Call& call, std::int64_t max_bytes, Overflow overflow = {})
+      : call_(call), max_bytes_(static_cast<std::size_t>(max_bytes)), overflow_(std::move(overflow)) {}
 
   void take(const opensandbox::ExecutionEvent& event);
   bool full() const { return full_; }
@@ -33,6 +37,7 @@ class OutputCollector {
  private:
   Call& call_;
   std::size_t max_bytes_;
+  const Overflow overflow_;
   std::size_t bytes_ = 0;
   std::size_t lines_ = 0;
   bool full_ = false;
@@ -54,5 +59,6 @@ json::object max_output_argument();
 json::object timeout_argument();
 json::object execution_schema();
 json::object logs_schema();
+json::object output_page_schema(json::object id);
 
 }  // namespace osb::mcp::tools

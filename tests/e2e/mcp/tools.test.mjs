@@ -117,6 +117,20 @@ test("sessions remember", async () => {
   const run = (command) => mcp.call("session_run", inside({ session_id, command }));
   await run("export MINE=1; cd lib");
   assert.deepEqual(lines(await run('echo "$MINE"; pwd')), ["1", "/usr/lib"]);
+  let page = await mcp.call("session_run", inside({ session_id, command: "seq 5000", max_output_bytes: 4000 }));
+  assert.equal(page.truncated, true);
+  const all = [...lines(page)];
+  const first = page.next_cursor;
+  assert.deepEqual(lines(await run("echo between")), ["between"]);
+  while (page.next_cursor !== null) {
+    page = await mcp.call("session_output", inside({ session_id, cursor: page.next_cursor, max_output_bytes: 8000 }));
+    assert.equal(page.skipped_events, 0);
+    all.push(...lines(page));
+  }
+  assert.deepEqual(all, Array.from({ length: 5000 }, (_, i) => String(i + 1)));
+  assert.equal((await mcp.fails("session_output", inside({ session_id, cursor: "x" }))).code, "INVALID_ARGUMENT");
+  await mcp.call("session_run", inside({ session_id, command: "seq 5000", max_output_bytes: 4000 }));
+  assert.equal((await mcp.fails("session_output", inside({ session_id, cursor: first }))).code, "OUTPUT_GONE");
   assert.equal((await run("exit 4")).exit_code, 4);
   assert.deepEqual(await mcp.call("session_delete", inside({ session_id })), { status: "deleted" });
   await mcp.fails("session_run", inside({ session_id, command: "true" }));
