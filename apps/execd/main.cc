@@ -33,6 +33,7 @@
 #include "execd/metrics/otlp_exporter.h"
 #include "execd/metrics/telemetry.h"
 #include "execd/proxy/port_proxy.h"
+#include "execd/proxy/tunnel.h"
 #include "execd/pty/pty_routes.h"
 #include "execd/pty/pty_service.h"
 #include "execd/session/session_routes.h"
@@ -178,6 +179,7 @@ int serve(const Options& options, const Environment& env) {
   add_command_routes(router, commands, {&sessions});
   add_session_routes(router, sessions);
   add_pty_routes(router, terminals);
+  add_tunnel_route(router);
   add_file_routes(router, files);
   add_code_routes(router, nullptr);
   router.del("/code", interrupt_handler({&commands, &sessions}));

@@ -16,19 +16,13 @@ constexpr std::string_view kPrefix = "/proxy";
 // closed at the other end.
 constexpr std::chrono::milliseconds kIdle{1500};
 
-// A server in the sandbox may listen on either loopback address; nobody who asks for a port knows which.
 class LoopbackConnector final : public http::Connector {
  public:
   net::awaitable<Result<std::unique_ptr<http::Transport>>> connect(std::string origin,
                                                                    std::chrono::milliseconds timeout) override {
     auto address = http::Address::parse(origin);
     if (!address) co_return Failure(address.error());
-    const std::uint16_t port = address->port;
-    auto transport = co_await http::connect_plain(std::move(*address), timeout);
-    if (transport || transport.error().sys_errno != ECONNREFUSED) co_return transport;
-    auto second = co_await http::connect_plain(http::Address::tcp("::1", port), timeout);
-    if (second) co_return second;
-    co_return transport;
+    co_return co_await connect_loopback(address->port, timeout);
   }
 };
 
@@ -37,6 +31,15 @@ net::awaitable<http::Response> bad_port() {
 }
 
 }  // namespace
+
+net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_loopback(std::uint16_t port,
+                                                                          std::chrono::milliseconds timeout) {
+  auto transport = co_await http::connect_plain(http::Address::tcp("127.0.0.1", port), timeout);
+  if (transport || transport.error().sys_errno != ECONNREFUSED) co_return transport;
+  auto second = co_await http::connect_plain(http::Address::tcp("::1", port), timeout);
+  if (second) co_return second;
+  co_return transport;
+}
 
 std::optional<ProxyPath> parse_proxy_path(std::string_view target) {
   if (!target.starts_with(kPrefix)) return std::nullopt;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,10 @@ std::optional<ProxyPath> parse_proxy_path(std::string_view target);
 // What the contract puts into X-Forwarded-For: the first address of the chain that is there, else X-Real-IP, else the
 // peer.
 std::string forwarded_for(const http::Request& request);
+
+// A server in the sandbox may listen on either loopback address; nobody who asks for a port knows which.
+net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_loopback(std::uint16_t port,
+                                                                          std::chrono::milliseconds timeout);
 
 // Forwards /proxy/PORT/... to 127.0.0.1:PORT, or to [::1]:PORT where nothing listens on the first; HTTP, streams and
 // upgraded connections. Requests to one of our own ports are served by `own` as if they had come without the prefix,
