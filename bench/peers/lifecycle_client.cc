@@ -136,11 +136,12 @@ class LifecycleClient final : public Client {
   }
 
   void first_output(const std::string& id, Clock::time_point start, Clocks& clocks) {
+    if (seconds_since(start) > 2) prepare();  // servers close what has been idle for long
     token_of(id);
     // Running says that execd answers here and that the container was started there.
     proxied_->send("GET", proxy(id, "/ping"), token_, "");
     while (proxied_->receive([](std::string_view) { return false; }) != 200) {
-      if (seconds_since(start) > 60) throw std::runtime_error("execd does not answer");
+      if (seconds_since(start) > 150) throw std::runtime_error("execd does not answer");
       space_out(1);
       proxied_->send("GET", proxy(id, "/ping"), token_, "");
     }
