@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "image/archive_kind.h"
 #include "image/layer_writer.h"
 #include "image/tar_reader.h"
 #include "sys/syscall.h"
@@ -396,7 +397,8 @@ Result<std::vector<ImportedImage>> Importer::run() {
   const bool docker = spool_.contains("manifest.json");
   if (!docker && !spool_.contains("index.json")) {
     return fail(Code::InvalidRequest,
-                "archive: neither manifest.json nor index.json in it: not what `docker save` or OCI tools write");
+                "archive: neither manifest.json nor index.json in it: not what `docker save` or OCI tools write. The "
+                "tar of a root directory needs a name for its image");
   }
   auto plans = docker ? docker_plans() : oci_plans();
   if (!plans) return Failure(plans.error());
@@ -415,21 +417,11 @@ Result<std::vector<ImportedImage>> Importer::run() {
   return out;
 }
 
-}  // namespace
-
-Result<std::vector<ImportedImage>> import_archive(LayerStore& store, ByteSource source, const ImportOptions& options) {
-  const auto scratch = store.scratch();
-  if (!scratch) return Failure(scratch.error());
-  Spool spool(scratch->path());
-  if (auto filled = spool.fill(std::move(source), options.max_bytes); !filled) return Failure(filled.error());
-  return Importer(store, spool, options).run();
-}
-
-Result<ImportedImage> import_directory(LayerStore& store, UniqueFd root, const Reference& name,
-                                       const UnpackOptions& options) {
-  auto layer = store.add(layer_source(std::move(root), TreeKind::Plain), options);
+// An image of one layer, with a configuration that says nothing but the platform.
+Result<ImportedImage> import_layer(LayerStore& store, ByteSource source, const Reference& name,
+                                   const Platform& platform, const UnpackOptions& options) {
+  auto layer = store.add(std::move(source), options);
   if (!layer) return Failure(layer.error());
-  const Platform platform = host_platform();
   ImportedImage out;
   out.record.name = name.to_string();
   out.record.config =
@@ -440,6 +432,28 @@ Result<ImportedImage> import_directory(LayerStore& store, UniqueFd root, const R
   out.layers = {std::move(*layer)};
   if (auto recorded = record(store, out); !recorded) return Failure(recorded.error());
   return out;
+}
+
+}  // namespace
+
+Result<std::vector<ImportedImage>> import_archive(LayerStore& store, ByteSource source, const ImportOptions& options) {
+  if (options.name && archive_kind(source) == ArchiveKind::Root) {
+    auto made = import_layer(store, std::move(source), *options.name, options.platform, options.unpack);
+    if (!made) return with_context("root directory", made.error());
+    std::vector<ImportedImage> out;
+    out.push_back(std::move(*made));
+    return out;
+  }
+  const auto scratch = store.scratch();
+  if (!scratch) return Failure(scratch.error());
+  Spool spool(scratch->path());
+  if (auto filled = spool.fill(std::move(source), options.max_bytes); !filled) return Failure(filled.error());
+  return Importer(store, spool, options).run();
+}
+
+Result<ImportedImage> import_directory(LayerStore& store, UniqueFd root, const Reference& name,
+                                       const UnpackOptions& options) {
+  return import_layer(store, layer_source(std::move(root), TreeKind::Plain), name, host_platform(), options);
 }
 
 }  // namespace osb::image

@@ -13,7 +13,7 @@
 namespace osb::image {
 
 struct ImportOptions {
-  // Instead of the names in the archive, which must then hold one image.
+  // Instead of the names in the archive, which must then hold one image, or a root directory.
   std::optional<Reference> name;
   Platform platform = host_platform();
   UnpackOptions unpack;
@@ -29,6 +29,9 @@ struct ImportedImage {
 // compressed as a whole (gzip, zstd). The stream is read once; its entries are kept in a scratch directory of the
 // store, because a manifest may come after its layers. Nothing is recorded before everything is there and checked, and
 // an archive of several images is recorded image by image after that. One image is returned for each name.
+//
+// With a name the archive may also be the tar of a root directory (see archive_kind.h), as `docker export` or
+// `tar c -C root .` write it: an image of that one layer, unpacked as it comes.
 //
 // Entries are looked up by name in a table and never become paths, links between them included. Blobs are compared with
 // their digests and sizes, layers with their diff ids. Errors: InvalidRequest for a damaged or hostile archive, with

@@ -218,6 +218,25 @@ TEST_F(ImageImporter, OciBlobsAreComparedWithTheirDescriptors) {
   EXPECT_TRUE(import(build({})));
 }
 
+TEST_F(ImageImporter, TheTarOfARootDirectoryBecomesAnImageUnderTheGivenName) {
+  Tar root;
+  root.add({.name = "./", .type = '5', .mode = 0755});
+  root.file("./app", "says nothing");
+  root.file("./etc/os-release", "NAME=own\n").add({.name = "./dev/null", .type = '3', .major = 1, .minor = 3});
+  const std::string tar = root.bytes();
+  refused(Tar().file("etc/os-release", "NAME=own\n").bytes(), "needs a name");
+  ImportOptions options;
+  options.name = *Reference::parse("own:root");
+  for (const std::string& bytes : {tar, gzip(tar)}) {
+    const auto made = import(bytes, options);
+    ASSERT_TRUE(made) << made.error().message;
+    ASSERT_EQ(made->size(), 1u);
+    EXPECT_EQ(made->front().record.name, options.name->to_string());
+    EXPECT_EQ(made->front().record.diff_ids, std::vector{Digest::of(tar)});
+    EXPECT_TRUE(fs::exists(made->front().layers.front().root() / "etc/os-release"));
+  }
+}
+
 TEST_F(ImageImporter, ARootDirectoryBecomesAnImageOfOneLayer) {
   fs::create_directories(dir_ / "root/etc");
   std::ofstream(dir_ / "root/etc/hello") << "hi";

@@ -198,10 +198,14 @@ void add_image_group(Command& root, Context& context) {
     command.formats(formats).action([&context, &options] { return remove(context, options); });
   }
   {
-    Command& command = group.command("load", "Load an archive made by 'docker save', or an OCI archive.");
+    Command& command = group.command("load", "Load an archive of images, or the tar of a root directory.");
+    command.details(
+        "Takes what 'docker save' writes, OCI archives, and with --name the tar of a root directory, as 'docker "
+        "export' "
+        "or 'tar c -C ROOT .' write it; gzip and zstd too.");
     Options& options = command.values<Options>();
     command.argument("FILE", options.image, "- is standard input.").completes(Completes::Files);
-    command.option("--name", "IMAGE", "For an archive that names none.", options.name);
+    command.option("--name", "IMAGE", "For a root directory, or an archive that names none.", options.name);
     command.formats(formats).action([&context, &options] { return load(context, options); });
   }
 }

@@ -41,6 +41,8 @@ std::string_view name_of(image::PullProgress::Stage stage) {
 
 // One JSON document a line: a layer's latest state, and at the end the image or the error.
 net::awaitable<Result<void>> send_progress(ImageService::Pull& pull, http::BodyWriter& out) {
+  // A registry may say nothing for long, a client must not take that for a daemon that hangs.
+  if (auto begun = co_await out.flush(); !begun) co_return begun;
   for (;;) {
     auto next = co_await pull.next();
     json::object line;
@@ -98,7 +100,8 @@ void add_image_routes(http::Router& router, ImageService& images) {
     co_return answer(200, json::object{{"images", encode(images.list())}});
   });
   router.post("/v1/images/pull", [&images](Request& request) { return pull(images, request); });
-  // The body is a `docker save` or OCI archive; ?name= overrides the names in it.
+  // The body is a `docker save` or OCI archive, or with ?name= the tar of a root directory; the name overrides those in
+  // it.
   router.post("/v1/images/load", [&images, answer](Request& request) -> Answer {
     const http::Query query = http::Query::parse(request.query());
     std::optional<std::string> name;

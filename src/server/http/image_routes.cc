@@ -1,9 +1,11 @@
+#include <chrono>
 #include <deque>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_image.h"
+#include "api/lifecycle_sandbox.h"
 #include "async/timer.h"
 #include "http/url.h"
 #include "server/http/answer.h"
@@ -26,6 +28,7 @@ struct PullFeed {
 };
 
 constexpr std::size_t kMaxLines = 256;
+constexpr std::chrono::seconds kPing(15);
 
 net::awaitable<void> run_pull(runtime::Backend& backend, api::PullImage image, PullFeed& feed) {
   const auto pulled = co_await backend.pull_image(std::move(image), [&](const api::PullProgress& progress) {
@@ -39,7 +42,10 @@ net::awaitable<void> run_pull(runtime::Backend& backend, api::PullImage image, P
   feed.changed.notify_all();
 }
 
+// Begins at once and never pauses for longer than a ping: a registry may take minutes to say anything, and a layer to
+// unpack, and neither client nor proxy must take that for a dead connection.
 net::awaitable<Result<void>> send_feed(PullFeed& feed, http::BodyWriter& out) {
+  if (auto begun = co_await out.flush(); !begun) co_return begun;
   for (;;) {
     while (!feed.lines.empty()) {
       const std::string line = feed.lines.front() + "\n\n";
@@ -47,7 +53,12 @@ net::awaitable<Result<void>> send_feed(PullFeed& feed, http::BodyWriter& out) {
       if (auto sent = co_await out.write(line); !sent) co_return sent;
     }
     if (feed.over) co_return Result<void>();
-    if (!co_await feed.changed.wait()) co_return fail(Code::Cancelled, "the server is ending");
+    const auto outcome = co_await (feed.changed.wait() || sleep_for(kPing));
+    if (outcome.index() == 1) {
+      feed.lines.push_back(api::encode_ping_event(unix_millis()));
+    } else if (!std::get<0>(outcome)) {
+      co_return fail(Code::Cancelled, "the server is ending");
+    }
   }
 }
 

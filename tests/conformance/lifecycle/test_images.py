@@ -1,6 +1,8 @@
 """/images: what sandboxes can start from, where the backend keeps images itself."""
 
+import gzip
 import json
+import socket
 
 import pytest
 
@@ -32,6 +34,21 @@ def test_an_archive_becomes_an_image_to_start_from(server):
     gone = server.client.delete("/v1/images", params={"uri": "mine:1"})
     assert (gone.status_code, gone.json()["code"]) == (404, server.code("IMAGE_NOT_FOUND"))
     assert uris(server) == ["host"]
+
+
+@own_images
+def test_the_tar_of_a_root_directory_becomes_an_image_under_its_name(server):
+    root = busybox_layer(marker="as a root")
+    refused = server.client.post("/v1/images/load", content=root)
+    assert refused.status_code == 400 and "needs a name" in refused.json()["message"]
+    for content in (root, gzip.compress(root)):
+        loaded = server.client.post("/v1/images/load", params={"name": "root:1"}, content=content)
+        assert loaded.status_code == 201, loaded.text
+        assert [item["uri"] for item in loaded.json()["items"]] == ["root:1"]
+    id = server.create(image={"uri": "root:1"}, entrypoint=["sleep", "1000"])["id"]
+    assert server.run(id, "cat /marker").endswith("as a root")
+    server.delete(id)
+    assert server.client.delete("/v1/images", params={"uri": "root:1"}).status_code == 204
 
 
 @own_images
@@ -76,6 +93,20 @@ def test_what_is_no_archive_is_refused(server):
     refused = server.client.post("/v1/images/load", content=b"no archive")
     assert refused.status_code == 400 and refused.json()["code"]
     assert server.client.delete("/v1/images").status_code == 422
+
+
+@own_images
+def test_a_pull_is_answered_before_the_registry_says_anything(server):
+    """So that a client's patience is not the registry's."""
+    with socket.create_server(("127.0.0.1", 0)) as registry:
+        registry.settimeout(60)
+        uri = f"127.0.0.1:{registry.getsockname()[1]}/silent:1"
+        with server.client.stream("POST", "/v1/images/pull", json={"uri": uri}, timeout=60) as response:
+            assert response.status_code == 200
+            connection, _ = registry.accept()
+            connection.close()
+            registry.close()
+            assert json.loads(response.read().split(b"\n\n")[-2])["type"] == "error"
 
 
 @own_images

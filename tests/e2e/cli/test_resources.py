@@ -61,6 +61,9 @@ def test_images_are_loaded_listed_and_removed(osb, tmp_path):
     assert "from-file" in osb.ok("image", "ls")
     osb.ok("image", "rm", loaded["uri"], from_stdin["uri"])
     assert not {loaded["uri"], from_stdin["uri"]} & {image["uri"] for image in osb.json("image", "ls")}
+    root, = osb.json("image", "load", "-", "--name", "from-root:1", input=busybox_layer())
+    assert osb.run("run", root["uri"], "--", "cat", "/etc/passwd").stdout.startswith(b"root:x:0:0")
+    osb.ok("image", "rm", root["uri"])
     assert "osb image ls" in osb.refused("image", "rm", "no-such-image:1")
     assert "No such file" in osb.refused("image", "load", tmp_path / "missing")
     (tmp_path / "nonsense").write_text("this is no archive" * 100)
