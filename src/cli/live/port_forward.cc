@@ -19,6 +19,7 @@
 #include "http/reverse_proxy.h"
 #include "http/server.h"
 #include "http/socket_address.h"
+#include "http/websocket.h"
 #include "sys/syscall.h"
 #include "tls/connector.h"
 
@@ -33,11 +34,15 @@ struct ForwardOptions {
   std::string address = "127.0.0.1";
 };
 
-// Where a port of the sandbox is reached: its own address takes any protocol, a path below the server HTTP only.
+// Where a port of the sandbox is reached: its own address takes any protocol. A path below the server takes HTTP only,
+// unless it is a tunnel of execd's.
 struct Target {
   std::string origin;  // for the connector
   std::string prefix;  // "" or the path in front of every request
   http::Headers headers;
+  bool tunnel = false;  // a WebSocket at `prefix` is a TCP connection
+
+  bool takes_tcp() const { return prefix.empty() || tunnel; }
 };
 
 Target target_of(const opensandbox::Endpoint& endpoint) {
@@ -70,6 +75,38 @@ net::awaitable<void> copy(http::Transport& from, http::Transport& to) {
   to.shutdown_write();
 }
 
+// --- a connection through execd's tunnel (specs/execd.yaml)
+
+constexpr int kRefused = 1008, kBroken = 1011;  // close codes
+constexpr std::string_view kEnd = R"({"type":"eof"})";
+
+net::awaitable<void> to_tunnel(http::Transport& from, http::WebSocket& to) {
+  std::string buffer(64 * 1024, '\0');
+  for (;;) {
+    auto got = co_await from.read_some({buffer.data(), buffer.size()});
+    if (!got) break;
+    const bool sent = *got == 0 ? (co_await to.send_text(kEnd)).has_value()
+                                : (co_await to.send_binary(std::string_view(buffer.data(), *got))).has_value();
+    if (!sent) break;
+    if (*got == 0) co_return;
+  }
+  co_await to.close(1000, "");  // the local side broke off
+}
+
+// Until the tunnel is closed, by whichever side.
+net::awaitable<void> from_tunnel(http::WebSocket& from, http::Transport& to) {
+  for (;;) {
+    const auto message = co_await from.read();
+    if (!message) break;
+    if (message->text) {
+      to.shutdown_write();
+    } else if (!co_await to.write_all(message->data)) {
+      break;
+    }
+  }
+  to.close();
+}
+
 class Forwarder {
  public:
   Forwarder(Context& context, net::any_io_executor executor)
@@ -82,12 +119,24 @@ class Forwarder {
   // Listens; the real local port.
   Result<std::uint16_t> add(const std::string& address, const ForwardSpec& spec, Target target) {
     const Target& kept = targets_.emplace_back(std::move(target));
-    if (kept.prefix.empty()) return add_raw(address, spec, kept);
+    if (kept.takes_tcp()) return add_raw(address, spec, kept);
     auto& server = servers_.emplace_back(std::make_unique<http::Server>(
         executor_, [this, &kept](http::Request& request) { return forward(kept, request); }));
     auto bound = server->listen(http::Address::tcp(address, spec.local));
     if (!bound) return Failure(bound.error());
     return bound->port;
+  }
+
+  // Whether execd, at `execd`, has tunnels: asked without an upgrade, it says that one is missing.
+  net::awaitable<bool> has_tunnels(Target execd) {
+    http::ClientRequest request;
+    request.target = execd.prefix + "/tunnel/1";
+    request.headers = execd.headers;
+    auto answer = co_await client_.send(execd.origin, std::move(request));
+    if (!answer || !answer->body) co_return false;
+    const int status = answer->status;
+    (void)co_await answer->body->read_all(64 * 1024);
+    co_return status == 400 || status == 426;
   }
 
   net::awaitable<void> stop() {
@@ -119,8 +168,29 @@ class Forwarder {
       context_.out().error_text("osb: " + remote.error().message + "\n");
       co_return;
     }
+    if (target.tunnel) co_return co_await tunnel(std::move(local), std::move(*remote), target);
     const Open here(*this, *local), there(*this, **remote);
     co_await (copy(*local, **remote) && copy(**remote, *local));
+  }
+
+  net::awaitable<void> tunnel(std::unique_ptr<http::Transport> local, std::unique_ptr<http::Transport> remote,
+                              const Target& target) {
+    http::Transport& wire = *remote;
+    const Open here(*this, *local), there(*this, wire);
+    http::WebSocket::Options patient;  // either side may pause for any time
+    patient.read_timeout = patient.write_timeout = std::chrono::milliseconds(0);
+    const std::string host = target.origin.substr(target.origin.find("://") + 3);
+    auto socket = co_await http::websocket_connect(std::move(remote), host, target.prefix, target.headers, patient);
+    if (!socket) {
+      context_.out().error_text("osb: " + target.prefix + " " + socket.error().message + "\n");
+      co_return;
+    }
+    co_await (to_tunnel(*local, **socket) && from_tunnel(**socket, *local));
+    // The server accepts first and then says that it was refused.
+    if (const int code = (*socket)->close_code(); code == kRefused || code == kBroken) {
+      const std::string why((*socket)->close_reason());
+      context_.out().error_text("osb: " + target.prefix + ": " + (why.empty() ? "was refused" : why) + "\n");
+    }
   }
 
   net::awaitable<http::Response> forward(const Target& target, http::Request& request) {
@@ -191,12 +261,36 @@ Outcome port_forward(Context& context, const ForwardOptions& options) {
   Forwarder forwarder(context, loop.get_executor());
   std::optional<Problem> problem;
   json::array rows;
+  const auto ask = [&](net::awaitable<bool> question) {
+    bool answer = false;
+    net::co_spawn(loop, std::move(question), [&](std::exception_ptr, bool yes) {
+      answer = yes;
+      loop.stop();
+    });
+    loop.run();
+    loop.restart();
+    return answer;
+  };
+  std::optional<Target> execd;
   const auto begin = [&]() -> Expected<void> {
     for (const ForwardSpec& spec : specs) {
       auto endpoint = sandbox->endpoint(spec.remote);
       if (!endpoint) return sdk_failed(context, endpoint.error());
-      const bool http_only = endpoint->endpoint.find('/') != std::string::npos;
-      auto port = forwarder.add(options.address, spec, target_of(*endpoint));
+      Target target = target_of(*endpoint);
+      if (!target.takes_tcp()) {
+        if (!execd) {
+          auto found = sandbox->endpoint(opensandbox::kExecdPort);
+          if (!found) return sdk_failed(context, found.error());
+          execd = target_of(*found);
+          execd->tunnel = ask(forwarder.has_tunnels(*execd));
+        }
+        if (execd->tunnel) {
+          target = *execd;
+          target.prefix += "/tunnel/" + std::to_string(spec.remote);
+        }
+      }
+      const bool http_only = !target.takes_tcp();
+      auto port = forwarder.add(options.address, spec, std::move(target));
       if (!port) {
         return failed(port.error(), "Is the port in use? ':" + std::to_string(spec.remote) + "' takes any free one.");
       }
@@ -244,9 +338,10 @@ Outcome port_forward(Context& context, const ForwardOptions& options) {
 void add_port_forward_command(Command& root, Context& context) {
   Command& command = root.command("port-forward", "Reach ports of a sandbox from this machine, until Ctrl-C.");
   command.details(
-      "Where the sandbox's own address is reachable any TCP protocol passes; through the server (--use-server-proxy, "
-      "or "
-      "where there is no other way) HTTP and WebSocket.");
+      "Any TCP protocol passes. Where the sandbox's own address is reachable connections go there, else (or with "
+      "--use-server-proxy) through the server and a tunnel of execd's, which also reaches what listens on the "
+      "sandbox's "
+      "loopback; HTTP and WebSocket only where the sandbox has an execd without tunnels.");
   ForwardOptions& options = command.values<ForwardOptions>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
   command.argument("PORTS", options.specs, "LOCAL:REMOTE, PORT, or :REMOTE for any free local port; several.");

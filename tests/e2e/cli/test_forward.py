@@ -1,0 +1,82 @@
+"""osb port-forward through the server: TCP in a tunnel of execd's."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+
+import pytest
+from osb_program import Osb
+
+REVERSE = """
+import socket
+listener = socket.create_server(('127.0.0.1', 9000))
+while True:
+    connection, _ = listener.accept()
+    data = b''
+    while piece := connection.recv(65536):
+        data += piece
+    connection.sendall(data[::-1])
+    connection.close()
+"""
+
+
+@pytest.fixture
+def osb(server, tmp_path):
+    return Osb(server, tmp_path)
+
+
+@pytest.fixture
+def sandbox(server):
+    made = server.create()["id"]
+    yield made
+    server.delete(made)
+
+
+@contextlib.contextmanager
+def forwarding(osb, sandbox, port):
+    with osb.start("--use-server-proxy", "port-forward", sandbox, f":{port}", "-o", "json") as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # if it still runs: a test has failed
+
+
+def begin(process):
+    """The local port that it tells."""
+    told = json.loads(process.stdout.readline())
+    assert told["protocol"] == "tcp"
+    return told["local_port"]
+
+
+def test_any_protocol_passes_through_the_server(osb, server, sandbox):
+    """Also to what listens on the sandbox's loopback only, and with ends on each side."""
+    server.run(sandbox, f"(setsid python3 -c \"{REVERSE}\" >/dev/null 2>&1 &); "
+                        "until (exec 3<>/dev/tcp/127.0.0.1/9000) 2>/dev/null; do sleep 0.05; done")
+    with forwarding(osb, sandbox, 9000) as process:
+        port = begin(process)
+        for size in (1, 200_000, 3_000_000):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                sent = os.urandom(size)
+                connection.sendall(sent)
+                connection.shutdown(socket.SHUT_WR)
+                got = b""
+                while piece := connection.recv(65536):
+                    got += piece
+                assert got == sent[::-1]
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 143
+            assert connection.recv(1) == b""
+
+
+def test_a_port_where_nobody_listens_costs_one_connection(osb, sandbox):
+    with forwarding(osb, sandbox, 9999) as process:
+        port = begin(process)
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                assert connection.recv(1) == b""
+            assert b"9999" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
