@@ -167,7 +167,7 @@ def main():
         entry["results"] = {name: {backend: entry["results"][name][backend] for backend in chosen
                                    if backend in entry["results"][name]}
                             for name in [*FEATURES, CODE] if name in entry["results"]}
-    whole = {"commit": commit(), "command": "make conformance", "backends": chosen, "clients": recorded}
+    whole = {"commit": commit(), "command": "scripts/conformance", "backends": chosen, "clients": recorded}
     print()
     print(table.terminal(whole, colour))
     say(f"{len(columns)} clients and versions on {' and '.join(chosen)}, {table.failures(whole)} failures"
