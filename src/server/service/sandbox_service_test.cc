@@ -169,6 +169,21 @@ TEST_F(SandboxServiceTest, NoSandboxEndsBeforeItsDeadline) {
   EXPECT_EQ(state(id), "");
 }
 
+TEST_F(SandboxServiceTest, APauseWhoseEndWasNotHeardIsSettledByTheBackend) {
+  const std::string id = running();
+  api::Status pausing = store_->find(id)->status;
+  pausing.state = api::state::kPausing;  // as a server finds it that was killed right after its answer
+  ASSERT_TRUE(store_->change_status(id, {}, pausing));
+  auto resuming = net::co_spawn(io_, service_->resume(id), net::use_future);
+  io_.restart();
+  io_.poll();
+  backend_.alive.at(id).state = runtime::InstanceState::Paused;
+  backend_.say(id);
+  while (resuming.wait_for(seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_TRUE(resuming.get());
+  EXPECT_EQ(state(id), "Running");
+}
+
 TEST_F(SandboxServiceTest, SettingTheClockNeitherEndsASandboxNorKeepsIt) {
   for (const seconds by : {seconds(3600), seconds(-3600)}) {
     const std::string before = running(seconds(60));

@@ -13,6 +13,7 @@ namespace {
 
 // The stream of changes is a few milliseconds behind at most.
 constexpr std::chrono::seconds kStreamDelay(1);
+constexpr std::chrono::seconds kSettleWait(10);
 
 bool has_ended(const SandboxRecord& record) {
   return record.status.state == api::state::kTerminated || record.status.state == api::state::kFailed;
@@ -149,6 +150,12 @@ net::awaitable<Result<void>> SandboxService::set_frozen(std::string id, bool fro
   auto found = get(id);
   if (!found) co_return Failure(found.error());
   SandboxPtr record = *found;
+  const std::string& state = record->status.state;
+  if ((state == api::state::kPausing || state == api::state::kResuming) && !freezing_.contains(id)) {
+    // Answered, and then the server was restarted or lost the backend before it heard of it. The backend knows.
+    record = co_await wait_change(record, kSettleWait);
+    if (!record) co_return not_found(id);
+  }
   const std::string_view from = frozen ? api::state::kRunning : api::state::kPaused;
   if (record->status.state != from) {
     co_return api::refuse(Code::Conflict, reason(frozen ? "SANDBOX_NOT_RUNNING" : "SANDBOX_NOT_PAUSED"),
