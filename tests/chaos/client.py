@@ -80,7 +80,7 @@ class Client:
         if known.states == ["Paused"]:
             return self.rng.choice([self.resume, self.resume, self.renew, self.patch, self.look]), known
         if len(known.states) > 1:
-            return self.look, known
+            return self.look, known  # until it is one of them
         actions = {self.command: 5, self.background: 2, self.check_background: 2, self.stream: 4, self.upload: 4,
                    self.download: 4, self.session: 3, self.pause: 1, self.renew: 2, self.patch: 2, self.snapshot: 1,
                    self.traffic: 3, self.look: 2, self.list: 1, self.delete: 1, self.drop_snapshot: 1}
@@ -204,18 +204,16 @@ class Client:
 
     def move(self, known, verb, to):
         self.api.call("GET", f"/sandboxes/{known.id}?wait=30")  # one that is being created cannot be paused
-        known.states = ["Running", "Paused"]
+        before, known.states = known.states, ["Running", "Paused"]
         self.journal.sandbox(known)
         try:
             self.api.call("POST", f"/sandboxes/{known.id}/{verb}", ok=(202,))
         except Refused as refused:
-            if refused.status != 409 or may_be_gone(known):
+            if refused.status != 409 or "is Pending" not in str(refused):
                 raise
-            state = self.api.call("GET", f"/sandboxes/{known.id}")["status"]["state"]
-            if state == "Pending":  # the backend has not come to it yet
-                known.states = ["Running"]
-                return
-            raise
+            known.states = before  # the backend has not come to it yet
+            self.journal.sandbox(known)
+            return
         known.states = [to]
         self.journal.sandbox(known)
 
@@ -379,11 +377,12 @@ class Client:
         if self.rng.random() < 0.5:
             status, text = self.api.request("GET", f"/v1/sandboxes/{known.id}/proxy/8000/word")
         else:
-            address = self.api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].split("/")[0]
+            # With a path where the address is not known yet: then it is the proxy.
+            address, _, path = self.api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].partition("/")
             host, port = address.rsplit(":", 1)
             direct = Api(int(port), "", host)
             try:
-                status, text = direct.request("GET", "/word")
+                status, text = direct.request("GET", f"/{path}/word" if path else "/word")
             finally:
                 direct.close()
         if status >= 400:

@@ -109,6 +109,13 @@ class Oracle:
                 raise Broken("sandboxes", f"ended without a reason: {shown}")
             return
         self.figures["found"] += 1
+        limit = time.monotonic() + SETTLE
+        while shown["status"]["state"] not in ("Running", "Paused"):
+            if time.monotonic() > limit:
+                raise Broken("states", f"{known.id} stays {shown['status']}")
+            time.sleep(0.2)
+            shown = api.call("GET", f"/sandboxes/{known.id}")
+        status = shown["status"]
         compare(known, shown)
         try:
             if status["state"] == "Paused":
