@@ -6,6 +6,7 @@ what it was promised in its journal. Started again with the same journal it goes
 """
 
 import json
+import os
 import random
 import signal
 import sys
@@ -34,7 +35,8 @@ class Client:
 
     def run(self):
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "ending", True))
-        while not self.ending:
+        parent = os.getppid()
+        while not self.ending and os.getppid() == parent:
             self.step()
             time.sleep(self.rng.uniform(0, 0.4))
 

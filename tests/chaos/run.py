@@ -68,6 +68,11 @@ class Clients:
         self._errors.close()
         return stuck
 
+    def kill(self):
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
     def failures(self):
         """What clients said that came to grief: bugs of this suite."""
         return (self._directory / "errors").read_text(errors="replace").strip()
@@ -82,11 +87,16 @@ def chaos(world, options, directory):
     faults = Faults(world, clients, options.seed, begin)
     tally = Tally(clients.journals)
     faults.start()
-    while (passed := time.monotonic() - begin) < options.minutes * 60:
-        tally.read()
-        print(f"\r{passed:5.0f} s  {tally.line()}  {len(faults.done)} faults, {world.disk.free() >> 20} MiB free ",
-              end="", flush=True)
-        time.sleep(min(2, max(0.05, options.minutes * 60 - passed)))
+    try:
+        while (passed := time.monotonic() - begin) < options.minutes * 60:
+            tally.read()
+            print(f"\r{passed:5.0f} s  {tally.line()}  {len(faults.done)} faults, {world.disk.free() >> 20} MiB free ",
+                  end="", flush=True)
+            time.sleep(min(2, max(0.05, options.minutes * 60 - passed)))
+    except BaseException:  # Ctrl-C, mostly: nothing may be left behind
+        faults.stop()
+        clients.kill()
+        raise
     print("\nthe faults end, the clients finish ..", flush=True)
     faults.stop()
     broken = [("recovery", text) for text in faults.broken]
