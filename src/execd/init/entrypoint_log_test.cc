@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sys/syscall.h"
 #include "support/await.h"
 #include "support/temp_dir.h"
+#include "sys/syscall.h"
 
 namespace osb::execd {
 namespace {
