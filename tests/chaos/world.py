@@ -1,15 +1,18 @@
 """What the chaos happens to: sandboxd and the server on a disk of their own, the server with a clock that can be set."""
 
+import contextlib
 import ctypes
 import glob
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import host_state  # noqa: E402
 import httpx  # noqa: E402
 from sandboxd_process import Sandboxd  # noqa: E402
 from server_process import Server  # noqa: E402
@@ -116,11 +119,32 @@ class World:
             time.sleep(0.02)
         raise AssertionError(f"not ready after {limit} s: {said}")
 
+    def _end_processes(self):
+        """What a run that was interrupted could not remove in order."""
+        for process in (self.server.process, self.daemon.process):
+            process.kill()
+            process.wait()
+        limit = time.monotonic() + 20
+        parents = [pathlib.Path(mount) / self.daemon.cgroup_parent for mount in host_state.cgroup_mounts()]
+        while any(parent.exists() for parent in parents) and time.monotonic() < limit:
+            for pid in host_state.processes(self.daemon):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            for parent in parents:
+                for state in parent.glob("*/freezer.state"):
+                    with contextlib.suppress(OSError):
+                        state.write_text("THAWED")
+                for directory in [*parent.glob("*/"), parent]:
+                    with contextlib.suppress(OSError):
+                        directory.rmdir()
+            time.sleep(0.1)
+
     def close(self):
         try:
             self.server.close()
-        finally:
             self.daemon.close()
+        finally:
+            self._end_processes()
             subprocess.run(["umount", "--lazy", str(self.daemon.state)], check=False)
             self.disk.close()
             self._directory.cleanup()
