@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 
 PROMISE_WIDTH = 10
 
@@ -68,7 +69,8 @@ def summary(result):
         shown = f"{times[len(times) // 2]:.2f}, {times[-1]:.2f}" if times else ""
         lines.append(f"{name:18} {len(faults):7} {shown:>40}")
     lines += ["", *(f"{what:32} {figure:>9}" for what, figure in result["figures"].items())]
-    for reason, count in collections.Counter(result["ended"]).most_common(10):
+    reasons = collections.Counter(re.sub(r"/\S+", "..", reason) for reason in result["ended"])
+    for reason, count in reasons.most_common(10):
         lines.append(f"  ended {count} times: {reason[:160]}")
     counts = collections.Counter(each["promise"] for each in result["broken"])
     lines.append("")
