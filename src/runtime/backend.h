@@ -157,10 +157,10 @@ class Backend {
   virtual net::awaitable<Result<ResourceUse>> stats(std::string id) = 0;
   // The last `bytes` of what the entrypoint has written.
   virtual net::awaitable<Result<std::string>> logs(std::string id, std::size_t bytes) = 0;
+  virtual net::awaitable<Result<std::unique_ptr<LogStream>>> open_logs(std::string id, LogsFrom from) = 0;
 
   virtual net::awaitable<Result<void>> create_snapshot(std::string sandbox, std::string snapshot) = 0;
   virtual net::awaitable<Result<bool>> has_snapshot(std::string snapshot) = 0;
-  virtual net::awaitable<Result<std::unique_ptr<LogStream>>> open_logs(std::string id, LogsFrom from) = 0;
   // One that is missing: success. Code::Conflict: a sandbox stands on it.
   virtual net::awaitable<Result<void>> remove_snapshot(std::string snapshot) = 0;
   // The snapshot as an OCI archive. Code::Unsupported where a backend, or this one snapshot, has no such form.
