@@ -229,6 +229,8 @@ void Run::drain() {
 }
 
 void Run::finish() {
+  // Room for a reader and the end of the process may both lead here, one right behind the other.
+  if (std::exchange(finished_, true)) return;
   writer_.stamp(unix_millis());
   for (auto& pipe : pipes_) {
     if (!pipe) continue;

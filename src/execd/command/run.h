@@ -98,6 +98,7 @@ class Run : public std::enable_shared_from_this<Run> {
   sys::CgroupPool::Lease cgroup_;  // until the process has ended; null: there are none here
   std::chrono::steady_clock::time_point started_;
   bool exited_ = false;
+  bool finished_ = false;  // its last event is written
   bool timed_out_ = false;
   int kills_ = 0;         // under way; the end waits for them
   bool blocked_ = false;  // something waits for room in the log

@@ -191,5 +191,37 @@ TEST_F(RunCgroupTest, ARefusedCgroupIsDoneWithout) {
   EXPECT_TRUE(fs::is_empty(dir / "plain"));
 }
 
+// The end of the output and of the process are found in the same moment, and the reader makes room between the two.
+TEST_F(RunCgroupTest, ARunWithASlowReaderEndsOnce) {
+  for (int i = 0; i < 20; ++i) {
+    int ends = 0;
+    RunPlan plan;
+    plan.id = "slow" + std::to_string(i);
+    plan.process.program = "/bin/sh";
+    plan.process.argv = {"sh", "-c", "seq 400"};
+    plan.process.env = {"PATH=/usr/bin:/bin"};
+    plan.log = {4096, 0, {}, true};
+    plan.on_end = [&ends](const RunEnd& end, EventWriter& writer) {
+      ++ends;
+      write_outcome(writer, end);
+    };
+    const auto run = std::make_shared<CommandRun>(*host, std::move(plan));
+    EventReader reader(run->log(), 0, [] {});
+    ASSERT_TRUE(run->start());
+    const auto process = sys::open_pidfd(run->pid());
+    ASSERT_TRUE(process);
+    run_until([&] { return run->log()->congested(); });
+    ASSERT_TRUE(ended(*process));
+    for (int step = 0; step < i % 4; ++step) io.run_one();
+    while (!reader.at_end()) {
+      (void)reader.next();
+      (void)reader.next();  // counts the first as taken
+      io.poll_one();
+    }
+    io.poll();
+    EXPECT_EQ(ends, 1);
+  }
+}
+
 }  // namespace
 }  // namespace osb::execd
