@@ -70,6 +70,12 @@ class Oracle:
                 api.close()
         return checked
 
+    def _note_end(self, id, reason):
+        self.figures["ended with a reason"] += 1
+        self.ended.append(reason)
+        if "ended by signal" in reason:
+            raise Broken("sandboxes", f"execd of {id} crashed, no fault sends a signal: {reason}")
+
     def _check_sandbox(self, api, known):
         if known.id is None:
             # The answer was lost. Its key finds it, or makes it now; there must not be two.
@@ -83,8 +89,7 @@ class Oracle:
                 raise Broken("sandboxes", f"made twice: {found}")
         self.figures["sandboxes promised"] += 1
         if known.ended:
-            self.figures["ended with a reason"] += 1
-            self.ended.append(known.ended)
+            self._note_end(known.id, known.ended)
             return
         try:
             shown = api.call("GET", f"/sandboxes/{known.id}?wait=60")
@@ -103,8 +108,7 @@ class Oracle:
             raise Broken("deadlines", f"{known.id} lives {time.time() - known.gone_after:.0f} s past its time: {shown}")
         status = shown["status"]
         if status["state"] in ("Failed", "Terminated"):
-            self.figures["ended with a reason"] += 1
-            self.ended.append(f"{status['state']} {status.get('reason')} {status.get('message')}")
+            self._note_end(known.id, f"{status['state']} {status.get('reason')} {status.get('message')}")
             if not status.get("reason"):
                 raise Broken("sandboxes", f"ended without a reason: {shown}")
             return
