@@ -132,6 +132,14 @@ net::awaitable<void> ExecdStage::remove_helper(std::string name) {
 
 net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
   co_await remove_forgotten();
+  // To the end, also when the server is ending: nobody else knows of the helper.
+  co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
+  auto copied = co_await copy_by_helper(std::move(image_id), std::move(volume));
+  co_await net::this_coro::reset_cancellation_state(net::enable_terminal_cancellation());
+  co_return copied;
+}
+
+net::awaitable<Result<void>> ExecdStage::copy_by_helper(std::string image_id, std::string volume) {
   const std::string name = std::string(kHelper) + new_uuid();
   EngineClient::Call call{.method = "POST", .target = "/containers/create?name=" + name};
   call.body = json::object{{"Image", image_id},
@@ -145,10 +153,7 @@ net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string 
     co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
   }
   auto copied = co_await copy_files("/containers/" + name);
-  // Also when the server is ending: nobody else knows of it.
-  co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
   co_await remove_helper(name);
-  co_await net::this_coro::reset_cancellation_state(net::enable_terminal_cancellation());
   co_return copied;
 }
 

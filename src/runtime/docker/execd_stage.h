@@ -41,6 +41,7 @@ class ExecdStage {
   net::awaitable<void> remove_forgotten();
   net::awaitable<void> remove_helper(std::string name);
   net::awaitable<Result<void>> fill(std::string image_id, std::string volume);
+  net::awaitable<Result<void>> copy_by_helper(std::string image_id, std::string volume);
   net::awaitable<Result<void>> copy_files(std::string container);
 
   EngineClient& engine_;
