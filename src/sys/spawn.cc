@@ -137,7 +137,7 @@ OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
   return true;
 }
 
-[[noreturn]] OSB_IN_CHILD void run_in_child(void* argument) {
+OSB_IN_CHILD void run_in_child(void* argument) {
   ChildArgument& a = *static_cast<ChildArgument*>(argument);
   if (!move_above(a.report, a.first_free)) give_up(a, Step::Descriptors);
   reset_signal_handlers();
@@ -161,6 +161,11 @@ OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
   raw(SYS_execve, a.program, a.argv, a.envp);
   give_up(a, Step::Exec);
+}
+
+OSB_IN_CHILD int run_for_clone(void* argument) {
+  run_in_child(argument);
+  return 127;
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
@@ -307,8 +312,7 @@ Cloned clone_child(const SpawnPlan& plan, PreparedExec& exec) {
     // processes) is: the child goes without.
     if (pid == -EAGAIN || pid == -ENOMEM) return {-1, -1, static_cast<int>(-pid), false};
   }
-  const auto run = [](void* argument) OSB_IN_CHILD -> int { run_in_child(argument); };
-  out.pid = ::__clone(run, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
+  out.pid = ::__clone(&run_for_clone, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
   out.error = errno;
   return out;
 }
