@@ -4,6 +4,7 @@
 #include <charconv>
 #include <dirent.h>
 #include <memory>
+#include <sched.h>
 #include <set>
 #include <signal.h>
 #include <string_view>
@@ -24,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 
 // A process that outruns this many scans is stopped by the kill that follows and the next round.
 constexpr int kStopScans = 200;
+// One that cannot be stopped, because the kernel holds it, is waited for so many scans.
+constexpr int kQuietScans = 50;
 
 std::vector<pid_t> list_pids(const std::string& proc) {
   std::vector<pid_t> pids;
@@ -137,14 +140,17 @@ std::set<pid_t> whole_groups(const std::vector<Process>& wanted, const std::vect
 // Returns the members of the last scan, all of them stopped as far as that can be done.
 std::vector<Process> stop_all(const ProcessTree& tree, Clock::time_point deadline) {
   std::set<std::pair<pid_t, std::uint64_t>> stopped;
-  for (int scan = 0;; ++scan) {
+  for (int scan = 0, quiet = 0;; ++scan) {
     const Table table = read_table(tree.proc);
     auto found = members(tree, table);
     std::vector<Process> fresh;
     for (const Process& process : found) {
       if (stopped.emplace(process.pid, process.start).second) fresh.push_back(process);
     }
-    if (fresh.empty() || scan >= kStopScans || Clock::now() >= deadline) return found;
+    // One that is in the middle of a fork stops behind it.
+    const bool at_rest = fresh.empty() && (++quiet > kQuietScans || std::ranges::all_of(found, &Process::stopped));
+    if (at_rest || scan >= kStopScans || Clock::now() >= deadline) return found;
+    if (fresh.empty()) ::sched_yield();
     for (const pid_t group : whole_groups(fresh, found, table)) ::kill(-group, SIGSTOP);
     for (const Process& process : fresh) signal_verified(process, SIGSTOP, tree.proc);
   }
@@ -192,6 +198,7 @@ std::optional<Process> read_process(pid_t pid, const std::string& proc) {
     }
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
   }
+  process.stopped = state == 'T' || state == 't';
   // A first thread that has ended is shown as a zombie while others of the process run on.
   process.alive = (state != 'Z' && state != 'X') || threads > 1;
   return process;

@@ -21,6 +21,7 @@ struct Process {
   pid_t session = 0;
   std::uint64_t start = 0;  // clock ticks since boot
   bool alive = false;       // false: a zombie, whose pid is all that is left
+  bool stopped = false;
 };
 
 std::optional<Process> read_process(pid_t pid, const std::string& proc = "/proc");
