@@ -262,13 +262,16 @@ class Engine:
     def inventory(self):
         """Names of everything that a sandbox could leave behind. The volume that holds execd belongs to all. A server
         that is still filling it is waited for."""
-        with contextlib.suppress(httpx.ReadTimeout), self.events(10, type=["container"]) as events:
-            while any(each["Names"][0].startswith("/sandbox-execd-") for each in self.containers()):
+        with contextlib.suppress(httpx.ReadTimeout), self.events(60, type=["container"]) as events:
+            while True:
+                names = sorted(each["Names"][0] for each in self.containers())
+                if not any(name.startswith("/sandbox-execd-") for name in names):
+                    break
                 next(events)
         images = self.ask("GET", "/images/json")
         volumes = [each["Name"] for each in self.ask("GET", "/volumes").get("Volumes") or []]
         return {
-            "containers": sorted(each["Names"][0] for each in self.containers()),
+            "containers": names,
             "volumes": sorted(name for name in volumes if not name.startswith("opensandbox-execd-")),
             "networks": sorted(each["Name"] for each in self.ask("GET", "/networks")),
             "images": sorted(tag for each in images for tag in each.get("RepoTags") or ["<none>"]),
