@@ -72,6 +72,7 @@ def test_sigterm_goes_to_the_users_process_and_the_status_is_0(bootstrap):
     process = bootstrap("sh", "-c", "trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 60 & wait $!; done")
     assert process.stdout.readline() == "up\n"
     while not catches(process.pid, signal.SIGTERM):  # its next step
+        assert process.poll() is None
         os.sched_yield()
     process.send_signal(signal.SIGTERM)
     assert process.stdout.readline() == "bye\n"

@@ -6,9 +6,6 @@ import os
 import signal
 import socket
 
-import pytest
-from osb_program import Osb
-
 REVERSE = """
 import socket
 listener = socket.create_server(('127.0.0.1', 9000))
@@ -20,18 +17,6 @@ while True:
     connection.sendall(data[::-1])
     connection.close()
 """
-
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
-@pytest.fixture
-def sandbox(server):
-    made = server.create()["id"]
-    yield made
-    server.delete(made)
 
 
 @contextlib.contextmanager

@@ -7,23 +7,10 @@ import signal
 import subprocess
 import tarfile
 
-import pytest
 from cutting_proxy import CuttingProxy
 from osb_program import Osb
 
 BIG = os.urandom(1 << 20) * 24  # more than all buffers on the way
-
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
-@pytest.fixture
-def sandbox(server):
-    made = server.create()["id"]
-    yield made
-    server.delete(made)
 
 
 def test_a_pipe_is_the_commands_input_byte_for_byte(osb):
