@@ -8,6 +8,7 @@ import tarfile
 
 IMAGE = "bench.local/busybox:1"
 APPLETS = ("sh", "echo", "sleep", "cat", "ls", "true")
+EXECD = ["/bin/execd", "--listen-fd", "3"]  # in roots that have it
 STAY = ["sh", "-c", "echo first; exec sleep 1000000"]
 
 

@@ -171,9 +171,12 @@ class Load:
         self.log = log
 
     def __call__(self, *arguments, timeout=None):
-        out = subprocess.run([*map(str, self.command), *map(str, arguments)], capture_output=True, text=True,
-                             timeout=timeout)
+        what = " ".join(map(str, arguments))
+        try:
+            out = subprocess.run([*map(str, self.command), *map(str, arguments)], capture_output=True, text=True,
+                                 timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{what}: not done within {timeout} s") from None
         if out.returncode != 0:
-            what = " ".join(map(str, arguments))
             raise RuntimeError(f"{what}: {out.stderr.strip()[-500:]} {self.log()[-2000:]}".strip())
         return json.loads(out.stdout)

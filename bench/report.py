@@ -94,12 +94,14 @@ class Foreign:
         return max(0.0, (busy - own) / (elapsed * os.cpu_count()))
 
 
-def rounds(count, variants, pids, foreign):
+def rounds(count, variants, pids, foreign, seen=None):
     """{variant: {figure: median}} of `count` rounds in which the variants, functions that give figures, take turns.
 
-    The share of the machine that others took during each measurement is added to the list `foreign`.
+    The share of the machine that others took during each measurement is added to the list `foreign`. All figures go to
+    `seen`: ratios of one round are those of one moment.
     """
-    seen = {name: [] for name in variants}
+    seen = {} if seen is None else seen
+    seen.update({name: [] for name in variants})
     for number in range(count):
         for name, measure in variants.items():
             others = Foreign(pids)

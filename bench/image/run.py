@@ -90,7 +90,10 @@ class Bench:
             print(form)
             self.unpack("ours", form, layer)  # into the page cache
             variants = {who: functools.partial(self.unpack, who, form, layer) for who in ("tar", "ours")}
-            results[form] = report.rounds(self.options.rounds, variants, [], self.foreign)
+            seen = {}
+            results[form] = report.rounds(self.options.rounds, variants, [], self.foreign, seen)
+            results[form]["times faster"] = statistics.median(
+                tar["s"] / ours["s"] for tar, ours in zip(seen["tar"], seen["ours"]))
         return {"formats": results, "entries": entries, "bytes": layers["plain"].stat().st_size,
                 "others": statistics.median(self.foreign)}
 
@@ -103,14 +106,13 @@ def markdown(data, options):
     quiet = data["others"] <= report.Foreign.LIMIT
     rows, targets = [], []
     for form, group in data["formats"].items():
-        tar, ours = group["tar"], group["ours"]
-        rows.append([form, f"{tar['s']:.2f}", f"{ours['s']:.2f}", f"{tar['s'] / ours['s']:.2f}", f"{tar['cpu']:.2f}",
+        tar, ours, times = group["tar"], group["ours"], group["times faster"]
+        rows.append([form, f"{tar['s']:.2f}", f"{ours['s']:.2f}", f"{times:.2f}", f"{tar['cpu']:.2f}",
                      f"{ours['cpu']:.2f}"])
-        targets.append([f"{form}: at least as fast as tar", f"{tar['s'] / ours['s']:.2f}x",
-                        report.verdict(ours["s"] <= tar["s"], quiet)])
+        targets.append([f"{form}: at least as fast as tar", f"{times:.2f}x", report.verdict(times >= 1, quiet)])
     return "\n\n".join([
         f"A layer of {data['entries']:,} entries, {data['bytes'] / 1e6:,.0f} MB as plain tar, unpacked on the disk that "
-        f"holds the temporary directory; median of {options.rounds} interleaved rounds. Other programs took "
+        f"holds the temporary directory; medians of {options.rounds} interleaved rounds, also of the ratio. Other programs took "
         f"{data['others']:.0%} of the machine meanwhile.",
         report.table(["layer", "tar s", "ours s", "times faster", "tar CPU s", "ours CPU s"], rows),
         report.table(["target", "measured", ""], targets),

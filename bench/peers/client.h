@@ -13,13 +13,17 @@ namespace osb::bench {
 
 // Milliseconds since a create was asked for. Negative: this peer has no such moment, or nobody can tell.
 struct Clocks {
-  double started = -1;   // PID 1 runs, by the engine's own clock
+  double started = -1;   // PID 1 runs, by the time that its starter has noted
   double running = -1;   // the peer says so: its answer, or the end of `run --detach`
   double answered = -1;  // execd has answered
   double output = -1;    // the first output has come
 };
 
-enum class Until { Running, Output };
+enum class Until {
+  Running,
+  Answered,  // kExecd runs in it, as its only process where the peer has no execd of its own
+  Output,
+};
 
 // What sandboxes are made by, as one thread uses it. What goes wrong is thrown; nothing half-made is left then.
 class Client {
@@ -51,7 +55,9 @@ class Client {
 
 // What a sandbox of every peer runs: `echo first` where nothing else could be asked for output, then nothing.
 inline constexpr const char* kStay = "1000000";
-// 1 MiB of 80-byte lines, in every image.
+// In every image, as the next one.
+inline constexpr const char* kExecd = "/bin/execd";
+// 1 MiB of 80-byte lines.
 inline constexpr const char* kLines = "/lines";
 inline std::string print_lines(unsigned mib) {
   std::string command = "cat";
@@ -64,9 +70,13 @@ inline std::string new_name() {
   return "bench-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
 }
 
-// The lifecycle API, ours or the original's, on a TCP port of this host. `engine` is the socket of the container engine
-// below it, or empty: it tells when processes were started.
-std::unique_ptr<Client> lifecycle_client(std::uint16_t port, std::string key, std::string image, std::string engine);
+// Who tells when processes were started: what works below a lifecycle API.
+struct StartedBy {
+  enum class Kind { Engine, Sandboxd } kind = Kind::Engine;
+  std::string socket;  // empty: nobody tells
+};
+// The lifecycle API, ours or the original's, on a TCP port of this host.
+std::unique_ptr<Client> lifecycle_client(std::uint16_t port, std::string key, std::string image, StartedBy started);
 // A Docker Engine at its socket.
 std::unique_ptr<Client> engine_client(std::string socket, std::string image);
 // runc or runsc, and arguments that come before its commands.

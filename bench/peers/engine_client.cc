@@ -2,6 +2,7 @@
 
 #include "client.h"
 #include "connection.h"
+#include "workers.h"
 
 namespace osb::bench {
 namespace {
@@ -102,8 +103,10 @@ class EngineClient final : public Client {
  private:
   std::string make(const std::string& image, Until until, Clocks& clocks) {
     const auto start = Clock::now();
-    const std::string body = R"({"Image":")" + image + R"(","Cmd":["sh","-c","echo first; exec sleep )" + kStay +
-                             R"("],"Labels":{"bench":"1"}})";
+    const std::string command = until == Until::Answered
+                                    ? R"([")" + std::string(kExecd) + R"(","--port","44772"])"
+                                    : R"(["sh","-c","echo first; exec sleep )" + std::string(kStay) + R"("])";
+    const std::string body = R"({"Image":")" + image + R"(","Cmd":)" + command + R"(,"Labels":{"bench":"1"}})";
     const std::string id = field(api_->exchange("POST", "/containers/create", kJson, body, 201), "Id");
     try {
       // Its output is asked for before it starts, and what came earlier comes too.
@@ -119,10 +122,26 @@ class EngineClient final : public Client {
         if (!seen) throw std::runtime_error("the container wrote nothing");
         clocks.output = seconds_since(start) * 1e3;
       }
+      if (until == Until::Answered) {
+        wait_for_execd(field(api_->exchange("GET", "/containers/" + id + "/json", "", "", 200), "IPAddress"), start);
+        clocks.answered = seconds_since(start) * 1e3;
+      }
       return id;
     } catch (...) {
       remove(id);
       throw;
+    }
+  }
+
+  // The engine has started it, which says nothing of its socket.
+  static void wait_for_execd(const std::string& address, Clock::time_point start) {
+    for (;; space_out(1)) {
+      try {
+        Connection(address, 44772).exchange("GET", "/ping", "", "", 200);
+        return;
+      } catch (const std::exception&) {
+        if (seconds_since(start) > 20) throw;
+      }
     }
   }
 

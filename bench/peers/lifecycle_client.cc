@@ -11,8 +11,8 @@ constexpr const char* kJson = "Content-Type: application/json\r\n";
 
 class LifecycleClient final : public Client {
  public:
-  LifecycleClient(std::uint16_t port, std::string key, std::string image, std::string engine)
-      : port_(port), key_(std::move(key)), image_(std::move(image)), engine_(std::move(engine)) {}
+  LifecycleClient(std::uint16_t port, std::string key, std::string image, StartedBy started)
+      : port_(port), key_(std::move(key)), image_(std::move(image)), started_(std::move(started)) {}
 
   // New ones each time: some servers close what has been idle for a few seconds.
   void prepare() override {
@@ -122,17 +122,21 @@ class LifecycleClient final : public Client {
     try {
       if (field(made, "state") != "Running") throw std::runtime_error("created, but " + made);
       clocks.running = seconds_since(start) * 1e3;
-      if (until == Until::Output) first_output(id, start, clocks);
-      if (!engine_.empty()) {
-        const std::string container =
-            Connection(engine_).exchange("GET", "/containers/sandbox-" + id + "/json", "", "", 200);
-        clocks.started = parse_wall_ms(field(container, "StartedAt")) - wall;
-      }
+      if (until != Until::Running) first_output(id, start, clocks);
+      if (!started_.socket.empty()) clocks.started = parse_wall_ms(started_at(id)) - wall;
       return id;
     } catch (...) {
       remove(id);
       throw;
     }
+  }
+
+  std::string started_at(const std::string& id) const {
+    Connection below(started_.socket);
+    if (started_.kind == StartedBy::Kind::Sandboxd) {
+      return field(below.exchange("GET", "/v1/sandboxes/" + id, "", "", 200), "started_at");
+    }
+    return field(below.exchange("GET", "/containers/sandbox-" + id + "/json", "", "", 200), "StartedAt");
   }
 
   void first_output(const std::string& id, Clock::time_point start, Clocks& clocks) {
@@ -188,15 +192,16 @@ class LifecycleClient final : public Client {
   }
 
   const std::uint16_t port_;
-  const std::string key_, image_, engine_;
+  const std::string key_, image_;
+  const StartedBy started_;
   std::unique_ptr<Connection> api_, proxied_;
   std::string id_, token_;  // of the sandbox that was asked last
 };
 
 }  // namespace
 
-std::unique_ptr<Client> lifecycle_client(std::uint16_t port, std::string key, std::string image, std::string engine) {
-  return std::make_unique<LifecycleClient>(port, std::move(key), std::move(image), std::move(engine));
+std::unique_ptr<Client> lifecycle_client(std::uint16_t port, std::string key, std::string image, StartedBy started) {
+  return std::make_unique<LifecycleClient>(port, std::move(key), std::move(image), std::move(started));
 }
 
 double wall_ms() {

@@ -1,18 +1,5 @@
 // Makes and uses sandboxes of one peer and says how long it took, as one line of JSON. One thread per client, plain
 // blocking calls: what is measured is the peer.
-//
-//   bench_peers_load PEER VERB N [M]
-//
-//   PEER   lifecycle:PORT:KEY:IMAGE[:ENGINE_SOCKET] | engine:SOCKET:IMAGE | oci:PROGRAM AND ARGUMENTS:BUNDLE |
-//   bwrap:ROOT VERB   create CLIENTS ROUNDS   that many at once until the first output, then all removed; failures are
-//   counted
-//          cycle COUNT CLIENTS     create until it runs, remove, as fast as it goes
-//          keep COUNT CLIENTS      says that it is ready, waits for a line, creates, says so, and removes them when its
-//          input ends commands SECONDS CLIENTS   `true` in one sandbox, as fast as it goes first COUNT SECONDS     the
-//          first byte of `echo first`, one after the other; ends with the earlier limit stream COUNT MIB        lines
-//          of a command files COUNT MIB         uploaded and downloaded get SECONDS CLIENTS     asks for a sandbox's
-//          state pause COUNT             and resume snapshot COUNT MIB      of a sandbox that wrote so much; a sandbox
-//          from it until its first output
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +16,26 @@
 
 namespace osb::bench {
 namespace {
+
+constexpr const char* kUsage = R"(usage: bench_peers_load PEER VERB N [M]
+
+PEER  lifecycle:PORT:KEY:IMAGE[:ENGINE_SOCKET]
+      native:PORT:KEY:IMAGE:SANDBOXD_SOCKET
+      engine:SOCKET:IMAGE
+      oci:PROGRAM AND ARGUMENTS:BUNDLE
+      bwrap:ROOT
+VERB  create CLIENTS ROUNDS     that many at once until the first output, then all removed; failures are counted
+      execd COUNT               create until execd in it has answered, where a peer has none of its own
+      cycle COUNT CLIENTS       create until it runs, remove, as fast as it goes
+      keep COUNT CLIENTS        says that it is ready, waits for a line, creates, says so, and removes them when its
+                                input ends
+      commands SECONDS CLIENTS  `true` in one sandbox, as fast as it goes
+      first COUNT SECONDS       the first byte of `echo first`, one after the other; ends with the earlier limit
+      stream COUNT MIB          lines of a command
+      files COUNT MIB           uploaded and downloaded
+      get SECONDS CLIENTS       asks for a sandbox's state
+      pause COUNT               and resume
+      snapshot COUNT MIB        of a sandbox that wrote so much; a sandbox from it until its first output)";
 
 using MakeClient = std::function<std::unique_ptr<Client>()>;
 
@@ -121,6 +128,19 @@ void create(const MakeClient& make, unsigned clients, unsigned rounds) {
     samples->print(1);
   }
   std::printf("}\n");
+}
+
+void execd(Client& client, unsigned count) {
+  Samples samples;
+  const auto begin = Clock::now();
+  for (unsigned i = 0; i < count; ++i) {
+    Clocks clocks;
+    client.prepare();
+    client.remove(client.create(Until::Answered, clocks));
+    samples.add(clocks.answered);
+    space_out(50);
+  }
+  samples.print(seconds_since(begin));
 }
 
 // work(client) over and over by that many clients while `more()`.
@@ -273,10 +293,11 @@ MakeClient parse_peer(const std::string& text) {
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
   parts.resize(6);
-  if (parts[0] == "lifecycle") {
+  if (parts[0] == "lifecycle" || parts[0] == "native") {
     const auto port = static_cast<std::uint16_t>(std::atoi(parts[1].c_str()));
+    const StartedBy started{parts[0] == "native" ? StartedBy::Kind::Sandboxd : StartedBy::Kind::Engine, parts[5]};
     // An image has a colon in its name.
-    return [=] { return lifecycle_client(port, parts[2], parts[3] + ":" + parts[4], parts[5]); };
+    return [=] { return lifecycle_client(port, parts[2], parts[3] + ":" + parts[4], started); };
   }
   if (parts[0] == "engine") return [=] { return engine_client(parts[1], parts[2] + ":" + parts[3]); };
   if (parts[0] == "oci") return [=] { return oci_client(parts[1], parts[2]); };
@@ -285,7 +306,7 @@ MakeClient parse_peer(const std::string& text) {
 }
 
 int run(int argc, char** argv) {
-  if (argc < 4) throw std::runtime_error("usage: PEER VERB N [M], see the head of bench/peers/load.cc");
+  if (argc < 4) throw std::runtime_error(kUsage);
   const MakeClient make = parse_peer(argv[1]);
   const auto client = make();
   const std::string verb = argv[2];
@@ -293,6 +314,8 @@ int run(int argc, char** argv) {
   const auto m = static_cast<unsigned>(std::max(1, argc > 4 ? std::atoi(argv[4]) : 1));
   if (verb == "create")
     create(make, n, m);
+  else if (verb == "execd")
+    execd(*client, n);
   else if (verb == "cycle")
     cycle(make, n, m);
   else if (verb == "keep")

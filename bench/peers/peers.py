@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -11,7 +12,7 @@ import fixtures
 import harness
 import report
 
-EVERYTHING = ("create", "cycle", "memory", "commands", "first", "stream", "files", "get", "pause", "snapshot")
+EVERYTHING = ("create", "execd", "cycle", "memory", "commands", "first", "stream", "files", "get", "pause", "snapshot")
 KEY = "a-key-for-benches"
 ORIGINAL = harness.ROOT / "build" / "bench" / "original-server"
 
@@ -24,6 +25,7 @@ class Peer:
     creates = {1: 20, 10: 3, 50: 1, 100: 1}  # clients: rounds
     cycles = 100
     kept = (50,)
+    patience = 120  # seconds for one size of creates
     seconds = 150  # what is not begun by then is left out: the others shall have their turn
 
     def __init__(self, site):
@@ -47,8 +49,13 @@ class Peer:
         return harness.Load(self.site.options.build / "bin" / "bench_peers_load", where, **options)
 
 
+# Those with an execd of their own wait for it in each create.
+OWN_EXECD = {"execd": "in each create"}
+
+
 class Native(Peer):
     name, label = "native", "this project, native"
+    none = OWN_EXECD
     creates = {1: 100, 10: 10, 50: 4, 100: 3}
     cycles = 2000
     kept = (100, 500, 1000)
@@ -67,7 +74,8 @@ class Native(Peer):
         self.open.callback(self.daemon.close)
         self.server = Server(self.daemon, key=KEY)
         self.open.callback(self.server.close)
-        self.load = self._load(f"lifecycle:{self.server.port}:{KEY}:{fixtures.IMAGE}", log=self.server.log)
+        self.load = self._load(f"native:{self.server.port}:{KEY}:{fixtures.IMAGE}:{self.daemon.socket}",
+                               log=self.server.log)
 
     def _end(self):
         self.open.close()
@@ -84,6 +92,7 @@ class OnEngine(Peer):
 
 class Docker(OnEngine):
     name, label = "docker", "this project, Docker"
+    none = OWN_EXECD
 
     def start(self):
         from server_process import Server
@@ -93,6 +102,7 @@ class Docker(OnEngine):
 
 class Original(OnEngine):
     name, label = "original", "original server, Docker"
+    none = OWN_EXECD
     seconds = 210
 
     def start(self):
@@ -138,6 +148,7 @@ class Runc(Peer):
     def start(self):
         directory = self.site.directory(self.name)
         bundle = fixtures.oci_bundle(directory / "bundle", self.site.root, fixtures.STAY)
+        fixtures.oci_bundle(directory / "bundle-execd", self.site.root, fixtures.EXECD)
         self.command = [self.program, "--root", str(directory / "state"), *self.arguments]
         self.load = self._load(f"oci:{' '.join(self.command)}:{bundle}", prefix=self.prefix)
         self.open.callback(self.sweep)
@@ -152,8 +163,10 @@ class Runc(Peer):
 class Runsc(Runc):
     name = label = program = "runsc"
     creates = {1: 15, 10: 2, 50: 1, 100: 1}
+    patience = 40
     seconds = 130
-    none = {"files": "no such interface", "get": "no daemon", "snapshot": "of memory only"}
+    none = {"execd": "takes no socket along", "files": "no such interface", "get": "no daemon",
+            "snapshot": "of memory only"}
     arguments = ("--network=none", "--ignore-cgroups")
     # Debian's does not start on newer kernels where it can see these settings of the network.
     prefix = (*Runc.prefix, "unshare", "--mount", "--", "sh", "-c", 'mount -t tmpfs none /proc/sys/net && exec "$@"', "sh")
@@ -184,6 +197,7 @@ class Site:
         self._engine = None
         self._directories = 0
         fixtures.make_root(self.root)
+        shutil.copy(options.build / "bin" / "execd", self.root / "bin" / "execd")
 
     def directory(self, name):
         self._directories += 1
@@ -236,19 +250,30 @@ def used_kib():
                (("MemTotal", 1), ("MemFree", -1), ("Buffers", -1), ("Cached", -1), ("Shmem", 1)))
 
 
+def settled_kib():
+    """used_kib() when what ended before has been given back: namespaces go long after their last process."""
+    seen = used_kib()
+    for _ in range(20):
+        time.sleep(1)
+        before, seen = seen, used_kib()
+        if abs(seen - before) < 1024:
+            break
+    return seen
+
+
 def memory_of(load, count, settle):
     """Of each of so many idle sandboxes, in KiB: all that the machine has less of while they are there."""
     with subprocess.Popen([*map(str, load.command), "keep", str(count), "4"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as keeper:
         try:
             keeper.stdout.readline()
-            before = used_kib()
+            before = settled_kib()
             keeper.stdin.write("\n")
             keeper.stdin.flush()
             if not keeper.stdout.readline():
                 raise RuntimeError(keeper.stderr.read()[-500:])
             time.sleep(settle)  # execd gives memory back when it is idle
-            after = used_kib()
+            after = settled_kib()
             keeper.stdin.close()
             keeper.wait(240)
         finally:

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 
 #include "base/unique_fd.h"
 #include "client.h"
+#include "connection.h"
 
 namespace osb::bench {
 namespace {
@@ -29,7 +31,8 @@ struct Program {
   UniqueFd output;  // the reading end of a pipe
 };
 
-Program start(Words words) {
+// `third`: what the program has as descriptor 3.
+Program start(Words words, int third = -1) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) < 0) throw std::runtime_error("pipe");
   UniqueFd read(pipe[0]), write(pipe[1]);
@@ -37,6 +40,7 @@ Program start(Words words) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, write.get(), 1);
+  if (third >= 0) ::posix_spawn_file_actions_adddup2(&actions, third, 3);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -73,6 +77,31 @@ void wait_for(const Program& program, const std::string& what) {
     throw std::runtime_error(what + " ended with " + std::to_string(status));
 }
 
+// A socket that execd is handed and answers on: nobody has to ask again and again whether it is there yet.
+class ExecdSocket {
+ public:
+  ExecdSocket() : name_('\0' + new_name()), listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, name_.data(), name_.size());
+    if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) < 0 ||
+        ::listen(listener_.get(), 16) < 0) {
+      throw std::runtime_error(std::string("listen: ") + std::strerror(errno));
+    }
+  }
+  int listener() const { return listener_.get(); }
+  // Only execd has the listener then: when it ends, so does the wait.
+  void wait_for_answer() {
+    Connection connection(name_);
+    listener_.reset();
+    connection.exchange("GET", "/ping", "", "", 200);
+  }
+
+ private:
+  const std::string name_;
+  UniqueFd listener_;
+};
+
 class OciClient final : public Client {
  public:
   OciClient(const std::string& program, std::string bundle) : program_(split(program)), bundle_(std::move(bundle)) {}
@@ -80,6 +109,7 @@ class OciClient final : public Client {
   // The bundle's command writes `first` and stays; `run --detach` ends as soon as it has been started.
   std::string create(Until until, Clocks& clocks) override {
     const std::string id = new_name();
+    if (until == Until::Answered) return create_execd(id, clocks);
     const auto begin = Clock::now();
     const Program run = start(line({"run", "--detach", "--bundle", bundle_, id}));
     try {
@@ -118,6 +148,18 @@ class OciClient final : public Client {
   }
 
  private:
+  // Beside the bundle is one whose command is execd.
+  std::string create_execd(const std::string& id, Clocks& clocks) const {
+    const auto begin = Clock::now();
+    ExecdSocket socket;
+    const Program run =
+        start(line({"run", "--detach", "--preserve-fds", "1", "--bundle", bundle_ + "-execd", id}), socket.listener());
+    wait_for(run, "run");
+    socket.wait_for_answer();
+    clocks.answered = seconds_since(begin) * 1e3;
+    return id;
+  }
+
   Words line(const Words& rest) const {
     Words all = program_;
     all.insert(all.end(), rest.begin(), rest.end());
@@ -137,17 +179,23 @@ class BwrapClient final : public Client {
  public:
   explicit BwrapClient(std::string root) : root_(std::move(root)) {}
 
-  std::string create(Until, Clocks& clocks) override {
+  std::string create(Until until, Clocks& clocks) override {
     const auto begin = Clock::now();
-    Program run = start(line({"sh", "-c", std::string("echo first; exec sleep ") + kStay}));
+    std::optional<ExecdSocket> socket;
+    if (until == Until::Answered) socket.emplace();
+    Program run = socket ? start(line({kExecd, "--listen-fd", "3"}), socket->listener())
+                         : start(line({"sh", "-c", std::string("echo first; exec sleep ") + kStay}));
     const std::string id = std::to_string(run.pid);
     try {
-      read_until(run.output, "first");
+      if (socket)
+        socket->wait_for_answer();
+      else
+        read_until(run.output, "first");
     } catch (...) {
       end(run);
       throw;
     }
-    clocks.output = seconds_since(begin) * 1e3;
+    (socket ? clocks.answered : clocks.output) = seconds_since(begin) * 1e3;
     const std::lock_guard guard(lock_);
     running_[id] = std::move(run);
     return id;

@@ -82,7 +82,7 @@ def create_table(peers, clients):
             peer["label"],
             p50(part["started"]) if "started" in part else "–",
             triple(part["running"]) if "running" in part else "–",
-            p50(part["answered"]) if "answered" in part else "–",
+            p50(part["answered"]) if "answered" in part else cell(peer, "execd", "p50") if clients == "1" else "–",
             triple(first) if first else "–",
             f"{first['p50'] / base:.1f}×" if first and base else "–",
             f"{part['asked'] - part['failed']} of {part['asked']}",
@@ -124,13 +124,15 @@ def markdown(data, options):
         f"blocking calls), one peer after the other. {versions['engine']}, {versions['runc']}, {versions['runsc']}, "
         f"{versions['bwrap']}, {versions['original']}. Others took {data['others']:.0%} of the machine meanwhile.",
         "- **this project**, **original server**: `POST /v1/sandboxes`, then `echo first` by the server's proxy and execd. "
-        "The original's own execd image could not be had: it stages *ours*. `process started` is the engine's "
-        "`StartedAt`; the native runtime tells only when execd has answered.\n"
+        "The original's own execd image could not be had: it stages *ours*. `process started` is the moment that the "
+        "engine or sandboxd has noted.\n"
         "- **Docker Engine**: create, attach and start by its API, which is quicker than the `docker` program. First "
         "output is that of the container's own process: no exec.\n"
         "- **runc**, **runsc**: `run --detach` of a bundle; **bwrap**: `--unshare-all`. One shared read-only root and no "
         "network, which is less work than a writable root, an address and a firewall as the others have. First output "
         "is that of the process itself.\n"
+        "- These have no execd: where one could be started in them instead of the shell, `execd answered` is from 20 "
+        "creates of that kind, one at a time (runsc takes no socket along).\n"
         "- Warm caches: images are unpacked, each peer has been used before its figures count, except where a fresh daemon "
         f"is part of the measurement (memory). sandboxd keeps {128} network slots ready.",
         "![create to first output](plots/create.svg)",

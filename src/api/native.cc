@@ -277,6 +277,7 @@ Result<Sandbox> decode_sandbox(const json::value& value) {
   out.image = plain(r, "image");
   out.snapshot = plain(r, "snapshot");
   out.created_at = moment(r, "created_at");
+  if (r.find("started_at") != nullptr) out.started_at = moment(r, "started_at");
   if (r.find("ended_at") != nullptr) out.ended_at = moment(r, "ended_at");
   out.network = read_enum(r, "network", kNetworkModes, NetworkMode::Bridge);
   out.address = plain(r, "address");
@@ -307,6 +308,7 @@ json::value encode(const Sandbox& sandbox) {
     out["exit"] = json::object{
         {"code", sandbox.exit->code}, {"signal", sandbox.exit->signal}, {"out_of_memory", sandbox.exit->out_of_memory}};
   }
+  if (sandbox.started_at) out["started_at"] = format_timestamp(*sandbox.started_at);
   if (sandbox.ended_at) out["ended_at"] = format_timestamp(*sandbox.ended_at);
   return out;
 }

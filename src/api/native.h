@@ -122,6 +122,7 @@ struct Sandbox {
   std::string image;
   std::string snapshot;
   Timestamp created_at{};
+  std::optional<Timestamp> started_at;  // PID 1 has been executed
   std::optional<Timestamp> ended_at;
   NetworkMode network = NetworkMode::Bridge;
   std::string address;  // of the sandbox, seen from the host; empty without a network

@@ -48,6 +48,7 @@ TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
   sandbox.id = "a";
   sandbox.state = State::Exited;
   sandbox.exit = Exit{137, 9, true};
+  sandbox.started_at = Timestamp(std::chrono::seconds(1'600'000'000));
   sandbox.ended_at = Timestamp(std::chrono::seconds(1'700'000'000));
   const auto again = decode_sandbox(encode(sandbox));
   ASSERT_TRUE(again) << again.error().message;

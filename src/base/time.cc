@@ -223,6 +223,8 @@ Result<Timestamp> timestamp_from_number(double number) {
   return in_range(second, rest, std::to_string(number));
 }
 
+Timestamp timestamp_now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
+
 std::int64_t unix_millis() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);

@@ -32,6 +32,7 @@ Result<Timestamp> parse_timestamp(std::string_view text);
 Result<Timestamp> timestamp_from_number(std::int64_t number);
 Result<Timestamp> timestamp_from_number(double number);
 
+Timestamp timestamp_now();
 // Now, in milliseconds since 1970: what event streams carry.
 std::int64_t unix_millis();
 

@@ -232,8 +232,7 @@ Task<void> SandboxManager::resume(std::string id) const {
 
 Task<Timestamp> SandboxManager::renew(std::string id, milliseconds timeout) const {
   if (timeout.count() <= 0) return failed<Timestamp>(invalid_argument("timeout: must be positive"));
-  const auto now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
-  return renew_until(std::move(id), now + timeout);
+  return renew_until(std::move(id), osb::timestamp_now() + timeout);
 }
 
 Task<Timestamp> SandboxManager::renew_until(std::string id, Timestamp expires_at) const {

@@ -3,12 +3,12 @@
 #include <opensandbox/pool.h>
 #include <unordered_map>
 
+#include "base/time.h"
+
 namespace opensandbox {
 namespace {
 
 using std::chrono::milliseconds;
-
-Timestamp now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
 
 class MemoryStore final : public PoolStateStore {
  public:
@@ -19,7 +19,7 @@ class MemoryStore final : public PoolStateStore {
     while (!pool.idle.empty() && !out.sandbox_id) {
       IdleEntry entry = std::move(pool.idle.front());
       pool.idle.pop_front();
-      const auto left = entry.expires_at - now();
+      const auto left = entry.expires_at - osb::timestamp_now();
       if (left <= milliseconds(0)) continue;
       if (left <= min_remaining_ttl) {
         out.discarded.push_back(std::move(entry.sandbox_id));
@@ -33,11 +33,12 @@ class MemoryStore final : public PoolStateStore {
   Result<void> put_idle(const std::string& name, const std::string& id) override {
     const std::scoped_lock lock(mutex_);
     Pool& pool = pools_[name];
-    std::erase_if(pool.idle, [&](const IdleEntry& e) { return e.sandbox_id == id && e.expires_at <= now(); });
+    std::erase_if(pool.idle,
+                  [&](const IdleEntry& e) { return e.sandbox_id == id && e.expires_at <= osb::timestamp_now(); });
     for (const IdleEntry& entry : pool.idle) {
       if (entry.sandbox_id == id) return {};
     }
-    pool.idle.push_back({.sandbox_id = id, .expires_at = now() + pool.ttl});
+    pool.idle.push_back({.sandbox_id = id, .expires_at = osb::timestamp_now() + pool.ttl});
     return {};
   }
 
@@ -50,7 +51,7 @@ class MemoryStore final : public PoolStateStore {
   Result<std::vector<std::string>> reap_idle(const std::string& name, milliseconds min_remaining_ttl) override {
     const std::scoped_lock lock(mutex_);
     std::vector<std::string> alive;
-    const auto at = now();
+    const auto at = osb::timestamp_now();
     std::erase_if(pools_[name].idle, [&](const IdleEntry& entry) {
       const auto left = entry.expires_at - at;
       if (left > min_remaining_ttl) return false;

@@ -61,17 +61,26 @@ Result<std::optional<Events>> read_events(int fd) {
   return Events{events.find("populated 1") != events.npos, events.find("frozen 1") != events.npos};
 }
 
+// The kernel holds a notification back for as long as 10 ms after the one before it, and most of what is waited for
+// takes much less: for a moment it is looked at, then waited for.
+constexpr int kLooks = 20;
+constexpr timespec kBetweenLooks{0, 50'000};
+
 // Until `reached` or the time is up. The kernel counts its notifications per open file from the last read on, so none
 // is lost between read and poll.
 template <typename F>
 Result<bool> wait_events(int fd, std::chrono::milliseconds limit, F reached) {
   const auto deadline = Clock::now() + limit;
-  for (;;) {
+  for (int looks = 0;; ++looks) {
     const auto events = read_events(fd);
     if (!events) return Failure(events.error());
     if (reached(*events)) return true;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
+    if (looks < kLooks) {
+      ::nanosleep(&kBetweenLooks, nullptr);
+      continue;
+    }
     pollfd waiting{fd, POLLPRI, 0};
     if (::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30))) < 0 && errno != EINTR) {
       return sys::from_errno("poll cgroup.events", errno);

@@ -129,6 +129,13 @@ Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
 
 // A background command's; following it the sandbox tells every line as it comes.
 Outcome command_logs(Context& context, const LogsOptions& options) {
+  if (!options.since.empty() || options.timestamps) {
+    return usage_error("--since and --timestamps are for the entrypoint: a background command's lines have no times.");
+  }
+  if (options.follow && options.tail > 0) {
+    return usage_error("--tail and --follow do not go together for a background command.",
+                       "Without --tail all that is kept comes first.");
+  }
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
   const opensandbox::Commands commands = sandbox->commands();

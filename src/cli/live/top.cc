@@ -6,6 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "cli/live/top_table.h"
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
@@ -28,10 +29,6 @@ TopOrder order_of(const std::string& name) {
   if (name == "memory") return TopOrder::Memory;
   if (name == "age") return TopOrder::Age;
   return name == "deadline" ? TopOrder::Deadline : TopOrder::Cpu;
-}
-
-opensandbox::Timestamp now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
 // Looks at all sandboxes; remembers how each is reached.
@@ -97,7 +94,7 @@ struct Screen {
   void draw(const std::vector<TopRow>& rows, const std::string& note) const {
     const auto size = sys::window_size(STDOUT_FILENO).value_or(sys::WindowSize{});
     std::string out = "\x1b[H";
-    auto lines = top_lines(rows, now(), size.columns, size.rows > 2 ? size.rows - 1U : 2U);
+    auto lines = top_lines(rows, timestamp_now(), size.columns, size.rows > 2 ? size.rows - 1U : 2U);
     if (!note.empty()) lines.front() = note.substr(0, size.columns);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       out += i == 1 ? "\x1b[7m" + lines[i] + "\x1b[0m\x1b[K\r\n" : lines[i] + "\x1b[K\r\n";
@@ -150,9 +147,10 @@ Outcome top(Context& context, const TopOptions& options) {
   }
   if (!rows) return sdk_failed(context, rows.error());
   if (context.out().structured()) {
-    context.out().data(top_json(*rows, now()));
+    context.out().data(top_json(*rows, timestamp_now()));
   } else {
-    for (const std::string& line : top_lines(*rows, now(), 500, rows->size() + 2)) context.out().text(line + "\n");
+    for (const std::string& line : top_lines(*rows, timestamp_now(), 500, rows->size() + 2))
+      context.out().text(line + "\n");
   }
   return 0;
 }

@@ -28,10 +28,7 @@ std::string since_of(Timestamp time) {
 class DockerLogStream final : public LogStream {
  public:
   DockerLogStream(EngineClient& engine, std::string id, LogsFrom from)
-      : engine_(engine),
-        id_(std::move(id)),
-        from_(from),
-        opened_(std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now())) {}
+      : engine_(engine), id_(std::move(id)), from_(from), opened_(timestamp_now()) {}
 
   net::awaitable<Result<void>> open() {
     std::string rest = from_.follow ? "&follow=1" : "";

@@ -156,11 +156,15 @@ OSB_IN_CHILD void fill_scratch(ChildPlan& plan) {
 }
 
 OSB_IN_CHILD void enter_root(ChildPlan& plan) {
-  begin(plan, "mount the overlay of", plan.upper);
-  check(plan, plan.root->mount_in_child("/root"));
+  // First /usr, whose layer lies in the root's: the other way round the kernel warns of a directory that is in use.
   if (plan.usr != nullptr) {
     begin(plan, "mount the overlay of", "/usr");
     check(plan, plan.usr->mount_in_child("/usr"));
+  }
+  begin(plan, "mount the overlay of", plan.upper);
+  check(plan, plan.root->mount_in_child("/root"));
+  if (plan.usr != nullptr) {
+    begin(plan, "move the overlay to", "/usr");
     const int target = check(plan, raw(SYS_openat, AT_FDCWD, "/root/usr", O_PATH | O_NOFOLLOW | O_CLOEXEC, 0));
     check(plan, raw(SYS_move_mount, AT_FDCWD, "/usr", target, "", MOVE_MOUNT_T_EMPTY_PATH));
     raw(SYS_close, target);

@@ -31,8 +31,6 @@ namespace {
 // execd answers within milliseconds; a host that is this slow is broken.
 constexpr std::chrono::seconds kReadyLimit(60);
 
-Timestamp now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
-
 Failure unknown(const std::string& id) {
   Error error(Code::NotFound, "sandbox " + id + " does not exist");
   error.reason = "SANDBOX::NOT_FOUND";
@@ -107,7 +105,7 @@ net::awaitable<Result<Sandbox>> SandboxManager::create(CreateSandbox spec) {
   status.id = spec.id;
   status.image = spec.image;
   status.snapshot = spec.snapshot;
-  status.created_at = now();
+  status.created_at = timestamp_now();
   status.network = spec.network;
   status.execd_token = std::exchange(spec.execd_token, "");
   if (status.execd_token.empty()) status.execd_token = new_hex_id() + new_hex_id();
@@ -294,7 +292,7 @@ void SandboxManager::record_exit(Entry& entry, const api::native::Exit& exit) {
   Sandbox& status = entry.record.status;
   status.exit = exit;
   status.reason = exit_reason(exit);
-  status.ended_at = now();
+  status.ended_at = timestamp_now();
   status.pid = 0;
   log_info("sandbox ended", {{"id", status.id}, {"reason", status.reason}, {"code", exit.code}});
   const std::string why = read_exit_error(builder_.run_file(status.id, "exit.json"));

@@ -75,6 +75,7 @@ Result<void> SandboxBuilder::start_native(LiveSandbox& live, SandboxRecord& reco
   auto launched = launch(std::move(plan));
   if (!launched) return Failure(launched.error());
   live.pidfd = std::move(launched->pidfd);
+  record.status.started_at = timestamp_now();
   step("launched");
 
   auto identity = kernel::identify(launched->pid);
@@ -122,6 +123,7 @@ Result<void> SandboxBuilder::start_with_runtime(LiveSandbox& live, SandboxRecord
   }
   if (!process) return Failure(process.error());
   live.pidfd = std::move(process->pidfd);
+  record.status.started_at = timestamp_now();
   step("launched");
   record.status.pid = process->identity.pid;
   record.process = std::move(process->identity);

@@ -154,7 +154,7 @@ net::awaitable<Result<void>> RenewIntents::serve(bool says) {
     auto reply = co_await connection.call(std::move(take));
     if (!reply) co_return Failure(reply.error());
     if (reply->kind != resp::Reply::Kind::List || reply->items.size() != 2) continue;  // nothing came
-    const auto now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+    const auto now = timestamp_now();
     if (auto id = read_renew_intent(reply->items[1].text, now)) {
       renew_(std::move(*id));
     } else {

@@ -66,6 +66,11 @@ def test_a_log_has_times_and_any_bytes(osb, server):
     server.delete(made)
 
 
+@pytest.mark.parametrize("words", [["--since", "1h"], ["-t"], ["-f", "-n", "1"]])
+def test_what_a_background_commands_log_cannot_do_is_refused(osb, words):
+    assert "background command" in osb.refused("logs", "any", "execution", *words, code=2)
+
+
 def test_a_sandbox_that_is_removed_is_told(osb, server):
     made = server.create(entrypoint=["sh", "-c", "echo here; exec tail -f /dev/null"])["id"]
     with osb.start("logs", "-f", made) as process:

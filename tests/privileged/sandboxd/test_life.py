@@ -1,6 +1,9 @@
 """A sandbox from its first to its last moment, through sandboxd's socket."""
 
+import contextlib
+import datetime
 import json
+import os
 
 import pytest
 
@@ -21,6 +24,26 @@ def test_is_known_by_its_id_and_gone_after_remove(daemon):
     assert daemon.client.delete("/v1/sandboxes/life-2").status_code == 404
     assert not (daemon.state / "sandboxes" / "life-2").exists()
     assert not (daemon.run / "execd" / "life-2.sock").exists()
+
+
+def test_tells_when_its_first_process_was_started(daemon):
+    status = daemon.create("life-started").status
+    created, started = (datetime.datetime.fromisoformat(status[name]) for name in ("created_at", "started_at"))
+    assert created <= started <= datetime.datetime.now(datetime.UTC)
+
+
+def test_the_kernel_has_nothing_to_say_about_its_mounts(daemon):
+    with open("/dev/kmsg", errors="replace") as log:
+        os.set_blocking(log.fileno(), False)
+        log.seek(0, os.SEEK_END)
+        # The first has its root made for it, the second may find one that is ready.
+        for name in ("life-quiet-1", "life-quiet-2"):
+            daemon.create(name).output("touch /usr/made")
+        said = []
+        with contextlib.suppress(BlockingIOError):
+            while line := os.read(log.fileno(), 8192):
+                said.append(line)
+    assert not [line for line in said if b"overlayfs" in line and b"in-use" in line]
 
 
 def test_ends_with_its_entrypoint_and_says_how(daemon):
