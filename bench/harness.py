@@ -172,11 +172,15 @@ class Load:
 
     def __call__(self, *arguments, timeout=None):
         what = " ".join(map(str, arguments))
-        try:
-            out = subprocess.run([*map(str, self.command), *map(str, arguments)], capture_output=True, text=True,
-                                 timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{what}: not done within {timeout} s") from None
-        if out.returncode != 0:
-            raise RuntimeError(f"{what}: {out.stderr.strip()[-500:]} {self.log()[-2000:]}".strip())
-        return json.loads(out.stdout)
+        # Files, not pipes: what a peer has left behind may hold an end of them, for ever.
+        with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+            try:
+                code = subprocess.run([*map(str, self.command), *map(str, arguments)], stdout=said, stderr=errors,
+                                      stdin=subprocess.DEVNULL, timeout=timeout).returncode
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"{what}: not done within {timeout} s") from None
+            for file in (said, errors):
+                file.seek(0)
+            if code != 0:
+                raise RuntimeError(f"{what}: {errors.read().strip()[-500:]} {self.log()[-2000:]}".strip())
+            return json.load(said)

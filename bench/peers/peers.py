@@ -74,7 +74,7 @@ class Native(Peer):
         self.open.callback(self.daemon.close)
         self.server = Server(self.daemon, key=KEY)
         self.open.callback(self.server.close)
-        self.load = self._load(f"native:{self.server.port}:{KEY}:{fixtures.IMAGE}:{self.daemon.socket}",
+        self.load = self._load(f"native:{self.server.port}:{KEY}:{fixtures.IMAGE}:{self.daemon.run}/sandboxd.sock",
                                log=self.server.log)
 
     def _end(self):
@@ -163,7 +163,7 @@ class Runc(Peer):
 class Runsc(Runc):
     name = label = program = "runsc"
     creates = {1: 15, 10: 2, 50: 1, 100: 1}
-    patience = 40
+    patience = 60
     seconds = 130
     none = {"execd": "takes no socket along", "files": "no such interface", "get": "no daemon",
             "snapshot": "of memory only"}

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <poll.h>
 #include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
@@ -51,12 +52,17 @@ Program start(Words words, int third = -1) {
   return program;
 }
 
+// For the first output of a program: one that says nothing has failed, and the others count.
+constexpr int kSilenceMs = 20'000;
+
 // Bytes until the end, or until `wanted` has come. Throws if it has not.
 std::uint64_t read_until(const UniqueFd& output, std::string_view wanted = {}) {
   static thread_local std::vector<char> buffer(1 << 18);
   std::uint64_t bytes = 0;
   std::string text;
   for (;;) {
+    pollfd waiting{output.get(), POLLIN, 0};
+    if (!wanted.empty() && ::poll(&waiting, 1, kSilenceMs) == 0) throw std::runtime_error("no output within 20 s");
     const ssize_t size = ::read(output.get(), buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;

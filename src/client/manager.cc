@@ -2,6 +2,7 @@
 #include <opensandbox/async.h>
 
 #include "async/timer.h"
+#include "base/time.h"
 #include "client/decode.h"
 #include "client/errors.h"
 #include "client/line_splitter.h"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/time.h"
 #include "http/url.h"
 #include "runtime/docker/docker_backend.h"
 #include "runtime/docker/log_frames.h"

@@ -10,6 +10,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "sandboxd/sandbox/check_request.h"
 #include "sandboxd/sandbox/exit_reason.h"
 #include "sandboxd/sandbox/file_tail.h"

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "kernel/mount.h"
 #include "kernel/netlink_sockets.h"
 #include "sandboxd/launch/launch.h"

@@ -5,6 +5,7 @@
 #include "api/json.h"
 #include "async/timer.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "http/url.h"
 #include "server/renew/resp.h"
 

@@ -148,7 +148,7 @@ net::awaitable<void> SandboxService::run_removal(std::string id, std::shared_ptr
 
 // ---- deadlines
 
-void SandboxService::check_deadlines() {
+Timestamp SandboxService::check_deadlines() {
   const Timestamp moment = running();
   for (const SandboxPtr& record : store_.due(moment)) {
     if (leaving_.insert(record->id).second) tasks_.spawn("expire sandbox", expire(record->id));
@@ -158,6 +158,7 @@ void SandboxService::check_deadlines() {
     forget_ended(id);
     if (store_.find(id) && leaving_.insert(id).second) tasks_.spawn("retire sandbox", retire(id));
   }
+  return moment;
 }
 
 net::awaitable<void> SandboxService::expire(std::string id) {
@@ -186,10 +187,10 @@ net::awaitable<void> SandboxService::retire(std::string id) {
 
 net::awaitable<void> SandboxService::run_deadlines() {
   for (;;) {
-    check_deadlines();
-    const Timestamp moment = running();
+    // Not another look at the clock: what became due in between nobody would have seen.
+    const Timestamp moment = check_deadlines();
     std::optional<Timestamp> next = store_.next_deadline();
-    // What is due is on its way out, and says when it has gone.
+    // What was due is on its way out, and says when it has gone.
     if (next && *next <= moment) next.reset();
     if (!ended_.empty() && (!next || ended_.begin()->first < *next)) next = ended_.begin()->first;
     const auto longest = std::chrono::microseconds(kLongestSleep);

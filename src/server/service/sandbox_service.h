@@ -125,8 +125,9 @@ class SandboxService final : public runtime::Observer {
   Moment moment() const;
   std::string reason(std::string_view suffix) const;  // "NATIVE::" + suffix
 
-  // Takes out what is past its deadline or its time on display. A timer calls it; tests with a fake clock do.
-  void check_deadlines();
+  // Takes out what is past its deadline or its time on display, as of the moment that is returned. A timer calls it;
+  // tests with a fake clock do.
+  Timestamp check_deadlines();
 
   // runtime::Observer
   void on_all(std::vector<runtime::Instance> instances) override;

@@ -236,6 +236,42 @@ TEST_F(SandboxServiceTest, TenThousandDeadlinesAtOnceAreMet) {
   while (!store_->removals().empty()) io_.run_one();
 }
 
+// Time passes whenever somebody asks for it.
+class TickingClock final : public Clock {
+ public:
+  explicit TickingClock(FakeClock& clock) : clock_(clock) {}
+  std::chrono::system_clock::time_point now() const override { return clock_.now(); }
+  std::chrono::steady_clock::time_point steady_now() const override {
+    clock_.advance(std::chrono::milliseconds(1));
+    return clock_.steady_now();
+  }
+
+ private:
+  FakeClock& clock_;
+};
+
+TEST_F(SandboxServiceTest, ADeadlineBetweenTwoLooksAtTheClockIsMet) {
+  TickingClock ticking(clock_);
+  end();
+  service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, ticking, options_);
+  service_->start();
+  const auto store = [&](const std::string& id, Timestamp end) {
+    auto record = testing::sandbox(id, service_->now(), end);
+    record.status.state = api::state::kRunning;
+    ASSERT_TRUE(await(io_, store_->create(std::move(record), {})));
+  };
+  // The end of the first makes the service look; the second becomes due about then, each time a little later.
+  for (int later = 0; later < 20; ++later) {
+    const Timestamp end = service_->now() + seconds(60);
+    store("first" + std::to_string(later), end);
+    store("second" + std::to_string(later), end + std::chrono::milliseconds(later) + microseconds(500));
+    clock_.advance(end - service_->now());
+    service_->check_deadlines();
+    while (store_->size() > 0) io_.run_one();
+  }
+  end();  // before its clock
+}
+
 TEST_F(SandboxServiceTest, ARenewedSandboxOutlivesItsFirstDeadline) {
   const std::string id = running(seconds(60));
   const auto renewed = await(io_, service_->renew(id, service_->now() + seconds(600)));
