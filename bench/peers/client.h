@@ -65,8 +65,9 @@ inline std::string print_lines(unsigned mib) {
   return command;
 }
 
+// None is the beginning of another, which runsc would take for it.
 inline std::string new_name() {
-  static std::atomic<unsigned> next = 0;
+  static std::atomic<unsigned> next = 100'000;
   return "bench-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
 }
 
