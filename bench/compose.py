@@ -20,9 +20,8 @@ tenth of the machine during a part, its targets are not judged."""
 
 def _machine(results):
     first = next(result["machine"] for name in ORDER if (result := results.get(name)))
-    commits = sorted({result["machine"]["commit"] for result in results.values()})
     return (f"{first['cpu']}, {first['cores']} cores, {first['memory_gib']} GiB of memory, Linux {first['kernel']}; "
-            f"commit {', '.join(commits)}; {first['date']}; `make bench`. Caches are warm unless a part says otherwise.")
+            f"{first['date']}; `make bench`. Caches are warm unless a part says otherwise.")
 
 
 def _parts(results):
@@ -30,13 +29,13 @@ def _parts(results):
     for name in ORDER:
         result = results.get(name)
         if result is None:
-            rows.append([f"bench/{name}", "", "", "", "", "not run"])
+            rows.append([f"bench/{name}", "", "", "", "", "", "not run"])
             continue
         others = result.get("data", {}).get("others")
         rows.append([f"[{result['title']}](#{anchor(result['title'])})", f"`{result['command']}`",
-                     f"{result['seconds']:.0f} s", result["machine"]["load"], "" if others is None else f"{others:.0%}",
-                     "**failed**" if "failed" in result else ""])
-    return report.table(["part", "command", "took", "load at its start", "others took", ""], rows)
+                     result["machine"]["commit"], f"{result['seconds']:.0f} s", result["machine"]["load"],
+                     "" if others is None else f"{others:.0%}", "**failed**" if "failed" in result else ""])
+    return report.table(["part", "command", "commit", "took", "load at its start", "others took", ""], rows)
 
 
 def anchor(title):
