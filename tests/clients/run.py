@@ -93,7 +93,7 @@ def record(results, backend, event):
 
 
 def follow(running, events, columns, say, colour):
-    """Tells what happens and records it until all backends are through; those that broke."""
+    """Tells what happens and records it until all backends are through; the backends and suites that broke."""
     broken = []
     while running:
         backend, event = events.get()
@@ -112,6 +112,9 @@ def follow(running, events, columns, say, colour):
                 + (f": {event['reason']}" if event["reason"] else ""))
         elif event["event"] == "start":
             say(where)
+        elif event["trouble"]:
+            say(f"{where}: {event['trouble']}")
+            broken.append(f"{where}: {event['trouble']}")
     return broken
 
 
