@@ -2,9 +2,16 @@
 
 import datetime
 import hashlib
+import json
 import time
 
-from api import Refused
+from api import Api, Refused
+from known import moment
+
+RECOVERY = 90  # seconds; more is not a recovery
+# A create that failed: on a full disk, or because sandboxd was not there for long.
+CREATE_FAILED = ("NATIVE::SANDBOX_START_FAILED", "NATIVE::SANDBOX_EXECD_START_FAILED", "NATIVE::UNAVAILABLE",
+                 "NATIVE::ERROR")
 
 
 class Broken(Exception):
@@ -22,10 +29,6 @@ def may_be_gone(known):
     return True in known.gone or time.time() > known.alive_until - 2
 
 
-def moment(text):
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
 def stamp(seconds):
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).isoformat()
 
@@ -39,6 +42,45 @@ def compare(known, shown):
         raise Broken("metadata", f"{shown['metadata']}, promised {known.metadata}")
     if moment(shown["expiresAt"]) not in [moment(each) for each in known.deadlines]:
         raise Broken("deadlines", f"{shown['expiresAt']}, promised {known.deadlines}")
+
+
+def check_end(known):
+    """No fault ends a sandbox that has run: none reaches its processes, its entrypoint never ends, the host stays up. One
+    that sandboxd no longer has (SANDBOX_LOST, SANDBOX_REMOVED) is forgotten, not ended."""
+    if known.ran or known.ended.get("reason") not in CREATE_FAILED:
+        raise Broken("sandboxes", f"{known.id} ended {'after it had run' if known.ran else ''}: {known.ended}")
+
+
+def check_background(api, known, id):
+    """Whether the background command has ended, and then as it should."""
+    status = json.loads(api.execd(known.id, "GET", f"/command/status/{id}"))
+    if status["running"]:
+        return False
+    output = api.execd(known.id, "GET", f"/command/{id}/logs").decode()
+    lines = known.background.pop(id)
+    wanted = [str(number) for number in range(1, lines + 1)] + ["end"]
+    if status["exit_code"] != 0 or output.split() != wanted:
+        raise Broken("commands", f"background {id} of {lines} lines: {status}, {output[-200:]!r}")
+    return True
+
+
+def check_served(api, known, direct):
+    """What listens in the sandbox, asked through the proxy or directly."""
+    if not direct:
+        status, text = api.request("GET", f"/v1/sandboxes/{known.id}/proxy/8000/word")
+    else:
+        # With a path where the address is not known yet: then it is the proxy.
+        address, _, path = api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].partition("/")
+        host, port = address.rsplit(":", 1)
+        there = Api(int(port), "", host)
+        try:
+            status, text = there.request("GET", f"/{path}/word" if path else "/word")
+        finally:
+            there.close()
+    if status >= 400:
+        raise Refused("GET /word", status, text.decode(errors="replace"))
+    if text.decode().strip() != known.serving:
+        raise Broken("traffic", f"{text[:100]}, expected {known.serving}")
 
 
 def check_file(api, known, path, promise):

@@ -13,8 +13,8 @@ import sys
 import time
 
 from api import Api, Lost, Refused, Truncated
-from checks import Broken, check_file, compare, digest, may_be_gone, moment, stamp
-from known import Journal, Known, load
+from checks import Broken, check_background, check_file, check_served, compare, digest, may_be_gone, stamp
+from known import NOTHING, Journal, Known, load, moment
 from stream import Stream
 
 AT_MOST = 2  # sandboxes
@@ -30,6 +30,9 @@ class Client:
         self.journal = Journal(journal)
         self.ending = False
         self.made = None  # by the present step
+        # What nothing but a running sandbox answers.
+        self.inside = (self.command, self.background, self.check_background, self.stream, self.upload, self.download,
+                       self.session, self.traffic, self.pause, self.resume)
 
     # --- one after the other
 
@@ -43,12 +46,13 @@ class Client:
     def step(self):
         action, known = self.choose()
         begin = time.monotonic()
-        outcome = "done"
         self.made = None
         try:
-            action(known)
+            outcome = action(known) or "done"
         except Lost as lost:
             outcome = lost.kind
+            if outcome == "gap":
+                self.journal.gap(known.id, begin, time.monotonic())
             if outcome == "hang":
                 self.journal.broken("answers", f"{action.__name__}: no answer, {vars(known) if known else ''}")
             time.sleep(0.1)
@@ -62,6 +66,9 @@ class Client:
             outcome = "broken promise"
             self.journal.broken(broken.promise, f"{known.id if known else ''} {broken.text}")
         self.journal.op(action.__name__, outcome, time.monotonic() - begin)
+        if outcome == "done" and action in self.inside and not known.ran:
+            known.ran = True
+            self.journal.sandbox(known)
 
     def choose(self):
         here = [each for each in self.sandboxes.values() if each.is_here]
@@ -106,23 +113,19 @@ class Client:
             self.journal.sandbox(known)
 
     def has_ended(self, known):
-        """Whether it says that it has ended, and why."""
+        """Whether it says that it has ended. Why is judged at the end of the run."""
         try:
             status = self.api.call("GET", f"/sandboxes/{known.id}")["status"]
         except (Lost, Refused):
             return False
-        if status["state"] not in ("Failed", "Terminated"):
-            return False
-        known.ended = f"{status['state']} {status.get('reason', '')} {status.get('message', '')}".strip()
+        known.note_status(status)
         self.journal.sandbox(known)
-        if not status.get("reason"):
-            raise Broken("sandboxes", f"ended without a reason: {status}")
-        return True
+        return known.ended is not None
 
     # --- lifecycle
 
     def create_another(self, _):
-        self.create(self.note_new({"image": {"uri": "host"}}))
+        return self.create(self.note_new({"image": {"uri": "host"}}))
 
     def note_new(self, source, files=None):
         key = f"key-{self.rng.getrandbits(64):x}"
@@ -138,22 +141,16 @@ class Client:
         wait = self.rng.random() < 0.7
         made = self.api.call("POST", f"/sandboxes{'?wait=30' if wait else ''}", known.body,
                              {"Idempotency-Key": known.key}, ok=(202,))
-        known.id = made["id"]
-        known.deadlines = [made["expiresAt"]]
-        due = moment(made["expiresAt"])
-        known.alive_until = min(known.first_sent + known.body["timeout"], due)
-        known.gone_after = max(time.time() + known.body["timeout"], due)
-        if made["status"]["state"] in ("Failed", "Terminated"):
-            known.ended = f"{made['status']['state']} {made['status'].get('reason')} {made['status'].get('message')}"
-            if not made["status"].get("reason"):
-                raise Broken("sandboxes", f"no reason: {made}")
+        known.note_created(made)
         self.journal.sandbox(known)
+        return f"Failed {known.ended.get('reason')}" if known.ended else None
 
     def restore(self, _):
         snapshot = self.rng.choice([each for each in self.snapshots.values() if each["state"] == "Ready"])
         files = {path: [sha] for path, sha in snapshot["files"].items()}
         known = self.note_new({"snapshotId": snapshot["id"]}, files)
-        self.create(known)
+        if failed := self.create(known):
+            return failed
         for path in list(files)[:2]:
             check_file(self.api, known, path, "snapshots")
 
@@ -172,9 +169,9 @@ class Client:
 
     def look(self, known):
         shown = self.api.call("GET", f"/sandboxes/{known.id}?wait=20")
-        if shown["status"]["state"] in ("Failed", "Terminated"):
-            if not self.has_ended(known):
-                raise Broken("sandboxes", f"{shown}")
+        known.note_status(shown["status"])
+        self.journal.sandbox(known)
+        if known.ended:
             return
         compare(known, shown)
         known.states = [shown["status"]["state"]] if shown["status"]["state"] in known.states else known.states
@@ -199,10 +196,10 @@ class Client:
         self.journal.sandbox(known)
 
     def pause(self, known):
-        self.move(known, "pause", "Paused")
+        return self.move(known, "pause", "Paused")
 
     def resume(self, known):
-        self.move(known, "resume", "Running")
+        return self.move(known, "resume", "Running")
 
     def move(self, known, verb, to):
         self.api.call("GET", f"/sandboxes/{known.id}?wait=30")  # one that is being created cannot be paused
@@ -215,17 +212,18 @@ class Client:
                 raise
             known.states = before  # the backend has not come to it yet
             self.journal.sandbox(known)
-            return
+            return "still Pending"
         known.states = [to]
         self.journal.sandbox(known)
 
     def renew(self, known):
-        left = self.rng.uniform(MOST_JUMP + 200, 4000)
+        # However the clock is set, it lives on for a while: else nothing could be said about it any more.
+        left = self.rng.uniform(2 * MOST_JUMP + 900, 2 * MOST_JUMP + 3600)
         until = stamp(time.time() + self.api.offset + left)
         old = known.deadlines, known.alive_until, known.gone_after
         known.deadlines = [*known.deadlines, until]
         # Set by a clock that may have been moved since it was read.
-        known.alive_until = min(known.alive_until, time.time() + left - MOST_JUMP, moment(until))
+        known.alive_until = min(known.alive_until, time.time() + left - 2 * MOST_JUMP, moment(until))
         known.gone_after = max(known.gone_after, time.time() + left + 2 * MOST_JUMP, moment(until))
         self.journal.sandbox(known)
         try:
@@ -254,7 +252,7 @@ class Client:
 
     def snapshot(self, known):
         if len(self.snapshots) >= 2 or any(len(shas) > 1 for shas in known.files.values()):
-            return
+            return NOTHING
         self.api.call("GET", f"/sandboxes/{known.id}?wait=30")
         files = {path: shas[0] for path, shas in known.files.items()}
         made = self.api.call("POST", f"/sandboxes/{known.id}/snapshots", {"name": known.key}, ok=(202,))
@@ -262,6 +260,7 @@ class Client:
         self.snapshots[made["id"]] = snapshot
         self.journal.snapshot(snapshot)
         self.settle(snapshot)
+        return "Failed" if snapshot["state"] == "Failed" else None
 
     def settle(self, snapshot):
         """What was written while it is made may be in it or not: until it is settled this client writes nothing."""
@@ -290,14 +289,15 @@ class Client:
                 self.api.call("DELETE", f"/snapshots/{snapshot['id']}", ok=(204,))
             except Refused as refused:
                 if refused.code == "SNAPSHOT::DELETE_CONFLICT":  # something that was made from it lives; later then
-                    return
+                    return refused.kind
                 if refused.status != 404:
                     raise
                 if was == "Ready":
                     raise Broken("snapshots", f"ready and gone: {snapshot['id']}") from None
             self.snapshots.pop(snapshot["id"])
             self.journal.snapshot({**snapshot, "state": "deleted"})
-            return
+            return None
+        return NOTHING
 
     # --- commands
 
@@ -309,7 +309,7 @@ class Client:
 
     def background(self, known):
         if len(known.background) >= 5:
-            return
+            return NOTHING
         lines = self.rng.randrange(1, 300)
         text = self.api.execd(known.id, "POST", "/command",
                               {"command": f"seq 1 {lines}; sleep {self.rng.random():.2f}; echo end", "background": True})
@@ -318,17 +318,13 @@ class Client:
         self.journal.sandbox(known)
 
     def check_background(self, known):
-        for id, lines in list(known.background.items()):
-            status = json.loads(self.api.execd(known.id, "GET", f"/command/status/{id}"))
-            if status["running"]:
-                continue
-            output = self.api.execd(known.id, "GET", f"/command/{id}/logs").decode()
-            known.background.pop(id)
+        if not known.background:
+            return NOTHING
+        try:
+            ended = [check_background(self.api, known, id) for id in list(known.background)]
+        finally:
             self.journal.sandbox(known)
-            wanted = [str(number) for number in range(1, lines + 1)] + ["end"]
-            if status["exit_code"] != 0 or output.split() != wanted:
-                raise Broken("commands", f"background {id} of {lines} lines: {status}, {output[-200:]!r}")
-            return
+        return None if any(ended) else "still running"
 
     def session(self, known):
         if known.session is None:
@@ -346,7 +342,7 @@ class Client:
         self.journal.sandbox(known)
 
     def stream(self, known):
-        Stream(self, known).follow()
+        Stream(self.api, self.rng, known).follow()
 
     # --- files
 
@@ -363,8 +359,9 @@ class Client:
         self.journal.sandbox(known)
 
     def download(self, known):
-        if known.files:
-            check_file(self.api, known, self.rng.choice(sorted(known.files)), "files")
+        if not known.files:
+            return NOTHING
+        check_file(self.api, known, self.rng.choice(sorted(known.files)), "files")
 
     # --- what listens inside
 
@@ -373,24 +370,10 @@ class Client:
             word = f"{self.rng.getrandbits(64):x}"
             script = f"mkdir -p /tmp/www && echo {word} > /tmp/www/word && exec busybox httpd -p 8000 -h /tmp/www"
             if self.api.run(known.id, script)[0] != 0:
-                return  # a full disk
+                return "not started"  # a full disk
             known.serving = word
             self.journal.sandbox(known)
-        if self.rng.random() < 0.5:
-            status, text = self.api.request("GET", f"/v1/sandboxes/{known.id}/proxy/8000/word")
-        else:
-            # With a path where the address is not known yet: then it is the proxy.
-            address, _, path = self.api.call("GET", f"/sandboxes/{known.id}/endpoints/8000")["endpoint"].partition("/")
-            host, port = address.rsplit(":", 1)
-            direct = Api(int(port), "", host)
-            try:
-                status, text = direct.request("GET", f"/{path}/word" if path else "/word")
-            finally:
-                direct.close()
-        if status >= 400:
-            raise Refused("GET /word", status, text.decode(errors="replace"))
-        if text.decode().strip() != known.serving:
-            raise Broken("traffic", f"{text[:100]}, expected {known.serving}")
+        check_served(self.api, known, direct=self.rng.random() < 0.5)
 
 
 if __name__ == "__main__":

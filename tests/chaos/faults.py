@@ -8,15 +8,15 @@ import signal
 import threading
 import time
 
+from checks import RECOVERY
 from client import MOST_JUMP
 
-RECOVERY = 90  # seconds; more is not a recovery
 WEIGHTS = {"kill_server": 4, "kill_sandboxd": 4, "kill_client": 5, "stop_execd": 3, "freeze_sandbox": 3,
            "set_clock": 4, "fill_disk": 2, "kill_both": 1, "kill_on_full_disk": 1}
 
 
 class Faults(threading.Thread):
-    """Injects until stop(). `done` lists {"fault", "at", "s", ..}; `s` is the time to be ready again."""
+    """Injects until stop(). `done` lists {"fault", "at", "until", "s", ..}; `s` is the time to be ready again."""
 
     def __init__(self, world, clients, seed, begin):
         super().__init__(daemon=True)
@@ -48,6 +48,7 @@ class Faults(threading.Thread):
         except Exception as failure:  # whatever it is, the run has to go on to its verdict
             noted["failure"] = repr(failure)
             self.broken.append(f"{name} at {noted['at']} s: {failure!r}")
+        noted["until"] = round(time.monotonic() - self._begin, 1)
         self.done.append(noted)
 
     def stop(self):

@@ -4,21 +4,24 @@ import collections
 import concurrent.futures
 import contextlib
 import os
+import random
 import time
 
 import host_state
 from api import Api, Lost, Refused, Truncated
-from checks import Broken, check_file, compare, may_be_gone
+from checks import Broken, check_background, check_end, check_file, check_served, compare, may_be_gone
+from stream import Stream
 from world import READY_SLOTS
 
 SETTLE = 120  # seconds; more is a hang
+ENOUGH_TRIES = 5  # of an operation; fewer may all have met a fault
 # Of a daemon that has had 50 clients; both start below 30 MiB.
 MOST_RSS_KIB = 200 * 1024
 # Descriptors that a program holds which has nothing to do: listeners, store, event loop, pool of slots.
 MOST_DESCRIPTORS = {"server": 64, "sandboxd": 64 + 4 * 4 * READY_SLOTS}
 
 PROMISES = {
-    "sandboxes": "a sandbox whose create was answered is there, or says why it ended, or was deleted or past its time",
+    "sandboxes": "a sandbox is there until it is deleted or past its time; one that could not be made says why",
     "deadlines": "no sandbox ends before its time or lives past it, however the server's clock is set",
     "metadata": "metadata are as answered",
     "states": "pauses and resumes are as answered",
@@ -27,10 +30,27 @@ PROMISES = {
     "streams": "numbered lines come without holes, up to the last event or to an error that can be seen",
     "snapshots": "a snapshot that is accepted gets ready or says why not; a ready one restores what was in it",
     "traffic": "what listens in a sandbox answers through the proxy and directly",
-    "answers": "every request is answered, and never with an error that blames the client",
+    "answers": "requests are answered, not with an error that blames the client; no operation fails every time",
     "recovery": "after each fault the server is ready again",
     "leaks": "nothing is left: processes, mounts, namespaces, interfaces, cgroups, firewall, files, descriptors, memory",
 }
+
+
+def broken_by_all(tally, faults, begin, minutes):
+    """What no single request breaks: (promise, text) of events that were lost with room on the disk, and of operations that
+    a run which is long enough has never seen succeed."""
+    full = [(begin + each["at"], begin + each["until"]) for each in faults if "disk" in each["fault"]]
+    broken = [("streams", f"events are gone, and the disk was not full: {gap}") for gap in tally.gaps
+              if not any(gap["from"] <= until and at <= gap["to"] for at, until in full)]
+    if minutes < 1:
+        return broken
+    operations = tally.operations()
+    for name, row in operations.items():
+        if row["done"] == 0 and sum(row["errors"].values()) >= ENOUGH_TRIES:
+            broken.append(("answers", f"{name} never succeeded: {row['errors']}"))
+    if not any(row["done"] for row in operations.values()):
+        broken.append(("answers", f"nothing ever succeeded: {operations}"))
+    return broken
 
 
 class Oracle:
@@ -38,18 +58,22 @@ class Oracle:
         self._world = world
         self._sandboxes, self._snapshots = sandboxes, snapshots
         self.broken = []  # (promise, text)
-        self.figures = {"sandboxes promised": 0, "found": 0, "ended with a reason": 0, "deleted or expired": 0,
-                        "files compared": 0, "snapshots restored": 0, "snapshots failed with a reason": 0}
+        self.figures = {"sandboxes promised": 0, "found": 0, "not made, with a reason": 0, "deleted or expired": 0,
+                        "files compared": 0, "background commands seen to their end": 0, "listeners asked": 0,
+                        "streams": 0, "snapshots restored": 0, "snapshots failed with a reason": 0}
         self.ended = []
 
     def run(self):
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            list(pool.map(self._guarded(self._check_sandbox), self._sandboxes))
-            list(pool.map(self._guarded(self._check_snapshot), self._snapshots))
+        self.check_promises()
         self._check_list()
         self._remove_everything()
         self._use_the_proxy_again()
         self.figures |= Leaks(self._world, self.broken).check()
+
+    def check_promises(self):
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._guarded(self._check_sandbox), self._sandboxes))
+            list(pool.map(self._guarded(self._check_snapshot), self._snapshots))
 
     def _api(self):
         return Api(self._world.server.port, self._world.server.key)
@@ -70,26 +94,24 @@ class Oracle:
                 api.close()
         return checked
 
-    def _note_end(self, id, reason):
-        self.figures["ended with a reason"] += 1
-        self.ended.append(reason)
-        if "ended by signal" in reason:
-            raise Broken("sandboxes", f"execd of {id} crashed, no fault sends a signal: {reason}")
+    def _note_end(self, known):
+        self.ended.append(" ".join(str(known.ended.get(name)) for name in ("state", "reason", "message")))
+        check_end(known)
+        self.figures["not made, with a reason"] += 1
 
     def _check_sandbox(self, api, known):
+        if known.id is None and known.gone == [True]:
+            return  # refused, and judged by its client
         if known.id is None:
             # The answer was lost. Its key finds it, or makes it now; there must not be two.
             made = api.call("POST", "/sandboxes?wait=60", known.body, {"Idempotency-Key": known.key}, ok=(202,))
-            known.id = made["id"]
-            known.deadlines = [made["expiresAt"]]
-            known.alive_until = known.first_sent + known.body["timeout"]
-            known.files = {}
+            known.note_created(made)
             found = api.call("GET", f"/sandboxes?metadata=key%3D{known.key}")["items"]
             if [each["id"] for each in found] not in ([known.id], []):
                 raise Broken("sandboxes", f"made twice: {found}")
         self.figures["sandboxes promised"] += 1
         if known.ended:
-            self._note_end(known.id, known.ended)
+            self._note_end(known)
             return
         try:
             shown = api.call("GET", f"/sandboxes/{known.id}?wait=60")
@@ -106,11 +128,9 @@ class Oracle:
             raise Broken("sandboxes", f"{known.id} was deleted and is back: {shown}")
         if known.gone == [False] and time.time() > known.gone_after + SETTLE:
             raise Broken("deadlines", f"{known.id} lives {time.time() - known.gone_after:.0f} s past its time: {shown}")
-        status = shown["status"]
-        if status["state"] in ("Failed", "Terminated"):
-            self._note_end(known.id, f"{status['state']} {status.get('reason')} {status.get('message')}")
-            if not status.get("reason"):
-                raise Broken("sandboxes", f"ended without a reason: {shown}")
+        known.note_status(shown["status"])
+        if known.ended:
+            self._note_end(known)
             return
         self.figures["found"] += 1
         limit = time.monotonic() + SETTLE
@@ -119,14 +139,13 @@ class Oracle:
                 raise Broken("states", f"{known.id} stays {shown['status']}")
             time.sleep(0.2)
             shown = api.call("GET", f"/sandboxes/{known.id}")
-        status = shown["status"]
         compare(known, shown)
         try:
-            if status["state"] == "Paused":
+            if shown["status"]["state"] == "Paused":
                 api.call("POST", f"/sandboxes/{known.id}/resume", ok=(202,))
             self._look_inside(api, known)
-        except Refused:
-            if not may_be_gone(known):
+        except (Lost, Refused) as failure:
+            if not may_be_gone(known) or failure.kind == "hang":
                 raise
 
     def _look_inside(self, api, known):
@@ -136,6 +155,23 @@ class Oracle:
         for path in known.files:
             check_file(api, known, path, "snapshots" if "snapshotId" in known.body else "files")
             self.figures["files compared"] += 1
+        if known.session is not None:
+            code, output = api.run(known.id, 'echo "was:$KEPT"', f"/session/{known.session}/run")
+            if code != 0 or output.strip() not in [f"was:{each}" for each in known.session_values]:
+                raise Broken("commands", f"session {known.session}: {code} {output!r}, set to one of {known.session_values}")
+        for id in list(known.background):
+            limit = time.monotonic() + SETTLE
+            while not check_background(api, known, id):
+                if time.monotonic() > limit:
+                    raise Broken("commands", f"background {id} of {known.id} does not end")
+                time.sleep(0.2)
+            self.figures["background commands seen to their end"] += 1
+        if known.serving is not None:
+            check_served(api, known, direct=False)
+            check_served(api, known, direct=True)
+            self.figures["listeners asked"] += 1
+        Stream(api, random.Random(known.key), known).follow()
+        self.figures["streams"] += 1
 
     def _check_snapshot(self, api, snapshot):
         if snapshot["state"] in ("deleted", "deleting", "lost"):

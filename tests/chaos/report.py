@@ -4,6 +4,8 @@ import collections
 import json
 import re
 
+from known import NOTHING
+
 PROMISE_WIDTH = 10
 
 
@@ -15,6 +17,7 @@ class Tally:
         self._counts = collections.defaultdict(collections.Counter)
         self._seconds = collections.defaultdict(list)
         self.broken = []
+        self.gaps = []  # {"gap": sandbox, "from", "to"}
 
     def read(self):
         for path, at in self._at.items():
@@ -30,12 +33,16 @@ class Tally:
             self._at[path] = at
 
     def _note(self, line):
+        if line.get("outcome") == NOTHING:
+            return
         if "op" in line:
             self._counts[line["op"]][line["outcome"]] += 1
             if line["outcome"] == "done":
                 self._seconds[line["op"]].append(line["s"])
         elif "broken" in line:
             self.broken.append((line["broken"], line["text"]))
+        elif "gap" in line:
+            self.gaps.append(line)
 
     def line(self):
         total = sum(sum(outcomes.values()) for outcomes in self._counts.values())

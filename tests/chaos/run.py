@@ -80,7 +80,7 @@ class Clients:
 
 def chaos(world, options, directory):
     from faults import Faults
-    from oracle import Leaks, Oracle
+    from oracle import Leaks, Oracle, broken_by_all
 
     begin = time.monotonic()
     clients = Clients(world, directory, options.clients, options.seed)
@@ -108,6 +108,7 @@ def chaos(world, options, directory):
     if text := clients.failures():
         broken.append(("answers", f"clients failed: {text[-2000:]}"))
     tally.read()
+    broken += broken_by_all(tally, faults.done, begin, options.minutes)
     print("what was promised is compared with what is there ..", flush=True)
     sandboxes, snapshots = [], []
     for journal in clients.journals:

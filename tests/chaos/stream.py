@@ -4,14 +4,14 @@ import json
 import time
 
 from api import TOKEN_HEADER, Lost, Refused, Truncated
-from checks import Broken
+from checks import RECOVERY, Broken
 
 
 class Stream:
     """Numbered lines: complete, or an error that can be seen; what is missing after one comes when asked again."""
 
-    def __init__(self, client, known):
-        self.client, self.known, self.rng = client, known, client.rng
+    def __init__(self, api, rng, known):
+        self.api, self.rng, self.known = api, rng, known
         self.lines = self.rng.choice([10, 1000, 20_000])
         self.how = self.rng.choice(["at once", "at once", "slowly", "leaves"])
         self.id = None
@@ -20,7 +20,7 @@ class Stream:
         self.code = None
 
     def follow(self):
-        api = self.client.api
+        api = self.api
         api.close()  # the small buffer is for this connection
         headers = {TOKEN_HEADER: api.token(self.known.id), "Content-Type": "application/json"}
         base = f"/v1/sandboxes/{self.known.id}/proxy/44772/command"
@@ -32,33 +32,32 @@ class Stream:
                 raise
         finally:
             api.close()
-        for _ in range(100):
-            if self.code is not None:
-                break
+        limit = time.monotonic() + RECOVERY
+        while self.code is None:
+            if time.monotonic() > limit:
+                raise Broken("streams", f"{self.id}: not recovered in {RECOVERY} s after line {self.next - 1} of {self.lines}")
             try:
                 self.read(api.open("GET", f"{base}/{self.id}/events?after={self.last}", headers=headers))
             except (Lost, Refused) as failure:
                 if failure.kind in ("hang", "gap") or getattr(failure, "status", 500) < 500:
                     raise
                 time.sleep(0.2)
-        else:
-            raise Lost("not recovered")
         if self.code != 0 or self.next != self.lines + 1:
             raise Broken("streams", f"{self.id}: exit {self.code} after {self.next - 1} of {self.lines} lines")
 
     def read(self, response):
         if response.status != 200:
-            text = b"".join(self.client.api.pieces(response)).decode(errors="replace")
+            text = b"".join(self.api.pieces(response)).decode(errors="replace")
             raise Refused("stream", response.status, text)
         leave_at = self.rng.randrange(self.lines) if self.how == "leaves" else None
         rest = b""
-        for piece in self.client.api.pieces(response, 2048 if self.how == "slowly" else 65536):
+        for piece in self.api.pieces(response, 2048 if self.how == "slowly" else 65536):
             *lines, rest = (rest + piece).split(b"\n")
             for line in filter(None, lines):
                 self.event(json.loads(line))
             if leave_at is not None and self.id and self.next > leave_at:
                 self.how = "left"
-                self.client.api.close()
+                self.api.close()
                 return
             if self.how == "slowly" and self.next < 500:
                 time.sleep(0.01)
