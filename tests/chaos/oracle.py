@@ -59,7 +59,7 @@ class Oracle:
         self._sandboxes, self._snapshots = sandboxes, snapshots
         self.broken = []  # (promise, text)
         self.figures = {"sandboxes promised": 0, "found": 0, "not made, with a reason": 0, "deleted or expired": 0,
-                        "files compared": 0, "background commands seen to their end": 0, "listeners asked": 0,
+                        "files compared": 0, "background commands ended": 0, "listeners asked": 0,
                         "streams": 0, "snapshots restored": 0, "snapshots failed with a reason": 0}
         self.ended = []
 
@@ -165,7 +165,7 @@ class Oracle:
                 if time.monotonic() > limit:
                     raise Broken("commands", f"background {id} of {known.id} does not end")
                 time.sleep(0.2)
-            self.figures["background commands seen to their end"] += 1
+            self.figures["background commands ended"] += 1
         if known.serving is not None:
             check_served(api, known, direct=False)
             check_served(api, known, direct=True)

@@ -137,7 +137,7 @@ class OneSandbox(unittest.TestCase):
         self.known.session, self.known.session_values = "s1", ["", "kept"]
         broken, figures = self.verdict()
         self.assertEqual(broken, [], self.said)
-        for what in ("found", "background commands seen to their end", "listeners asked", "streams"):
+        for what in ("found", "background commands ended", "listeners asked", "streams"):
             self.assertEqual(figures[what], 1, what)
 
     def test_a_sandbox_that_has_run_does_not_end(self):
