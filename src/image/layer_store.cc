@@ -107,6 +107,7 @@ struct LayerStore::State {
   };
 
   fs::path directory;
+  LayerStoreOptions options;
   UniqueFd lock;
   std::mutex names;  // held while a name is written or removed, which waits for the disk; taken before `mutex`
   mutable std::mutex mutex;
@@ -127,8 +128,21 @@ struct LayerStore::State {
   static Lease lease(const std::shared_ptr<State>& state, const Digest& id);
   Result<std::pair<Digest, std::uint64_t>> build(const fs::path& temporary, ByteSource source,
                                                  const UnpackOptions& options);
-  // Makes a built layer visible. With `mutex` not held, for an id in `in_work`.
-  Result<void> publish(const fs::path& temporary, const Digest& id, std::uint64_t bytes);
+  // Makes a built layer visible, and leased at once: a collection may come right after. With `mutex` not held, for an
+  // id in `in_work`.
+  static Result<Lease> publish(const std::shared_ptr<State>& state, const fs::path& temporary, const Digest& id,
+                               std::uint64_t bytes);
+
+  // Takes an id that the caller has put into `in_work` out again, also when an exception passes. `mutex` not held.
+  struct Work {
+    State& state;
+    const Digest& id;
+    ~Work() {
+      const std::lock_guard lock(state.mutex);
+      state.in_work.erase(id);
+      state.changed.notify_all();
+    }
+  };
 };
 
 // --- opening -----------------------------------------------------------------------------------------------------
@@ -184,9 +198,10 @@ Result<void> LayerStore::State::load() {
   return {};
 }
 
-Result<std::unique_ptr<LayerStore>> LayerStore::open(std::filesystem::path directory) {
+Result<std::unique_ptr<LayerStore>> LayerStore::open(std::filesystem::path directory, LayerStoreOptions options) {
   auto state = std::make_shared<State>();
   state->directory = std::move(directory);
+  state->options = std::move(options);
   if (auto loaded = state->load(); !loaded) return with_context("layer store", loaded.error());
   return std::unique_ptr<LayerStore>(new LayerStore(std::move(state)));
 }
@@ -241,11 +256,16 @@ Result<std::pair<Digest, std::uint64_t>> LayerStore::State::build(const fs::path
   return std::pair(unpacked->diff_id, unpacked->bytes);
 }
 
-Result<void> LayerStore::State::publish(const fs::path& temporary, const Digest& id, std::uint64_t bytes) {
-  if (auto renamed = move_durably(temporary, layer_path(id)); !renamed) return renamed;
-  const std::lock_guard guard(mutex);
-  layers[id] = {bytes, 0, {}};
-  return {};
+Result<LayerStore::Lease> LayerStore::State::publish(const std::shared_ptr<State>& state, const fs::path& temporary,
+                                                     const Digest& id, std::uint64_t bytes) {
+  if (auto renamed = move_durably(temporary, state->layer_path(id)); !renamed) return Failure(renamed.error());
+  Lease leased = [&] {
+    const std::lock_guard guard(state->mutex);
+    state->layers[id] = {bytes, 0, {}};
+    return lease(state, id);
+  }();
+  if (state->options.after_step) state->options.after_step("layer published");
+  return leased;
 }
 
 Result<LayerStore::Lease> LayerStore::ensure(const Digest& diff_id, OpenSource source, UnpackOptions options) {
@@ -256,29 +276,19 @@ Result<LayerStore::Lease> LayerStore::ensure(const Digest& diff_id, OpenSource s
     if (s.layers.contains(diff_id)) return State::lease(state_, diff_id);
     s.in_work.insert(diff_id);
   }
+  const State::Work work{s, diff_id};
   options.diff_id = diff_id;
-  Result<void> done;
-  try {
-    done = [&]() -> Result<void> {
-      auto made = scratch();
-      if (!made) return Failure(made.error());
-      auto bytes = source();
-      if (!bytes) return Failure(bytes.error());
-      auto built = s.build(made->path() / "layer", std::move(*bytes), options);
-      if (!built) return Failure(built.error());
-      return s.publish(made->path() / "layer", diff_id, built->second);
-    }();
-  } catch (...) {
-    const std::lock_guard lock(s.mutex);
-    s.in_work.erase(diff_id);
-    s.changed.notify_all();
-    throw;
-  }
-  const std::lock_guard lock(s.mutex);
-  s.in_work.erase(diff_id);
-  s.changed.notify_all();
+  auto done = [&]() -> Result<Lease> {
+    auto made = scratch();
+    if (!made) return Failure(made.error());
+    auto bytes = source();
+    if (!bytes) return Failure(bytes.error());
+    auto built = s.build(made->path() / "layer", std::move(*bytes), options);
+    if (!built) return Failure(built.error());
+    return State::publish(state_, made->path() / "layer", diff_id, built->second);
+  }();
   if (!done) return with_context("layer " + diff_id.to_string(), done.error());
-  return State::lease(state_, diff_id);
+  return done;
 }
 
 Result<LayerStore::Lease> LayerStore::add(ByteSource source, UnpackOptions options) {
@@ -295,12 +305,8 @@ Result<LayerStore::Lease> LayerStore::add(ByteSource source, UnpackOptions optio
     if (s.layers.contains(id)) return State::lease(state_, id);
     s.in_work.insert(id);
   }
-  auto published = s.publish(temporary, id, built->second);
-  const std::lock_guard lock(s.mutex);
-  s.in_work.erase(id);
-  s.changed.notify_all();
-  if (!published) return Failure(published.error());
-  return State::lease(state_, id);
+  const State::Work work{s, id};
+  return State::publish(state_, temporary, id, built->second);
 }
 
 LayerStore::Scratch::~Scratch() {

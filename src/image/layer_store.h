@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -24,6 +25,11 @@ struct ImageRecord {
   std::vector<Digest> diff_ids;  // lowest layer first
   std::int64_t created = 0;      // when it was recorded here: seconds since 1970
   bool local = false;            // from an archive or a directory: nobody could fetch it again
+};
+
+struct LayerStoreOptions {
+  // For tests: called with the name of each step that has just been done, without a lock held.
+  std::function<void(std::string_view step)> after_step;
 };
 
 // Unpacked layers on disk, one copy of each for everybody, and the names of images made of them.
@@ -57,7 +63,7 @@ class LayerStore {
   };
 
   // Makes the directory if needed and clears away what a crash left. Code::Conflict if another process has it.
-  static Result<std::unique_ptr<LayerStore>> open(std::filesystem::path directory);
+  static Result<std::unique_ptr<LayerStore>> open(std::filesystem::path directory, LayerStoreOptions options = {});
   ~LayerStore();
 
   // The layer, if it is there.

@@ -27,9 +27,9 @@ class LayerStoreTest : public ::testing::Test {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: layers keep owners";
     open();
   }
-  void open() {
+  void open(LayerStoreOptions options = {}) {
     store_.reset();
-    auto store = LayerStore::open(path_);
+    auto store = LayerStore::open(path_, std::move(options));
     ASSERT_TRUE(store) << store.error().message;
     store_ = std::move(*store);
   }
@@ -197,6 +197,37 @@ TEST_F(LayerStoreTest, ALayerCanBeAddedWithoutKnowingItsId) {
   ASSERT_TRUE(second);
   EXPECT_EQ(second->root(), first->root());
   EXPECT_EQ(count(path_ / "layers"), 1u);
+}
+
+TEST_F(LayerStoreTest, ACollectionRightAfterALayerAppearsLeavesItToItsMaker) {
+  int collections = 0;
+  open({.after_step = [&](std::string_view step) {
+    if (step != "layer published") return;
+    ++collections;
+    EXPECT_EQ(store_->collect({})->layers, 0u);
+  }});
+  const std::string a = layer("a"), b = layer("b");
+  const auto ensured = ensure(a);
+  ASSERT_TRUE(ensured) << ensured.error().message;
+  const auto added = store_->add(from_memory(b));
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_EQ(collections, 2);
+  EXPECT_TRUE(fs::exists(ensured->root() / "etc/a"));
+  EXPECT_TRUE(fs::exists(added->root() / "etc/b"));
+}
+
+TEST_F(LayerStoreTest, AnExceptionWhileALayerIsMadeKeepsNobodyWaiting) {
+  bool broken = true;
+  open({.after_step = [&](std::string_view) {
+    if (broken) throw std::runtime_error("no memory");
+  }});
+  const std::string a = layer("a"), b = layer("b");
+  EXPECT_THROW((void)ensure(a), std::runtime_error);
+  EXPECT_THROW((void)store_->add(from_memory(b)), std::runtime_error);
+  broken = false;
+  EXPECT_TRUE(ensure(a));
+  EXPECT_TRUE(store_->add(from_memory(b)));
+  EXPECT_EQ(count(path_ / "tmp"), 0u);
 }
 
 TEST_F(LayerStoreTest, ALeaseMayOutliveTheStore) {
