@@ -36,11 +36,18 @@ Puller::Puller(net::any_io_executor executor, http::Client& client, BlockingPool
     : executor_(executor), client_(client), pool_(pool), store_(store), tasks_(executor), changed_(executor) {}
 
 net::awaitable<Result<LayerStore::Lease>> Puller::fetch(std::shared_ptr<Job> job, std::size_t index) {
-  const Descriptor& blob = job->image.manifest.layers[index];
-  const Digest& id = job->image.config.diff_ids[index];
   auto scratch = store_.scratch();
   if (!scratch) co_return Failure(scratch.error());
-  const std::filesystem::path file = scratch->path() / "blob";
+  auto lease = co_await fetch_into(scratch->path() / "blob", std::move(job), index);
+  // A layer's worth of blocks to free: not on the loop.
+  co_await pool_.run([&] { const LayerStore::Scratch gone = std::move(*scratch); });
+  co_return lease;
+}
+
+net::awaitable<Result<LayerStore::Lease>> Puller::fetch_into(std::filesystem::path file, std::shared_ptr<Job> job,
+                                                             std::size_t index) {
+  const Descriptor& blob = job->image.manifest.layers[index];
+  const Digest& id = job->image.config.diff_ids[index];
   auto downloaded = co_await job->client.download(
       blob, file, [job, index](std::uint64_t bytes) { job->tell(index, PullProgress::Stage::Downloading, bytes); });
   if (!downloaded) co_return Failure(downloaded.error());

@@ -51,6 +51,8 @@ class Puller {
   net::awaitable<void> work(std::shared_ptr<Job> job);
   net::awaitable<Result<LayerStore::Lease>> layer(std::shared_ptr<Job> job, std::size_t index);
   net::awaitable<Result<LayerStore::Lease>> fetch(std::shared_ptr<Job> job, std::size_t index);
+  net::awaitable<Result<LayerStore::Lease>> fetch_into(std::filesystem::path file, std::shared_ptr<Job> job,
+                                                       std::size_t index);
 
   net::any_io_executor executor_;
   http::Client& client_;

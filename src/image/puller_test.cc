@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <sys/fsuid.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -104,6 +105,33 @@ TEST_F(PullerTest, AnImageComesFromARealRegistryWithItsLayers) {
   EXPECT_TRUE(
       std::ranges::none_of(progress_, [](const PullProgress& p) { return p.stage != PullProgress::Stage::Done; }));
   EXPECT_EQ(store_->images().size(), 2u);
+}
+
+TEST_F(PullerTest, ADownloadIsRemovedByAThreadOfThePoolNotByTheLoop) {
+  DockerRegistry registry(dir_ / "registry");
+  registry.push(io_, *client_, three_layers());
+  const fs::path tmp = dir_ / "store/tmp";
+  BlockingPool one(1);
+  await(io_, one.run([] {}));  // its only thread exists, with the rights of now
+  Puller puller(io_.get_executor(), *client_, one, *store_);
+  PullOptions options;
+  options.access.credentials = kPuller;
+  options.parallel = 1;
+  // From the end of a download on, this thread cannot remove what is root's.
+  std::size_t done = 0, left = 0;
+  options.progress = [&](const PullProgress& p) {
+    if (p.stage == PullProgress::Stage::Unpacking) ::setfsuid(65534);
+    if (p.stage != PullProgress::Stage::Done) return;
+    ::setfsuid(0);
+    ++done;
+    left += static_cast<std::size_t>(std::distance(fs::directory_iterator(tmp), {}));
+  };
+  const auto got = await(io_, puller.pull(*Reference::parse(registry.host() + "/demo/box:1"), options));
+  ::setfsuid(0);
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(done, 3u);
+  EXPECT_EQ(left, 0u);
+  await(io_, puller.close());
 }
 
 TEST_F(PullerTest, AnIndexLeadsToThisPlatform) {
