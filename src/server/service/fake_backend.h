@@ -19,8 +19,8 @@ class FakeBackend final : public runtime::Backend {
 
   std::map<std::string, runtime::Instance> alive;
   std::vector<std::string> creates, removes;  // as they were asked for
-  bool hold_creates = false;
-  std::optional<Error> create_error, remove_error, pause_error, volume_error;
+  bool hold_creates = false, hold_snapshots = false, hold_watch = false;
+  std::optional<Error> create_error, remove_error, pause_error, volume_error, remove_snapshot_error;
   runtime::Observer* observer = nullptr;
   Notifier changed;  // after every call
 
@@ -29,6 +29,14 @@ class FakeBackend final : public runtime::Backend {
   }
   void release_creates() {
     hold_creates = false;
+    changed.notify_all();
+  }
+  void release_snapshots() {
+    hold_snapshots = false;
+    changed.notify_all();
+  }
+  void release_watch() {
+    hold_watch = false;
     changed.notify_all();
   }
   void say(const std::string& id) {
@@ -76,6 +84,7 @@ class FakeBackend final : public runtime::Backend {
   }
   net::awaitable<Result<std::vector<runtime::Instance>>> list() override { co_return all(); }
   net::awaitable<void> watch(runtime::Observer& who) override {
+    if (!co_await changed.wait_until([this] { return !hold_watch; })) co_return;
     observer = &who;
     who.on_all(all());
     (void)co_await changed.wait_until([] { return false; });
@@ -104,6 +113,9 @@ class FakeBackend final : public runtime::Backend {
     co_return open_log();
   }
   net::awaitable<Result<void>> create_snapshot(std::string, std::string snapshot) override {
+    ++snapshots_begun;
+    changed.notify_all();
+    if (!co_await changed.wait_until([this] { return !hold_snapshots; })) co_return fail(Code::Cancelled, "ending");
     snapshots.push_back(snapshot);
     changed.notify_all();
     co_return Result<void>();
@@ -112,6 +124,7 @@ class FakeBackend final : public runtime::Backend {
     co_return std::ranges::find(snapshots, snapshot) != snapshots.end();
   }
   net::awaitable<Result<void>> remove_snapshot(std::string snapshot) override {
+    if (remove_snapshot_error) co_return Failure(*remove_snapshot_error);
     std::erase(snapshots, snapshot);
     co_return Result<void>();
   }
@@ -127,6 +140,7 @@ class FakeBackend final : public runtime::Backend {
   net::awaitable<Result<void>> remove_image(std::string, bool) override { co_return none(); }
 
   std::vector<std::string> snapshots;
+  int snapshots_begun = 0;
   std::function<std::unique_ptr<runtime::LogStream>()> open_log;
 
  private:

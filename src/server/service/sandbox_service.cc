@@ -61,6 +61,12 @@ void SandboxService::start() {
     known.execd_token = token_of(*record);
     instances_.emplace(record->id, std::move(known));
   }
+  for (const SnapshotPtr& snapshot : store_.all_snapshots()) {
+    const std::string& state = snapshot->status.state;
+    if (state == api::snapshot_state::kCreating || state == api::snapshot_state::kDeleting) {
+      unfinished_snapshots_.push_back(snapshot->id);
+    }
+  }
   tasks_.spawn("watch the backend", backend_.watch(*this));
   tasks_.spawn("deadlines", run_deadlines());
 }

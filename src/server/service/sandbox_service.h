@@ -206,7 +206,8 @@ class SandboxService final : public runtime::Observer {
   std::unordered_set<std::string> adopting_;                                        // a record is being made for it
   std::unordered_set<std::string> freezing_;                                        // a pause or resume is under way
   Admission removal_slots_, snapshot_slots_;
-  std::size_t accepting_ = 0;  // creates on their way into the store
+  std::vector<std::string> unfinished_snapshots_;  // of an earlier process, until the backend is heard
+  std::size_t accepting_ = 0;                      // creates on their way into the store
   bool recovered_ = false, closing_ = false;
   std::optional<std::chrono::steady_clock::time_point> probed_at_;
   std::string probe_error_;  // of the last probe; "" is none

@@ -74,6 +74,19 @@ class SandboxServiceTest : public testing::StoreFixture {
     EXPECT_EQ(made->record->status.state, "Running");
     return made->record->id;
   }
+  std::string ready_snapshot() {
+    auto made = await(io_, service_->create_snapshot(running(), ""));
+    EXPECT_TRUE(made) << made.error().message;
+    EXPECT_EQ(await(io_, service_->wait_snapshot(*made, seconds(10)))->status.state, "Ready");
+    return (*made)->id;
+  }
+  // The backend was heard, and what that led to is in the records.
+  void until_recovered() {
+    io_.restart();
+    while (!service_->backend_reachable()) io_.run_one();
+    io_.poll();
+    (void)await(io_, store_->flush());
+  }
   void until(std::function<bool()> condition) { await(io_, backend_.until(std::move(condition))); }
   std::string state(const std::string& id) {
     const auto record = store_->find(id);
@@ -592,6 +605,73 @@ TEST_F(SandboxServiceTest, ASnapshotBecomesReadyAndCanBeStartedFrom) {
   EXPECT_TRUE(await(io_, service_->remove_snapshot((*made)->id)));
   EXPECT_EQ(reason(service_->get_snapshot((*made)->id)), "SNAPSHOT::NOT_FOUND");
   EXPECT_THAT(backend_.snapshots, IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, ASnapshotThatIsInUseStaysWhatItWas) {
+  const std::string snapshot = ready_snapshot();
+  const api::Status before = store_->find_snapshot(snapshot)->status;
+  backend_.remove_snapshot_error = Error(Code::Conflict, "in use");
+  EXPECT_EQ(reason(await(io_, service_->remove_snapshot(snapshot))), "SNAPSHOT::DELETE_CONFLICT");
+  EXPECT_EQ(store_->find_snapshot(snapshot)->status, before);
+  backend_.remove_snapshot_error.reset();
+  restart();
+  until_recovered();
+  ASSERT_NE(store_->find_snapshot(snapshot), nullptr);
+  EXPECT_EQ(store_->find_snapshot(snapshot)->status, before);
+  EXPECT_THAT(backend_.snapshots, ElementsAre(snapshot));
+  auto restored = wanted();
+  restored.image.reset();
+  restored.snapshot_id = snapshot;
+  EXPECT_TRUE(await(io_, service_->create(restored, {.wait = seconds(10)})));
+  EXPECT_TRUE(await(io_, service_->remove_snapshot(snapshot)));
+}
+
+TEST_F(SandboxServiceTest, ARemovalThatWasNotRefusedGoesOnAfterARestart) {
+  const std::string snapshot = ready_snapshot();
+  backend_.remove_snapshot_error = Error(Code::Unavailable, "not now");
+  EXPECT_FALSE(await(io_, service_->remove_snapshot(snapshot)));
+  EXPECT_EQ(store_->find_snapshot(snapshot)->status.state, "Deleting");
+  backend_.remove_snapshot_error.reset();
+  restart();
+  io_.restart();
+  while (store_->find_snapshot(snapshot)) io_.run_one();
+  EXPECT_THAT(backend_.snapshots, IsEmpty());
+}
+
+TEST_F(SandboxServiceTest, ASnapshotBegunBeforeTheBackendWasHeardIsNotAnEarlierProcesses) {
+  const std::string id = running();
+  backend_.hold_watch = backend_.hold_snapshots = true;
+  restart();
+  const auto made = await(io_, service_->create_snapshot(id, ""));
+  ASSERT_TRUE(made) << made.error().message;
+  until([&] { return backend_.snapshots_begun == 1; });
+  backend_.release_watch();
+  until_recovered();
+  EXPECT_EQ(store_->find_snapshot((*made)->id)->status.state, "Creating");
+  backend_.release_snapshots();
+  EXPECT_EQ(await(io_, service_->wait_snapshot(*made, seconds(10)))->status.state, "Ready");
+  EXPECT_THAT(backend_.snapshots, ElementsAre((*made)->id));
+}
+
+TEST_F(SandboxServiceTest, ASnapshotOfAnEarlierProcessIsReadyIfItWasMade) {
+  const std::string id = running();
+  backend_.hold_snapshots = true;
+  const auto made = await(io_, service_->create_snapshot(id, "made"));
+  const auto lost = await(io_, service_->create_snapshot(id, "lost"));
+  until([&] { return backend_.snapshots_begun == 2; });
+  end();
+  // As a process finds it that comes after one that was killed.
+  backend_.snapshots = {(*made)->id};
+  for (const auto& each : {*made, *lost}) {
+    await(io_, store_->erase_snapshot(each->id));
+    await(io_, store_->create_snapshot(*each));
+  }
+  begin();
+  io_.restart();
+  const auto state_of = [&](const SnapshotPtr& each) { return store_->find_snapshot(each->id)->status.state; };
+  while (state_of(*made) == "Creating" || state_of(*lost) == "Creating") io_.run_one();
+  EXPECT_EQ(state_of(*made), "Ready");
+  EXPECT_EQ(state_of(*lost), "Failed");
 }
 
 }  // namespace

@@ -87,16 +87,25 @@ net::awaitable<Result<void>> SandboxService::remove_snapshot(std::string id) {
   if (!found) co_return Failure(found.error());
   api::Status deleting{std::string(api::snapshot_state::kDeleting), "snapshot_delete_requested",
                        "The snapshot is being deleted.", now()};
-  const std::vector<std::string> from = {std::string(api::snapshot_state::kReady),
-                                         std::string(api::snapshot_state::kFailed),
-                                         std::string(api::snapshot_state::kDeleting)};
+  const api::Status before = (*found)->status;
+  std::vector<std::string> from = {std::string(api::snapshot_state::kDeleting)};
+  if (before.state != api::snapshot_state::kCreating) from.push_back(before.state);
   auto changed = co_await store_.change_snapshot(id, from, std::move(deleting), std::nullopt);
   if (!changed) {
     // Somebody else's delete was faster.
     if (changed.error().code == Code::NotFound) co_return Result<void>();
     co_return Failure(changed.error());
   }
-  co_return co_await finish_snapshot_removal(id);
+  auto removed = co_await finish_snapshot_removal(id);
+  if (!removed && removed.error().code == Code::Conflict && before.state != api::snapshot_state::kDeleting) {
+    // Refused: it stays what it was, also for the next start, which would carry on with the removal.
+    const auto kept =
+        co_await store_.change_snapshot(id, {std::string(api::snapshot_state::kDeleting)}, before, std::nullopt);
+    if (!kept && kept.error().code != Code::Conflict && kept.error().code != Code::NotFound) {
+      co_return Failure(kept.error());
+    }
+  }
+  co_return removed;
 }
 
 net::awaitable<Result<std::shared_ptr<http::BodySource>>> SandboxService::export_snapshot(std::string id) {

@@ -136,8 +136,10 @@ void SandboxService::on_lost(const Error& why) {
 
 void SandboxService::recover() {
   for (const std::string& id : store_.removals()) begin_removal(id);
-  for (const SnapshotPtr& snapshot : store_.all_snapshots()) {
-    tasks_.spawn("recover snapshot", recover_snapshot(snapshot));
+  for (const std::string& id : std::exchange(unfinished_snapshots_, {})) {
+    if (const SnapshotPtr snapshot = store_.find_snapshot(id)) {
+      tasks_.spawn("recover snapshot", recover_snapshot(snapshot));
+    }
   }
 }
 
