@@ -3,6 +3,9 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/json/serialize.hpp>
 
@@ -73,6 +76,31 @@ Result<std::shared_ptr<const tls::ClientContext>> tls_context(const EngineAddres
   return context;
 }
 
+// A connection to another machine that is gone says nothing by itself, and nobody writes to a stream of events.
+class LivelyConnector final : public http::Connector {
+ public:
+  explicit LivelyConnector(std::unique_ptr<http::Connector> inner) : inner_(std::move(inner)) {}
+
+  net::awaitable<Result<std::unique_ptr<http::Transport>>> connect(std::string origin,
+                                                                   std::chrono::milliseconds timeout) override {
+    auto made = co_await inner_->connect(std::move(origin), timeout);
+    if (made) keep_alive((*made)->native_fd());
+    co_return made;
+  }
+
+ private:
+  // Noticed within two minutes. Not a TCP socket: not set, and not needed.
+  static void keep_alive(int fd) {
+    const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 15);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  }
+
+  std::unique_ptr<http::Connector> inner_;
+};
+
 }  // namespace
 
 Result<ApiVersion> parse_api_version(std::string_view text) {
@@ -113,8 +141,9 @@ Result<std::unique_ptr<EngineClient>> EngineClient::open(net::any_io_executor ex
   } else {
     return fail(Code::InvalidRequest, "DOCKER_HOST: '" + address.host + "' is neither unix:// nor tcp://");
   }
+  auto connector = std::make_unique<LivelyConnector>(tls::make_connector(executor, std::move(context)));
   return std::unique_ptr<EngineClient>(
-      new EngineClient(std::move(origin), address.host, tls::make_connector(executor, std::move(context)), timeout));
+      new EngineClient(std::move(origin), address.host, std::move(connector), timeout));
 }
 
 EngineClient::EngineClient(std::string origin, std::string name, std::unique_ptr<http::Connector> connector,
