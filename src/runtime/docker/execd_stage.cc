@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -16,6 +17,9 @@
 #include "runtime/docker/engine_json.h"
 
 namespace osb::runtime {
+
+using namespace net::experimental::awaitable_operators;
+
 namespace {
 
 namespace json = boost::json;
@@ -66,10 +70,13 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<
                                                                   Interest interest) {
   if (image_.starts_with('/')) co_return mounts_from(image_);
   const std::string key = platform ? platform->os + "/" + platform->arch : "";
-  if (const auto found = staged_.find(key); found != staged_.end()) {
+  for (auto found = staged_.find(key); found != staged_.end(); found = staged_.find(key)) {
     const std::shared_ptr<Staged> staged = found->second;
-    if (!co_await staged->done.wait()) co_return fail(Code::Cancelled, "the server is ending");
-    co_return staged->mounts;
+    (void)co_await (staged->done.wait() || interest.changed.wait_until(interest.given_up));
+    if (interest.given_up()) co_return fail(Code::Cancelled, "nobody waits for execd any more");
+    if (!staged->done.is_set()) co_return fail(Code::Cancelled, "the server is ending");
+    // Whoever did the work was given up over it: that is not our end.
+    if (staged->mounts || staged->mounts.error().code != Code::Cancelled) co_return staged->mounts;
   }
   const auto staged = std::make_shared<Staged>(executor_);
   staged_[key] = staged;
