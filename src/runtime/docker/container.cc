@@ -83,6 +83,8 @@ Container read_container(const json::value& inspected, const std::string& networ
   // Podman's words for what Docker calls "created".
   if (out.status == "configured" || out.status == "initialized") out.status = "created";
   if (out.status == "stopped") out.status = "exited";
+  out.pid = engine::number(inspected, {"State", "Pid"});
+  out.runtime = engine::text(inspected, {"HostConfig", "Runtime"});
   out.exit_code = static_cast<int>(engine::number(inspected, {"State", "ExitCode"}));
   out.out_of_memory = engine::flag(inspected, {"State", "OOMKilled"});
   out.error = engine::text(inspected, {"State", "Error"});

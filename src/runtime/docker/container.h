@@ -34,8 +34,10 @@ bool has_metadata_name(std::string_view label);         // a name that is neithe
 // A container as the engine describes it.
 struct Container {
   std::string id;
-  std::string sandbox;  // label opensandbox.io/id
-  std::string status;   // created, running, paused, restarting, removing, exited, dead
+  std::string sandbox;   // label opensandbox.io/id
+  std::string status;    // created, running, paused, restarting, removing, exited, dead
+  std::int64_t pid = 0;  // of its first process, for the engine; 0 when it does not run
+  std::string runtime;   // "runc"
   int exit_code = 0;
   bool out_of_memory = false;
   std::string error;  // why it could not start

@@ -89,6 +89,7 @@ class DockerBackend final : public Backend {
     bool asking = false;    // somebody waits for execd's answer
     int snapshots = 0;      // under way: the engine freezes it meanwhile
     bool refreshing = false, stale = false;
+    bool seen() const { return !container.id.empty(); }  // not only heard of in an event
   };
 
   DockerBackend(net::any_io_executor executor, DockerOptions options, std::unique_ptr<EngineClient> engine);
@@ -98,6 +99,8 @@ class DockerBackend final : public Backend {
   net::awaitable<Result<void>> prepare(const SandboxSpec& spec, Creation& creation, Made& made, ContainerPlan& plan);
   net::awaitable<Result<void>> make_container(const SandboxSpec& spec, Creation& creation, Made& made,
                                               ContainerPlan plan);
+  // By reference to what make() holds.
+  net::awaitable<Result<void>> check_mounts(const Container& container, const DockerVolumes& volumes);
   net::awaitable<Result<Instance>> wait_for_execd(std::string id, Creation& creation);
   net::awaitable<Result<bool>> ask_execd(Instance instance);
   net::awaitable<void> undo(std::string id, Made made);
@@ -124,6 +127,8 @@ class DockerBackend final : public Backend {
   Result<void> check_engine(const boost::json::value& info);
   void note_limits(const boost::json::value& info, bool rootless);
   net::awaitable<Result<void>> set_paused(std::string id, bool paused);
+  net::awaitable<Result<bool>> look_for_snapshot(std::string snapshot);
+  net::awaitable<void> unpause(std::string id);
   std::string published_host() const;
   bool host_network() const { return options_.docker.network_mode == "host"; }
   bool own_network() const { return !host_network() && options_.docker.network_mode != "bridge"; }

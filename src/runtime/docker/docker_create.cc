@@ -80,6 +80,7 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
       // What there is of it goes when the engine is back, unless the next try goes on from there. Its ports are not
       // kept until then: one that is taken meanwhile shows as a clash.
       for (const std::uint16_t port : std::exchange(made.ports, {})) ports_->give_back(port);
+      made.volumes.pinned.clear();
       leftovers_[id] = std::move(made);
       co_return Failure(error);
     }
@@ -112,6 +113,11 @@ net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation&
   if (creation.given_up) co_return removed_meanwhile();
   if (auto ok = co_await make_container(spec, creation, made, std::move(plan)); !ok) co_return start_failed(ok.error());
   if (creation.given_up) co_return removed_meanwhile();
+  if (!made.volumes.pinned.empty()) {
+    // As late as can be: an image may have been pulled since.
+    const auto well = co_await pool_.run([&] { return check_sources(made.volumes.pinned); });
+    if (!well) co_return Failure(well.error());
+  }
   const std::string path = "/containers/" + container_name(spec.id);
   if (auto started = co_await engine_->call({.method = "POST", .target = path + "/start"}); !started) {
     co_return start_failed(started.error());
@@ -120,8 +126,28 @@ net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation&
   // Its address is known only now.
   auto container = co_await inspect_container(spec.id);
   if (!container) co_return start_failed(container.error());
+  if (auto ok = co_await check_mounts(*container, made.volumes); !ok) co_return Failure(ok.error());
   note(std::move(*container));
   co_return co_await wait_for_execd(spec.id, creation);
+}
+
+// What was put in the place of a source in the very moment of the start is found now, and goes with its container.
+net::awaitable<Result<void>> DockerBackend::check_mounts(const Container& container, const DockerVolumes& volumes) {
+  if (volumes.pinned.empty()) co_return Result<void>();
+  // Such runtimes mount elsewhere than in the root of the process that the engine names.
+  const bool hidden =
+      !options_.runtime.empty() || container.runtime.contains("runsc") || container.runtime.contains("kata");
+  auto checked = co_await pool_.run([&]() -> Result<void> {
+    if (!hidden) {
+      const auto well = check_mounted(volumes.pinned, container.id, container.pid);
+      if (!well) return Failure(well.error());
+      if (*well) return {};
+    }
+    // Nothing to look at. Whoever has not put everything back is found all the same.
+    return check_sources(volumes.pinned);
+  });
+  if (!checked) log_warn("a mount was replaced", {{"id", container.sandbox}, {"error", checked.error().message}});
+  co_return checked;
 }
 
 net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
@@ -231,6 +257,8 @@ net::awaitable<Result<Instance>> DockerBackend::wait_for_execd(std::string id, C
     }
     const auto answered = co_await ask_execd(instance_of(known->second));
     if (!answered) co_return start_failed(answered.error());
+    // Heard while execd was asked: its answer is older than that.
+    if (creation.died || creation.given_up) continue;
     known = known_.find(id);
     if (*answered && known != known_.end()) {
       known->second.answered = true;
@@ -240,7 +268,7 @@ net::awaitable<Result<Instance>> DockerBackend::wait_for_execd(std::string id, C
       co_return api::refuse(Code::Internal, kStartFailed,
                             "execd has not answered for " + std::to_string(kReadyLimit.count()) + " s");
     }
-    if (!creation.died && !creation.given_up) (void)co_await (creation.changed.wait() || sleep_for(pause));
+    (void)co_await (creation.changed.wait() || sleep_for(pause));
     pause = std::min(pause * 2, kLastAsk);
   }
 }

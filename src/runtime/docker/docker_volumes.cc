@@ -213,6 +213,17 @@ net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const
   for (const api::Volume& volume : volumes) {
     auto source = volume.host ? co_await host_source(context, volume) : co_await named_source(context, volume, out);
     if (!source) co_return Failure(source.error());
+    if (context.local && source->starts_with('/')) {
+      PinnedMount pin{
+          .source = *source,
+          .target = volume.mount_path,
+          .reason = std::string(volume.host ? reason::kVolumeHostPathNotAllowed : reason::kVolumeInvalidSubPath),
+          .file = UniqueFd()};
+      auto file = co_await context.pool.run([&] { return open_pinned(pin.source); });
+      if (!file) co_return api::refuse(Code::InvalidRequest, pin.reason, file.error().message);
+      pin.file = std::move(*file);
+      out.pinned.push_back(std::move(pin));
+    }
     out.binds.push_back(*source + ":" + volume.mount_path + (volume.read_only ? ":ro" : ":rw"));
   }
   co_return Result<void>();

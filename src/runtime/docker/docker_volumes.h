@@ -6,6 +6,7 @@
 #include "api/lifecycle_volume.h"
 #include "async/blocking_pool.h"
 #include "runtime/docker/engine_client.h"
+#include "runtime/docker/mount_check.h"
 
 namespace osb::runtime {
 
@@ -14,6 +15,7 @@ struct DockerVolumes {
   std::vector<std::string> binds;    // "source:target:ro|rw", in the order of the request
   std::vector<std::string> created;  // named volumes that were made for it: removed when its create fails
   std::vector<std::string> managed;  // of those, the ones to delete with it
+  std::vector<PinnedMount> pinned;   // what of this machine's files the binds are to show
 };
 
 struct VolumeContext {

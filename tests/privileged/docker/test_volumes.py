@@ -1,6 +1,10 @@
 """Directories of the host and named volumes: who may mount what, and what becomes of it."""
 
+import contextlib
 import datetime
+import pathlib
+import socket
+import threading
 
 import pytest
 
@@ -163,3 +167,81 @@ def test_a_trap_that_is_laid_after_the_answer(make_server, engine, allowed):
         status = server.wait_state(second.json()["id"], "Failed")["status"]
     assert status["reason"] == "VOLUME::HOST_PATH_NOT_ALLOWED", status
     server.remove_all()
+
+
+class Between:
+    """The way from a server to its engine. `moments` are parts of a request's first line and what is done before the
+    engine hears of such a request, once."""
+
+    def __init__(self, engine, path):
+        self.engine, self.path, self.moments = engine, path, {}
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __getattr__(self, name):
+        return getattr(self.engine, name)
+
+    def server_environment(self, home):
+        return {**self.engine.server_environment(home), "DOCKER_HOST": f"unix://{self.path}"}
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, peer = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+                peer.connect(str(self.engine.socket))
+                for a, b in ((client, peer), (peer, client)):
+                    threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+
+    def _copy(self, a, b):
+        with a, contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                line = data.partition(b"\r\n")[0].decode(errors="replace")
+                for part in [part for part in self.moments if part in line and "sandbox-execd" not in line]:
+                    self.moments.pop(part)()
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def between(engine, tmp_path):
+    made = Between(engine, tmp_path / "between.sock")
+    yield made
+    made.listener.shutdown(socket.SHUT_RDWR)
+    made.listener.close()
+
+
+@pytest.mark.parametrize("moment, entrypoint", [("/containers/create?", ["sleep", "1000"]), ("/start ", ["sleep", "1000"]),
+                                                ("/start ", ["true"])], ids=["made", "started", "over at once"])
+@pytest.mark.parametrize("kind", ["host", "part"])
+def test_a_trap_that_is_laid_while_the_container_is(make_server, engine, allowed, between, tmp_path, kind, moment,
+                                                    entrypoint):
+    """A sandbox that has the directory above mounted can do this at any time."""
+    if kind == "host":
+        place = allowed / tmp_path.name
+        volume, code = host(place), "VOLUME::HOST_PATH_NOT_ALLOWED"
+    else:
+        engine.ask("POST", "/volumes/create", json={"Name": "trapped"})
+        place = pathlib.Path(engine.ask("GET", "/volumes/trapped")["Mountpoint"]) / "part"
+        volume, code = named("trapped", subPath="part"), "VOLUME::INVALID_SUB_PATH"
+    server = make_server(between, settings={"storage": {"allowed_host_paths": [str(allowed)]}})
+    server.delete(server.create(volumes=[volume])["id"])
+
+    def lay():
+        place.rename(place.with_name("away-" + place.name))
+        place.symlink_to(allowed.parent / "secret")
+
+    between.moments[moment] = lay
+    with engine.events(type=["container"], event=["start", "destroy"]) as events:
+        status = server.post_sandbox(volumes=[volume], entrypoint=entrypoint).json()["status"]
+        assert (status["state"], status["reason"]) == ("Failed", code), status
+        assert str(place) in status["message"] and between.moments == {}, status
+        # It is gone, and was started only where that could not be known before.
+        seen = [next(events)["Action"]]
+        while seen[-1] != "destroy":
+            seen.append(next(events)["Action"])
+    assert ("start" in seen) == (moment == "/start "), seen
+    server.remove_all()
+    if kind == "part":
+        engine.ask("DELETE", "/volumes/trapped")
