@@ -232,7 +232,7 @@ net::awaitable<Result<std::vector<Instance>>> DockerBackend::list() {
   if (auto taken = co_await take_stock(); !taken) co_return Failure(taken.error());
   std::vector<Instance> out;
   for (const auto& [id, known] : known_) {
-    if (!creating_.contains(id)) out.push_back(instance_of(known));
+    if (!creating_.contains(id) && known.seen()) out.push_back(instance_of(known));
   }
   co_return out;
 }
@@ -261,7 +261,7 @@ net::awaitable<Result<void>> DockerBackend::remove(std::string id) {
     if (!co_await creation->over.wait()) co_return fail(Code::Cancelled, "the server is ending");
   }
   std::vector<std::string> volumes;
-  if (const auto known = known_.find(id); known != known_.end()) {
+  if (const auto known = known_.find(id); known != known_.end() && known->second.seen()) {
     volumes = known->second.container.managed_volumes();
   } else if (const auto container = co_await inspect_container(id)) {
     volumes = container->managed_volumes();

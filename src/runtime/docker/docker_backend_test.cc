@@ -1,5 +1,9 @@
 #include "runtime/docker/docker_backend.h"
 
+#include <filesystem>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <gmock/gmock.h>
 
 #include "runtime/docker/engine_fixture.h"
@@ -64,11 +68,11 @@ class DockerBackendTest : public ::testing::Test {
   }
   void until(std::function<bool()> condition) { await(io_, heard_.changed.wait_until(std::move(condition))); }
 
-  static SandboxSpec spec(api::CreateSandbox create = {}) {
+  static SandboxSpec spec(api::CreateSandbox create = {}, const std::string& id = "a") {
     if (!create.image) create.image = api::ImageSpec{"debian", {}};
     create.entrypoint = {"sleep", "9"};
-    SandboxSpec out{"a", std::make_shared<const api::CreateSandbox>(create), "token", {}};
-    out.labels = make_labels("a", create, std::nullopt);
+    SandboxSpec out{id, std::make_shared<const api::CreateSandbox>(create), "token", {}};
+    out.labels = make_labels(id, create, std::nullopt);
     return out;
   }
 
@@ -310,6 +314,117 @@ TEST_F(DockerBackendTest, OneThatIsPausedMayBePausedAgain) {
   EXPECT_EQ(heard_.last.state, InstanceState::Paused);
   EXPECT_TRUE(await(io_, backend_->resume("a")));
   EXPECT_FALSE(await(io_, backend_->pause("b")));
+}
+
+// The event is used up by then, and no other follows.
+TEST_F(DockerBackendTest, AnEndIsHeardAlsoWhenTheEngineCannotBeAskedAtOnce) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->refuse_inspect = {"too many open files", "too many open files"};
+  engine_->end("a", 137);
+  until([&] { return heard_.heard("CONTAINER_EXITED_ERROR"); });
+  EXPECT_TRUE(engine_->refuse_inspect.empty());
+}
+
+TEST_F(DockerBackendTest, AnEndWhileExecdAnswersIsAnEnd) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec({}, "b"))));
+  engine_->before_ping = [this]() -> net::awaitable<void> {
+    engine_->before_ping = [] -> net::awaitable<void> { co_return; };
+    engine_->calls.clear();
+    engine_->end("a", 3);
+    // What comes behind it was heard, and so was the end.
+    engine_->end("b", 0);
+    co_await engine_->changed.wait_until([this] { return engine_->count("GET /containers/sandbox-b/json") > 0; });
+  };
+  const auto made = await(io_, backend_->create(spec()));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->state, InstanceState::Ended);
+  EXPECT_EQ(made->exit_code, 3);
+}
+
+TEST_F(DockerBackendTest, ASnapshotWhoseAnswerIsLostIsMadeAgain) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->lost_commits = 1;
+  const auto made = await(io_, backend_->create_snapshot("a", "s"));
+  EXPECT_TRUE(made) << made.error().message;
+  EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
+  EXPECT_TRUE(*await(io_, backend_->has_snapshot("s")));
+}
+
+TEST_F(DockerBackendTest, ASnapshotThatCannotBeMadeEndsAndItsSandboxGoesOn) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  engine_->lost_commits = 100;
+  const auto made = await(io_, backend_->create_snapshot("a", "s"));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "busy");
+  EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
+  // One that was paused before stays so.
+  ASSERT_TRUE(await(io_, backend_->pause("a")));
+  EXPECT_FALSE(await(io_, backend_->create_snapshot("a", "s")));
+  EXPECT_EQ(engine_->containers.at("sandbox-a").status, "paused");
+}
+
+// Two creates that wait for execd's image, the second of them for what the first does.
+class DockerStageTest : public DockerBackendTest {
+ protected:
+  void SetUp() override {
+    DockerBackendTest::SetUp();
+    options_.execd_image = "execd";
+    engine_->pullable["execd"] = "amd64";
+    engine_->hold_pulls = true;
+    ASSERT_TRUE(connect());
+    tasks_.spawn("first", run("a"));
+    await(io_, engine_->changed.wait_until([&] { return engine_->count("POST /images/create") == 1; }));
+    tasks_.spawn("second", run("b"));
+    await(io_, []() -> net::awaitable<void> { co_return; }());  // it has begun; all it needs but this is there
+  }
+  net::awaitable<void> run(std::string id) {
+    ended_.emplace(id, co_await backend_->create(spec({}, id)));
+    heard_.changed.notify_all();
+  }
+  std::map<std::string, Result<Instance>> ended_;
+};
+
+TEST_F(DockerStageTest, OneThatIsRemovedDoesNotTakeTheOthersAlong) {
+  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_EQ(ended_.at("a").error().code, Code::Cancelled);
+  engine_->hold_pulls = false;
+  engine_->changed.notify_all();
+  until([&] { return ended_.contains("b"); });
+  EXPECT_TRUE(ended_.at("b")) << ended_.at("b").error().message;
+}
+
+TEST_F(DockerStageTest, OneThatWaitsForAnotherCanBeRemoved) {
+  ASSERT_TRUE(await(io_, backend_->remove("b")));
+  EXPECT_EQ(ended_.at("b").error().code, Code::Cancelled);
+  engine_->hold_pulls = false;
+  engine_->changed.notify_all();
+  until([&] { return ended_.contains("a"); });
+  EXPECT_TRUE(ended_.at("a")) << ended_.at("a").error().message;
+}
+
+// A peer that is gone without a word is noticed also where only it would have to speak.
+TEST_F(DockerBackendTest, ConnectionsToAnotherMachineAreKeptAlive) {
+  const std::uint16_t port = engine_->listen_tcp();
+  options_.engine.host = "tcp://127.0.0.1:" + std::to_string(port);
+  watch();
+  int connections = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0 || peer.sin_family != AF_INET) continue;
+    if (ntohs(peer.sin_port) != port) continue;
+    ++connections;
+    int on = 0;
+    size = sizeof on;
+    ASSERT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
+    EXPECT_EQ(on, 1);
+  }
+  EXPECT_GT(connections, 0);
 }
 
 TEST_F(DockerBackendTest, ForeignContainersAreLeftAlone) {

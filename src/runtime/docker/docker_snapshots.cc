@@ -1,5 +1,6 @@
 // Snapshots are images that the engine commits.
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
@@ -9,10 +10,17 @@
 
 namespace osb::runtime {
 
+using namespace net::experimental::awaitable_operators;
 namespace json = boost::json;
 using Call = EngineClient::Call;
 
 namespace {
+
+// A commit that fails because the engine cannot be reached is made again, so often.
+constexpr int kCommits = 3;
+// How often an engine is asked what became of it, and how long it may be away.
+constexpr std::chrono::milliseconds kPause(500);
+constexpr std::chrono::minutes kAway(2);
 
 std::string image_path(const std::string& snapshot, std::string_view rest = "") {
   return "/images/" + http::percent_encode(snapshot_image(snapshot), ":") + std::string(rest);
@@ -44,15 +52,35 @@ net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox,
       self.refresh(id);
     }
   } frozen(*this, sandbox);
-  const auto made = co_await engine_->call(std::move(call));
-  if (made) co_return Result<void>();
-  if (made.error().code != Code::Unavailable) co_return Failure(made.error());
-  // The engine ended over it, and may have made the image before.
-  frozen_.insert(sandbox);
-  if (!co_await reconnected_.wait()) co_return fail(Code::Cancelled, "the server is ending");
-  const auto there = co_await has_snapshot(std::move(snapshot));
-  if (there && *there) co_return Result<void>();
-  co_return Failure(made.error());
+  for (int left = kCommits;; --left) {
+    const auto made = co_await engine_->call(call);
+    if (made) co_return Result<void>();
+    if (made.error().code != Code::Unavailable) co_return Failure(made.error());
+    // The engine ended over it, or only the connection: the image may be there, and the sandbox frozen.
+    if (container->status != "paused") frozen_.insert(sandbox);
+    const auto there = co_await look_for_snapshot(snapshot);
+    if (!there) co_return with_context(made.error().message, there.error());
+    if (frozen_.erase(sandbox) > 0) co_await unpause(sandbox);
+    if (*there) co_return Result<void>();
+    if (left <= 1) co_return Failure(made.error());
+  }
+}
+
+// After a commit whose end was not heard: as soon as the engine answers.
+net::awaitable<Result<bool>> DockerBackend::look_for_snapshot(std::string snapshot) {
+  const auto deadline = std::chrono::steady_clock::now() + kAway;
+  for (;;) {
+    const auto woken = co_await (reconnected_.wait() || sleep_for(kPause));
+    const bool ending = !std::visit([](bool went_on) { return went_on; }, woken);
+    if (ending) co_return fail(Code::Cancelled, "the server is ending");
+    auto there = co_await has_snapshot(snapshot);
+    if (there || there.error().code != Code::Unavailable) co_return there;
+    if (std::chrono::steady_clock::now() > deadline) co_return there;
+  }
+}
+
+net::awaitable<void> DockerBackend::unpause(std::string id) {
+  (void)co_await engine_->call({.method = "POST", .target = "/containers/" + container_name(id) + "/unpause"});
 }
 
 net::awaitable<Result<bool>> DockerBackend::has_snapshot(std::string snapshot) {

@@ -68,13 +68,12 @@ net::awaitable<Error> DockerBackend::follow_events() {
   // An engine that ends in the middle of a snapshot forgets to let its container go on.
   while (!frozen_.empty()) {
     const auto id = frozen_.extract(frozen_.begin());
-    (void)co_await engine_->call(
-        {.method = "POST", .target = "/containers/" + container_name(id.value()) + "/unpause"});
+    co_await unpause(id.value());
   }
   if (auto taken = co_await take_stock(); !taken) co_return taken.error();
   std::vector<Instance> all;
   for (const auto& [id, known] : known_) {
-    if (!creating_.contains(id)) all.push_back(instance_of(known));
+    if (!creating_.contains(id) && known.seen()) all.push_back(instance_of(known));
   }
   observer_->on_all(std::move(all));
   reconnected_.notify_all();
@@ -220,6 +219,7 @@ void DockerBackend::refresh(const std::string& id) {
 // An event says that something changed, the container itself says how it is. One look at a time, so that an old answer
 // never comes after a newer one.
 net::awaitable<void> DockerBackend::run_refresh(std::string id) {
+  auto pause = kFirstRetry;
   for (;;) {
     auto known = known_.find(id);
     if (known == known_.end()) co_return;
@@ -231,6 +231,15 @@ net::awaitable<void> DockerBackend::run_refresh(std::string id) {
     auto container = co_await inspect_container(id);
     known = known_.find(id);
     if (known == known_.end()) co_return;
+    if (!container && container.error().code != Code::NotFound) {
+      // The event is used up, and there may never be another one.
+      known->second.stale = true;
+      log_warn("a container cannot be looked at", {{"id", id}, {"error", container.error().message}});
+      if (!co_await sleep_for(pause)) co_return;
+      pause = std::min(pause * 2, kLastRetry);
+      continue;
+    }
+    pause = kFirstRetry;
     if (!container) {
       if (known->second.container.id.empty()) known_.erase(known);
       continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,9 @@ class FakeEngine {
   explicit FakeEngine(net::io_context& io) : changed(io.get_executor()), io_(io), server_(make_server()) {
     EXPECT_TRUE(server_->listen(http::Address::unix_socket(socket())));
   }
+  // Also by TCP; the port.
+  std::uint16_t listen_tcp() { return server_->listen(http::Address::tcp("127.0.0.1", 0))->port; }
+
   ~FakeEngine() {
     stop_events();
     osb::testing::await(io_, stop());
@@ -49,7 +53,10 @@ class FakeEngine {
   std::map<std::string, json::object> volumes;  // name to labels
   std::vector<std::string> calls;               // "POST /containers/x/start"
   std::vector<std::string> refuse_start;        // messages for the next ones
+  std::vector<std::string> refuse_inspect;      // the same for looks at containers
+  int lost_commits = 0;                         // so many freeze their container and answer 503
   bool hold_pulls = false, execd_answers = true;
+  std::function<net::awaitable<void>()> before_ping = [] -> net::awaitable<void> { co_return; };
   Notifier changed;  // after every call
   int streams = 0, clashes = 0;
 
@@ -128,6 +135,7 @@ class FakeEngine {
       co_return described(name, 201);
     }
     if (path.starts_with("/volumes/")) co_return volume(request.method, path.substr(9));
+    if (path == "/commit") co_return commit(http::Query::parse(request.query()));
     if (path == "/containers/json") co_return list();
     if (path == "/containers/create")
       co_return create(std::string(http::Query::parse(request.query()).get("name")), body);
@@ -191,6 +199,17 @@ class FakeEngine {
     return answer({{"Id", "sha256:" + name}, {"Os", "linux"}, {"Architecture", found->second}});
   }
 
+  Response commit(http::Query query) {
+    FakeContainer& source = containers.at(std::string(query.get("container")).substr(2));
+    if (lost_commits > 0) {
+      --lost_commits;
+      source.status = "paused";
+      return message(503, "busy");
+    }
+    images[std::string(query.get("repo")) + ":" + std::string(query.get("tag"))] = "amd64";
+    return answer({{"Id", "sha256:1"}}, 201);
+  }
+
   Response described(const std::string& name, int status = 200) {
     return answer({{"Name", name}, {"Driver", "local"}, {"Mountpoint", "/volumes/" + name}, {"Labels", volumes[name]}},
                   status);
@@ -208,10 +227,12 @@ class FakeEngine {
   Response list() {
     json::array all;
     for (const auto& [name, container] : containers) {
-      all.push_back(json::object{{"Id", "c-" + name},
-                                 {"Names", json::array{"/" + name}},
-                                 {"Labels", container.body.at("Labels")},
-                                 {"State", container.status}});
+      all.push_back(
+          json::object{{"Id", "c-" + name},
+                       {"Names", json::array{"/" + name}},
+                       {"Labels", engine::string_map(container.body, {"Labels"}).empty() ? json::value(json::object())
+                                                                                         : container.body.at("Labels")},
+                       {"State", container.status}});
     }
     return http::json_response(200, json::serialize(all));
   }
@@ -219,7 +240,8 @@ class FakeEngine {
   Response create(const std::string& name, const std::string& body) {
     if (containers.contains(name)) return message(409, "name " + name + " is in use");
     json::value value = json::parse(body);
-    const std::string image = engine::text(value, {"Image"});
+    std::string image = engine::text(value, {"Image"});
+    if (image.starts_with("sha256:")) image.erase(0, 7);
     if (!images.contains(image)) return message(404, "No such image: " + image);
     containers[name].body = std::move(value);
     return answer({{"Id", "c-" + name}, {"Warnings", json::array()}}, 201);
@@ -231,6 +253,12 @@ class FakeEngine {
       containers.erase(name);
       if (execd) co_await execd->stop(std::chrono::milliseconds(0));
       co_return http::empty_response(204);
+    }
+    if (what == "/archive") co_return http::empty_response(200);  // whatever is asked for is there
+    if (what == "/json" && !refuse_inspect.empty()) {
+      const std::string why = refuse_inspect.front();
+      refuse_inspect.erase(refuse_inspect.begin());
+      co_return message(500, why);
     }
     if (what == "/json") {
       co_return answer({{"Id", "c-" + name},
@@ -251,8 +279,10 @@ class FakeEngine {
     }
     it.status = "running";
     const std::string port = engine::text(it.body, {"Labels", "opensandbox.io/embedding-proxy-port"});
-    it.execd = std::make_unique<http::Server>(
-        io_.get_executor(), [this](Request&) -> Answer { co_return http::empty_response(execd_answers ? 200 : 503); });
+    it.execd = std::make_unique<http::Server>(io_.get_executor(), [this](Request&) -> Answer {
+      co_await before_ping();
+      co_return http::empty_response(execd_answers ? 200 : 503);
+    });
     if (!it.execd->listen(http::Address::tcp("127.0.0.1", static_cast<std::uint16_t>(std::stoi(port))))) {
       // Somebody else on this machine has it; a real engine says the same.
       ++clashes;
