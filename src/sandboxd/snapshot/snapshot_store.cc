@@ -59,12 +59,13 @@ struct SnapshotStore::State {
     SnapshotInfo info;
     bool hidden = false;
   };
-  using Withdrawn = std::vector<StagedDirectory::Staged>;  // removed from disk when it goes: not under the lock
+  using Withdrawn = std::vector<StagedDirectory::Staged>;  // removed from disk when it goes: not under a lock
 
   SnapshotStoreOptions options;
   StagedDirectory directory;
 
-  mutable std::mutex mutex;
+  std::mutex removals;       // one at a time, from the look to the disk's word; taken before `mutex`
+  mutable std::mutex mutex;  // the event loop takes it too: nobody waits for the disk with it
   std::map<std::string, Record> records;
   std::set<std::string> in_work;      // ids being captured
   std::multiset<std::string> needed;  // by captures in work
@@ -78,7 +79,8 @@ struct SnapshotStore::State {
   }
   bool is_needed(const std::string& id) const;
   Result<void> load(const std::string& id);
-  Result<Withdrawn> collect_hidden();
+  Result<void> collect_hidden(Withdrawn& out);  // durable, and so to be destroyed, after directory.sync()
+  Result<void> hide(const std::string& id);     // without the mutex
 
   Result<SnapshotInfo> build(const std::string& id, const SnapshotBase& base, int upper, const FreezeHooks& hooks,
                              CaptureTimes& times);  // without the mutex
@@ -110,19 +112,27 @@ bool SnapshotStore::State::is_needed(const std::string& id) const {
   });
 }
 
-Result<SnapshotStore::State::Withdrawn> SnapshotStore::State::collect_hidden() {
-  Withdrawn out;
+Result<void> SnapshotStore::State::collect_hidden(Withdrawn& out) {
   for (auto it = records.begin(); it != records.end();) {
     if (!it->second.hidden || is_needed(it->first)) {
       ++it;
       continue;
     }
-    auto gone = directory.withdraw(it->first);
+    auto gone = directory.take_out(it->first);
     if (!gone) return Failure(gone.error());
     out.push_back(std::move(*gone));
     it = records.erase(it);
   }
-  return out;
+  return {};
+}
+
+Result<void> SnapshotStore::State::hide(const std::string& id) {
+  const auto opened = sys::open_at(directory.fd(), id, O_RDONLY | O_DIRECTORY);
+  if (!opened) return Failure(opened.error());
+  if (auto wrote = write_file(opened->get(), kHidden, "", Sync::Now); !wrote) return wrote;
+  if (auto synced = sync_directory(opened->get(), (directory.path() / id).string()); !synced) return synced;
+  after_step("hidden");
+  return {};
 }
 
 SnapshotStore::SnapshotStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -140,7 +150,10 @@ Result<std::unique_ptr<SnapshotStore>> SnapshotStore::open(std::filesystem::path
       log_error("snapshot cannot be read", {{"snapshot", name}, {"error", loaded.error().message}});
     }
   }
-  if (auto collected = state->collect_hidden(); !collected) return with_context("snapshots", collected.error());
+  State::Withdrawn withdrawn;
+  auto collected = state->collect_hidden(withdrawn);
+  if (collected && !withdrawn.empty()) collected = state->directory.sync();
+  if (!collected) return with_context("snapshots", collected.error());
   return std::unique_ptr<SnapshotStore>(new SnapshotStore(std::move(state)));
 }
 
@@ -262,38 +275,45 @@ Result<std::vector<std::filesystem::path>> SnapshotStore::layers(const std::stri
 }
 
 Result<void> SnapshotStore::remove(const std::string& id, std::size_t sandboxes) {
-  State::Withdrawn withdrawn;  // outlives the lock: its removal takes its time
-  const std::lock_guard lock(state_->mutex);
-  const State::Record* const record = state_->find(id);
-  if (record == nullptr) return no_such_snapshot(id);
-  if (sandboxes > 0 || state_->needed.contains(id)) {
-    return failure(Code::Conflict, "SNAPSHOT::DELETE_CONFLICT",
-                   fmt::format("snapshot {}: a sandbox made from it exists; delete that first", id));
+  State& s = *state_;
+  State::Withdrawn withdrawn;  // outlives the locks: its removal takes its time
+  // Whoever is told that it does not exist may rely on it, so he waits for a removal that might still fail.
+  const std::lock_guard removal(s.removals);
+  bool hide = false;
+  {
+    const std::lock_guard lock(s.mutex);
+    if (s.find(id) == nullptr) return no_such_snapshot(id);
+    if (sandboxes > 0 || s.needed.contains(id)) {
+      return failure(Code::Conflict, "SNAPSHOT::DELETE_CONFLICT",
+                     fmt::format("snapshot {}: a sandbox made from it exists; delete that first", id));
+    }
+    hide = s.is_needed(id);
+    if (hide) {
+      s.records[id].hidden = true;
+    } else {
+      auto gone = s.directory.take_out(id);
+      if (!gone) return Failure(gone.error());
+      withdrawn.push_back(std::move(*gone));
+      s.records.erase(id);
+    }
   }
-  if (state_->is_needed(id)) {
-    const auto path = state_->directory.path() / id;
-    const auto directory = sys::open_at(state_->directory.fd(), id, O_RDONLY | O_DIRECTORY);
-    if (!directory) return Failure(directory.error());
-    if (auto wrote = write_file(directory->get(), kHidden, "", Sync::Now); !wrote) return wrote;
-    if (auto synced = sync_directory(directory->get(), path.string()); !synced) return synced;
-    state_->after_step("hidden");
-    state_->records[id].hidden = true;
-    return {};
+  if (hide) {
+    auto hidden = s.hide(id);
+    if (hidden) return hidden;
+    const std::lock_guard lock(s.mutex);
+    s.records[id].hidden = false;
+    return hidden;
   }
-  auto gone = state_->directory.withdraw(id);
-  if (!gone) return Failure(gone.error());
-  withdrawn.push_back(std::move(*gone));
-  state_->records.erase(id);
-  state_->after_step("withdrawn");
+  s.after_step("withdrawn");
   // Hidden ones that only this one needed. What fails here is tried again with the next one, and by open().
-  auto collected = state_->collect_hidden();
-  if (!collected) {
-    log_warn("hidden snapshots stay", {{"error", collected.error().message}});
-    return {};
+  Result<void> collected;
+  {
+    const std::lock_guard lock(s.mutex);
+    collected = s.collect_hidden(withdrawn);
   }
-  std::ranges::move(*collected, std::back_inserter(withdrawn));
-  state_->after_step("collected");
-  return {};
+  if (!collected) log_warn("hidden snapshots stay", {{"error", collected.error().message}});
+  s.after_step("collected");
+  return s.directory.sync();
 }
 
 std::set<image::Digest> SnapshotStore::image_layers() const {

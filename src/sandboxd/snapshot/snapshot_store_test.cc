@@ -1,6 +1,7 @@
 #include "sandboxd/snapshot/snapshot_store.h"
 
 #include <csignal>
+#include <future>
 #include <sys/wait.h>
 
 #include "base/id.h"
@@ -295,6 +296,35 @@ TEST_F(Snapshots, ARemovedSnapshotLivesOnBelowThoseThatNeedIt) {
   ASSERT_TRUE(store_->remove(fourth, 0));
   EXPECT_EQ(on_disk(), std::set<std::string>{});
   EXPECT_EQ(store_->bytes(), 0u);
+}
+
+TEST_F(Snapshots, ARemovalThatWaitsForTheDiskKeepsNobodyFromLooking) {
+  const std::string first = simple("first");
+  const std::string second = simple("second", {first});
+  std::vector<std::string> steps;
+  std::vector<std::future<std::size_t>> looks;
+  SnapshotStoreOptions options;
+  options.after_step = [&](std::string_view step) {
+    steps.emplace_back(step);
+    looks.push_back(std::async(std::launch::async, [this] { return store_->list().size(); }));
+    EXPECT_EQ(looks.back().wait_for(std::chrono::seconds(30)), std::future_status::ready) << step;
+  };
+  reopen(std::move(options));
+  ASSERT_TRUE(store_->remove(first, 0));
+  ASSERT_TRUE(store_->remove(second, 0));
+  EXPECT_EQ(steps, (std::vector<std::string>{"hidden", "withdrawn", "collected"}));
+  EXPECT_EQ(on_disk(), std::set<std::string>{});
+}
+
+TEST_F(Snapshots, ARemovalThatFailsLeavesTheSnapshotToBeSeen) {
+  const std::string first = simple("first");
+  const std::string second = simple("second", {first});
+  fs::create_directory(dir_ / "snapshots" / first / "removed");  // in the way of the file of that name
+  EXPECT_FALSE(store_->remove(first, 0));
+  EXPECT_TRUE(store_->get(first));
+  fs::remove(dir_ / "snapshots" / first / "removed");
+  EXPECT_TRUE(store_->remove(first, 0));
+  EXPECT_EQ(ids(), Ids{second});
 }
 
 TEST_F(Snapshots, ASnapshotBeingCapturedFromCannotBeRemoved) {

@@ -106,7 +106,7 @@ Result<void> StagedDirectory::publish(Staged& staged, const std::string& name) c
     return sys::from_errno("rename to " + (path_ / name).string(), errno);
   }
   staged.name_.clear();
-  if (auto synced = sync_directory(directory_.get(), path_.string()); !synced) {
+  if (auto synced = sync(); !synced) {
     // Not durable is not there: nobody has been told of it yet.
     auto back = withdraw(name);
     return synced;
@@ -115,14 +115,21 @@ Result<void> StagedDirectory::publish(Staged& staged, const std::string& name) c
 }
 
 Result<StagedDirectory::Staged> StagedDirectory::withdraw(const std::string& name) const {
+  auto staged = take_out(name);
+  if (!staged) return staged;
+  if (auto synced = sync(); !synced) return Failure(synced.error());
+  return staged;
+}
+
+Result<StagedDirectory::Staged> StagedDirectory::take_out(const std::string& name) const {
   std::string away = new_hex_id();
   if (::renameat(directory_.get(), name.c_str(), tmp_.get(), away.c_str()) < 0) {
     return sys::from_errno("rename " + (path_ / name).string(), errno);
   }
-  Staged staged(tmp_.get(), std::move(away), UniqueFd());
-  if (auto synced = sync_directory(directory_.get(), path_.string()); !synced) return Failure(synced.error());
-  return staged;
+  return Staged(tmp_.get(), std::move(away), UniqueFd());
 }
+
+Result<void> StagedDirectory::sync() const { return sync_directory(directory_.get(), path_.string()); }
 
 Result<std::vector<std::string>> StagedDirectory::names() const {
   auto names = entries_of(directory_.get(), path_.string());
