@@ -175,7 +175,8 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   add_volume_routes(router, pool, **volumes);
   http::ServerOptions options;
   options.limits.body_stall = std::chrono::hours(1);
-  options.limits.write_stall = std::chrono::hours(24);
+  // Longer than the server waits for those who read through it: what they see is its limit.
+  options.limits.write_stall = std::chrono::hours(1);
   options.on_complete = http::access_log(LogLevel::Debug);
   options.secure =
       [allowed_group = config.sandbox.group](

@@ -118,10 +118,15 @@ void add_image_routes(http::Router& router, ImageService& images) {
     const http::Query query = http::Query::parse(request.query());
     std::string name(query.get("name"));
     if (auto found = images.inspect(name); !found) co_return refuse(found.error());
+    auto turn = co_await images.turn_to_send();
+    if (!turn) co_return refuse(turn.error());
     Response response;
     response.headers.set("Content-Type", "application/x-tar");
-    response.body = http::StreamBody{
-        [&images, name = std::move(name)](http::BodyWriter& out) { return images.save(name, out); }, std::nullopt};
+    response.body =
+        http::StreamBody{[&images, name = std::move(name), turn = std::move(*turn)](http::BodyWriter& out) mutable {
+                           return images.save(name, out, std::move(turn));
+                         },
+                         std::nullopt};
     co_return response;
   });
   router.post("/v1/images/collect", [&images, answer](Request&) -> Answer {

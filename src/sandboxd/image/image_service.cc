@@ -19,7 +19,7 @@ using image::LayerStore;
 using image::PullProgress;
 using image::Reference;
 
-constexpr std::size_t kThreads = 6;
+constexpr std::size_t kThreadsForPulls = 4;
 constexpr std::size_t kMaxCaBytes = 4 << 20;
 constexpr const char* kSystemRoots = "/etc/ssl/certs/ca-certificates.crt";
 constexpr const char* kHostPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -101,7 +101,7 @@ class Watch {
 Result<std::unique_ptr<ImageService>> ImageService::open(net::any_io_executor executor, ImageServiceConfig config) {
   auto context = make_context(config);
   if (!context) return Failure(context.error());
-  auto store = LayerStore::open(config.directory);
+  auto store = LayerStore::open(config.directory, {.after_step = config.after_step});
   if (!store) return Failure(store.error());
   auto client = std::make_unique<http::Client>(tls::make_connector(executor, std::move(*context)));
   return std::unique_ptr<ImageService>(
@@ -114,10 +114,10 @@ ImageService::ImageService(net::any_io_executor executor, ImageServiceConfig con
       config_(std::move(config)),
       store_(std::move(store)),
       client_(std::move(client)),
-      pool_(kThreads),
+      pool_(config_.transfers.loads + config_.transfers.sends + kThreadsForPulls),
       puller_(executor, *client_, pool_, *store_),
       tasks_(executor),
-      transfer_ended_(executor) {}
+      turn_free_(executor) {}
 
 ImageService::~ImageService() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "async/blocking_pool.h"
@@ -31,6 +33,18 @@ enum class PullPolicy { Missing, Always, Never };
 using RegistryAuth = std::optional<image::Credentials>;                       // absent: anonymous
 using PullProgressHandler = std::function<void(const image::PullProgress&)>;  // on the executor; must not throw
 
+// Archives come and go at their peer's speed, each on a thread of ImageService's pool.
+struct TransferLimits {
+  // At a time. Apart, so that readers of archives keep nobody from bringing the image he waits for.
+  std::size_t loads = 2;
+  std::size_t sends = 4;
+  std::chrono::milliseconds turn = std::chrono::seconds(30);  // how long one more waits for its turn
+  // A peer may keep us waiting for this long, and earns more with every byte up to that again. Without it a few that
+  // move a byte now and then would hold all turns.
+  std::chrono::milliseconds patience = std::chrono::minutes(5);
+  std::uint64_t bytes_per_second = 32 << 10;
+};
+
 struct ImageServiceConfig {
   std::filesystem::path directory;  // of the store: <state>/images
   // add_directory takes only these directories and what lies below. Empty: none.
@@ -42,6 +56,9 @@ struct ImageServiceConfig {
   // What the store may hold before layers that nobody uses, and then images from registries that nobody uses, go.
   std::uint64_t keep_bytes = std::uint64_t{50} << 30;
   image::Platform platform = image::host_platform();
+  TransferLimits transfers;
+  // For tests: called with the name of each step of the store that has just been done.
+  std::function<void(std::string_view step)> after_step;
 };
 
 // What a sandbox is made from.
@@ -67,9 +84,10 @@ struct ImageInfo {
 // own: unpacking takes seconds, and sandboxes must not wait for it.
 //
 // Errors: NotFound (names the image, or says for which platforms it exists), Unauthorized and Forbidden as the registry
-// says, InvalidRequest for content that is damaged, cut off or not what its digest says, TooLarge, Conflict, Cancelled,
-// Unavailable for what may work later: a registry that does not answer, "no space left in <directory>". Whatever fails
-// leaves nothing behind but whole layers, which the next attempt finds and collection removes.
+// says, InvalidRequest for content that is damaged, cut off, too slow or not what its digest says, TooLarge, Conflict,
+// Cancelled, Exhausted where too many archives are on their way, Unavailable for what may work later: a registry that
+// does not answer, "no space left in <directory>". Whatever fails leaves nothing behind but whole layers, which the
+// next attempt finds and collection removes.
 class ImageService {
  public:
   // Blocks for as long as it takes to read the store's records. Code::Conflict if another process has it.
@@ -112,12 +130,18 @@ class ImageService {
   // symbolic links are resolved before that is decided.
   net::awaitable<Result<ImageInfo>> add_directory(std::filesystem::path path, std::string name);
 
-  // Writes the image as an archive into `body`.
-  net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body);
+  // The right to send one archive, until it has been sent or this goes; not after the service. Code::Exhausted when
+  // none came free in time. Take it before the head of a response is out: after that a refusal cannot be told any more.
+  using Turn = std::shared_ptr<void>;
+  net::awaitable<Result<Turn>> turn_to_send();
+
+  // Writes the image as an archive into `body`. Without a turn it takes one.
+  net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body, Turn turn = nullptr);
 
   // What `write` produces, on a thread of the pool, goes to `body` as fast as that takes it. `what` is for messages.
   using ArchiveWriter = std::move_only_function<Result<void>(image::ByteSink)>;
-  net::awaitable<Result<void>> send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body);
+  net::awaitable<Result<void>> send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body,
+                                            Turn turn = nullptr);
 
   // Layers again for a sandbox that outlived the daemon, in the order given. Code::NotFound names the first one
   // missing. Call it for all of them before anything that collects (pull, remove).
@@ -153,7 +177,8 @@ class ImageService {
   net::awaitable<Result<std::vector<ImageInfo>>> import(image::ByteSource source, image::ImportOptions options);
   net::awaitable<void> run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options);
   net::awaitable<void> run_export(std::shared_ptr<Transfer> transfer, ArchiveWriter write);
-  net::awaitable<Result<std::shared_ptr<Transfer>>> begin_transfer(std::string name, bool incoming);
+  net::awaitable<Result<Turn>> take_turn(std::size_t& taken, std::size_t most, std::string what);
+  Result<std::shared_ptr<Transfer>> begin_transfer(Turn turn, bool incoming);
   void end_transfers();
 
   net::any_io_executor executor_;
@@ -164,8 +189,9 @@ class ImageService {
   image::Puller puller_;
   TaskGroup tasks_;
   std::map<std::string, std::shared_ptr<Flight>> flights_;  // by name and credentials
-  std::set<Transfer*> transfers_;  // archives that come or go at their peer's speed, each on a thread of the pool
-  Notifier transfer_ended_;
+  std::set<Transfer*> transfers_;
+  std::size_t loads_ = 0, sends_ = 0;  // turns that are taken
+  Notifier turn_free_;
   bool closed_ = false;
   bool collecting_ = false, collect_again_ = false;
 };

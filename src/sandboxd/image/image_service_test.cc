@@ -65,6 +65,38 @@ class Collector final : public http::BodyWriter {
   std::size_t limit = std::size_t{1} << 40;
 };
 
+// A peer that takes its first piece when it is told to.
+class Stuck final : public http::BodyWriter {
+ public:
+  explicit Stuck(net::any_io_executor executor) : go(executor) {}
+  using BodyWriter::write;
+  net::awaitable<Result<void>> write(std::span<const std::string_view>) override {
+    waiting = true;
+    if (!co_await go.wait()) co_return fail(Code::Cancelled, "cancelled");
+    co_return Result<void>();
+  }
+  net::awaitable<Result<void>> flush() override { co_return Result<void>(); }
+  net::awaitable<void> peer_closed() override { co_return; }
+  Event go;
+  bool waiting = false;
+};
+
+// A body that never comes.
+class Silent final : public http::BodySource {
+ public:
+  explicit Silent(net::any_io_executor executor) : never_(executor) {}
+  net::awaitable<Result<std::string_view>> read() override {
+    waiting = true;
+    (void)co_await never_.wait();
+    co_return fail(Code::Cancelled, "cancelled");
+  }
+  std::optional<std::uint64_t> length() const override { return std::nullopt; }
+  bool waiting = false;
+
+ private:
+  Event never_;
+};
+
 class ImageServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -106,6 +138,26 @@ class ImageServiceTest : public ::testing::Test {
   Result<std::vector<ImageInfo>> load(const std::string& bytes, std::optional<std::string> name = std::nullopt) {
     Body body(bytes);
     return await(io_, service_->load(body, std::move(name)));
+  }
+  void restart_with(TransferLimits transfers) {
+    stop();
+    config_.transfers = transfers;
+    start();
+  }
+  // More than fits into the pipe, so that the thread that writes it has to wait for its reader.
+  net::awaitable<Result<void>> send(http::BodyWriter& to) {
+    return service_->send_archive("big", [](image::ByteSink sink) { return sink(std::string(4 << 20, 'x')); }, to);
+  }
+  // Runs the loop until then.
+  template <typename Condition>
+  void run_until(Condition condition) {
+    io_.restart();
+    while (!condition()) io_.run_one();
+  }
+  template <typename T>
+  T finish(std::future<T>& future) {
+    run_until([&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    return future.get();
   }
   void expect_clean() { EXPECT_TRUE(fs::is_empty(config_.directory / "tmp")); }
 
@@ -289,6 +341,78 @@ TEST_F(ImageServiceTest, WhatIsSavedCanBeLoaded) {
   Collector untouched;
   EXPECT_EQ(await(io_, service_->save("none", untouched)).error().code, Code::NotFound);
   EXPECT_TRUE(untouched.text.empty());
+}
+
+TEST_F(ImageServiceTest, ReadersThatDoNotReadHoldUpNeitherLoadsNorForLongEachOther) {
+  restart_with({.loads = 1, .sends = 2, .turn = std::chrono::milliseconds(1)});
+  Stuck first(io_.get_executor()), second(io_.get_executor());
+  auto one = net::co_spawn(io_, send(first), net::use_future);
+  auto two = net::co_spawn(io_, send(second), net::use_future);
+  run_until([&] { return first.waiting && second.waiting; });
+  const auto loaded = load(docker_archive("other:1", {kTop}).bytes());
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  Collector out;
+  const auto refused = await(io_, send(out));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Exhausted);
+  EXPECT_THAT(refused.error().message, HasSubstr("try again"));
+  EXPECT_FALSE(await(io_, service_->turn_to_send()));
+  second.go.set();
+  EXPECT_TRUE(finish(two));
+  {
+    const auto turn = await(io_, service_->turn_to_send());
+    EXPECT_TRUE(turn) << turn.error().message;
+    EXPECT_FALSE(await(io_, service_->turn_to_send()));
+  }
+  EXPECT_TRUE(await(io_, send(out))) << "a turn that was not used is given back";
+  first.go.set();
+  EXPECT_TRUE(finish(one));
+}
+
+TEST_F(ImageServiceTest, OneMoreArchiveGetsTheTurnThatComesFree) {
+  restart_with({.sends = 1, .turn = std::chrono::hours(1)});
+  Stuck slow(io_.get_executor());
+  auto one = net::co_spawn(io_, send(slow), net::use_future);
+  run_until([&] { return slow.waiting; });
+  Collector out;
+  auto two = net::co_spawn(io_, send(out), net::use_future);
+  slow.go.set();
+  EXPECT_TRUE(finish(one));
+  EXPECT_TRUE(finish(two));
+  EXPECT_EQ(out.text.size(), std::size_t{4} << 20);
+}
+
+TEST_F(ImageServiceTest, APeerThatIsTooSlowLosesItsTurn) {
+  restart_with({.loads = 1, .sends = 1, .patience = std::chrono::milliseconds(1)});
+  for (int i = 0; i < 2; ++i) {
+    Stuck slow(io_.get_executor());
+    const auto saved = await(io_, send(slow));
+    ASSERT_FALSE(saved);
+    EXPECT_EQ(saved.error().code, Code::Timeout);
+    EXPECT_THAT(saved.error().message, HasSubstr("too slow"));
+    Silent silent(io_.get_executor());
+    const auto loaded = await(io_, service_->load(silent, std::nullopt));
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Code::InvalidRequest);
+    EXPECT_THAT(loaded.error().message, HasSubstr("too slow"));
+  }
+  expect_clean();
+}
+
+TEST_F(ImageServiceTest, AnExceptionIsNeverASuccess) {
+  ASSERT_TRUE(load(docker_archive("demo:1", {kBase}).bytes()));
+  stop();
+  config_.after_step = [](std::string_view) { throw std::runtime_error("a bug"); };
+  start();
+  const auto loaded = load(docker_archive("other:1", {kTop}).bytes());
+  EXPECT_FALSE(loaded);
+  EXPECT_EQ(service_->list().size(), 1u);
+  Collector out;
+  const auto sent = await(
+      io_,
+      service_->send_archive("x", [](image::ByteSink) -> Result<void> { throw std::runtime_error("a bug"); }, out));
+  EXPECT_FALSE(sent);
+  EXPECT_TRUE(await(io_, service_->save("demo:1", out))) << "its turn has come back";
 }
 
 TEST_F(ImageServiceTest, OnlyAllowedDirectoriesBecomeImages) {

@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 using image::ImageRecord;
 using image::Reference;
 
-// More would take all threads of the pool from pulls.
-constexpr std::size_t kMaxTransfers = 2;
 constexpr int kPipeBytes = 1 << 20;
 constexpr std::size_t kPiece = 256 << 10;
 
@@ -44,41 +42,92 @@ bool is_below(const fs::path& path, const fs::path& directory) {
   return rest == directory.end();
 }
 
+// What is left of our patience with one peer.
+class Patience {
+ public:
+  explicit Patience(const TransferLimits& limits) : limits_(limits), left_(limits.patience) {}
+
+  // Code::Timeout. `bytes_of` tells how many bytes the result has moved.
+  template <typename T, typename BytesOf>
+  net::awaitable<Result<T>> wait(net::awaitable<Result<T>> peer, BytesOf bytes_of) {
+    const auto start = std::chrono::steady_clock::now();
+    auto result = co_await with_timeout(std::move(peer), left_);
+    if (!result) co_return result;
+    left_ -= std::chrono::steady_clock::now() - start;
+    const double earned = static_cast<double>(bytes_of(result)) / static_cast<double>(limits_.bytes_per_second);
+    left_ += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(earned));
+    left_ = std::clamp<std::chrono::nanoseconds>(left_, std::chrono::nanoseconds(0), limits_.patience);
+    co_return result;
+  }
+  std::string complaint() const {
+    return "too slow: at least " + std::to_string(limits_.bytes_per_second) + " bytes a second are expected";
+  }
+
+ private:
+  const TransferLimits& limits_;
+  std::chrono::nanoseconds left_;
+};
+
 }  // namespace
 
 // A pipe between the loop, which talks to the peer, and a thread, which talks to the store.
 struct ImageService::Transfer {
-  explicit Transfer(net::any_io_executor executor) : done(std::move(executor)) {}
+  Transfer(net::any_io_executor executor, Turn t) : turn(std::move(t)), done(std::move(executor)) {}
 
+  Turn turn;  // until the thread has finished
   std::optional<Descriptor> loop_end;
   UniqueFd thread_end;
   std::atomic<bool> whole = false;  // all of the body is in the pipe: its end is not an early one
-  Result<std::vector<ImageInfo>> imported;
-  Result<void> exported;
+  // What stands here stays if an exception ends the thread's work.
+  Result<std::vector<ImageInfo>> imported = fail(Code::Internal, "load image: an internal error, see sandboxd's log");
+  Result<void> exported = fail(Code::Internal, "send archive: an internal error, see sandboxd's log");
   Event done;  // the thread has finished
 };
 
-net::awaitable<Result<std::shared_ptr<ImageService::Transfer>>> ImageService::begin_transfer(std::string name,
-                                                                                             bool incoming) {
-  while (transfers_.size() >= kMaxTransfers && !closed_) {
-    if (!co_await transfer_ended_.wait()) co_return fail(Code::Cancelled, "image " + name + ": cancelled");
+net::awaitable<Result<ImageService::Turn>> ImageService::take_turn(std::size_t& taken, std::size_t most,
+                                                                   std::string what) {
+  const auto free = [this, &taken, most] { return taken < most || closed_; };
+  const auto wait = [](Notifier& changed, auto until) -> net::awaitable<Result<void>> {
+    if (!co_await changed.wait_until(until)) co_return fail(Code::Cancelled, "");
+    co_return Result<void>();
+  };
+  if (!free()) {
+    const auto came = co_await with_timeout(wait(turn_free_, free), config_.transfers.turn);
+    if (!came && came.error().code == Code::Timeout) {
+      co_return fail(Code::Exhausted, "this host " + what + " " + std::to_string(most) +
+                                          " archives already, its limit; try again when one of them is through");
+    }
+    if (!came) co_return fail(Code::Cancelled, "archive: cancelled");
   }
-  if (closed_) co_return fail(Code::Cancelled, "image " + name + ": cancelled");
+  if (closed_) co_return fail(Code::Cancelled, "archive: cancelled");
+  ++taken;
+  co_return Turn(this, [this, count = &taken](void*) {
+    --*count;
+    turn_free_.notify_all();
+  });
+}
+
+net::awaitable<Result<ImageService::Turn>> ImageService::turn_to_send() {
+  return take_turn(sends_, config_.transfers.sends, "sends");
+}
+
+Result<std::shared_ptr<ImageService::Transfer>> ImageService::begin_transfer(Turn turn, bool incoming) {
+  if (closed_) return fail(Code::Cancelled, "archive: cancelled");
   auto pipe = sys::make_pipe();
-  if (!pipe) co_return Failure(pipe.error());
+  if (!pipe) return Failure(pipe.error());
   (void)::fcntl(pipe->write.get(), F_SETPIPE_SZ, kPipeBytes);
   auto loop_end = Descriptor::open(executor_, std::move(incoming ? pipe->write : pipe->read));
-  if (!loop_end) co_return Failure(loop_end.error());
-  const auto transfer = std::make_shared<Transfer>(executor_);
+  if (!loop_end) return Failure(loop_end.error());
+  auto transfer = std::make_shared<Transfer>(executor_, std::move(turn));
   transfer->loop_end = std::move(*loop_end);
   transfer->thread_end = std::move(incoming ? pipe->read : pipe->write);
   transfers_.insert(transfer.get());
-  co_return transfer;
+  return transfer;
 }
 
 void ImageService::end_transfers() {
   for (Transfer* transfer : transfers_) transfer->loop_end->close();
-  transfer_ended_.notify_all();
+  turn_free_.notify_all();
 }
 
 // --- load --------------------------------------------------------------------------------------------------------
@@ -110,7 +159,7 @@ net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer
     Transfer& transfer;
     ~Over() {
       service.transfers_.erase(&transfer);
-      service.transfer_ended_.notify_all();
+      transfer.turn.reset();
       transfer.thread_end.reset();
       transfer.done.set();
     }
@@ -128,7 +177,9 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySour
                                                                   std::optional<std::string> name) {
   auto options = import_options(name);
   if (!options) co_return Failure(options.error());
-  auto begun = co_await begin_transfer("archive", true);
+  auto turn = co_await take_turn(loads_, config_.transfers.loads, "loads");
+  if (!turn) co_return Failure(turn.error());
+  auto begun = begin_transfer(std::move(*turn), true);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
   // Whoever cancels us closes the pipe, and the thread then fails by itself.
@@ -138,10 +189,13 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySour
   } const close{*transfer->loop_end};
   tasks_.spawn("load image", run_import(transfer, std::move(*options)));
   std::optional<Error> broken;
+  Patience patience(config_.transfers);
   for (;;) {
-    const auto piece = co_await body.read();
+    const auto piece = co_await patience.wait(body.read(), [](const auto& got) { return got->size(); });
     if (!piece) {
       broken = piece.error();
+      if (broken->code == Code::Timeout)
+        broken = Error(Code::InvalidRequest, "the archive comes " + patience.complaint());
       break;
     }
     if (piece->empty()) {
@@ -198,7 +252,7 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
     Transfer& transfer;
     ~Over() {
       service.transfers_.erase(&transfer);
-      service.transfer_ended_.notify_all();
+      transfer.turn.reset();
       transfer.done.set();
     }
   } const over{*this, *transfer};
@@ -220,8 +274,14 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
   });
 }
 
-net::awaitable<Result<void>> ImageService::send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body) {
-  auto begun = co_await begin_transfer(what, false);
+net::awaitable<Result<void>> ImageService::send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body,
+                                                        Turn turn) {
+  if (!turn) {
+    auto taken = co_await turn_to_send();
+    if (!taken) co_return Failure(taken.error());
+    turn = std::move(*taken);
+  }
+  auto begun = begin_transfer(std::move(turn), false);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
   struct Close {
@@ -231,11 +291,14 @@ net::awaitable<Result<void>> ImageService::send_archive(std::string what, Archiv
   tasks_.spawn("send archive", run_export(transfer, std::move(write)));
   std::string buffer(kPiece, '\0');
   Result<void> sent;
+  Patience patience(config_.transfers);
   for (;;) {
     const auto got = co_await transfer->loop_end->read_some(buffer);
     if (!got) sent = Failure(got.error());
     if (!got || *got == 0) break;
-    sent = co_await body.write(std::string_view(buffer.data(), *got));
+    sent = co_await patience.wait(body.write(std::string_view(buffer.data(), *got)), [&](const auto&) { return *got; });
+    if (!sent && sent.error().code == Code::Timeout)
+      sent = fail(Code::Timeout, "the reader is " + patience.complaint());
     if (!sent) break;
   }
   transfer->loop_end->close();
@@ -245,7 +308,7 @@ net::awaitable<Result<void>> ImageService::send_archive(std::string what, Archiv
   co_return Result<void>();
 }
 
-net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body) {
+net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body, Turn turn) {
   const auto reference = parse_name(name);
   if (!reference) co_return Failure(reference.error());
   auto record = store_->image(*reference);
@@ -269,7 +332,7 @@ net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWrit
     if (!done) return Failure(done.error());
     return {};
   };
-  co_return co_await send_archive("image " + reference->familiar(), std::move(write), body);
+  co_return co_await send_archive("image " + reference->familiar(), std::move(write), body, std::move(turn));
 }
 
 }  // namespace osb::sandboxd
