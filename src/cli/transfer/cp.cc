@@ -33,10 +33,13 @@ int mode_digits(mode_t mode) {
   return out;
 }
 
+// Without setuid, setgid and sticky: what runs as whom here is not the sandbox's to say.
 mode_t mode_bits(int digits) {
   mode_t out = 0;
-  for (int shift = 0; digits > 0; digits /= 10, shift += 3) out |= static_cast<mode_t>(digits % 10) << shift;
-  return out & 07777;
+  for (int shift = 0; digits > 0 && shift < 9; digits /= 10, shift += 3) {
+    out |= static_cast<mode_t>(digits % 10) << shift;
+  }
+  return out & 0777;
 }
 
 // Nothing: there is no such file there. A link to a directory is a directory.
@@ -144,13 +147,15 @@ class Copy {
   }
 
   Outcome file_down(const Files& files, const std::string& from, const std::string& to, int mode) {
+    struct stat before{};
+    const bool is_file = ::stat(to.c_str(), &before) != 0 || S_ISREG(before.st_mode);  // and not /dev/null, or a pipe
     opensandbox::Result<std::uint64_t> copied;
     {
       TransferBar bar(context_.out(), last_part(from));
       copied = files.download(from, to, bar.callback());
     }
     if (!copied) return sdk_failed(context_, copied.error());
-    if (mode != 0) (void)::chmod(to.c_str(), mode_bits(mode));
+    if (is_file && mode != 0) (void)::chmod(to.c_str(), mode_bits(mode));
     return done(from, to, *copied);
   }
 

@@ -1,10 +1,13 @@
 """osb cp, ls and cat."""
 
+import http.server
 import io
+import json
 import os
 import pathlib
 import stat
 import tarfile
+import threading
 
 import pytest
 from osb_program import Osb
@@ -98,6 +101,53 @@ def test_files(osb, sandbox, server, tmp_path):
     said = osb.json("cp", f"{sandbox}:/tmp/script.sh", tmp_path / "dir")
     assert said == {"from": "/tmp/script.sh", "to": str(tmp_path / "dir" / "script.sh"), "bytes": 23}
     assert (tmp_path / "dir" / "script.sh").read_bytes() == script.read_bytes()
+
+
+def test_what_is_no_file_keeps_its_mode(osb, sandbox, server, tmp_path):
+    """/dev/null, say: a pipe stands for it here."""
+    server.run(sandbox, "printf word > /tmp/word; chmod 644 /tmp/word")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    osb.ok("cp", f"{sandbox}:/tmp/word", pipe)
+    assert os.read(reader, 100) == b"word"
+    os.close(reader)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
+
+
+class BadExecd(http.server.BaseHTTPRequestHandler):
+    """A server and the execd of a sandbox that tells of modes nobody should take over."""
+
+    def do_GET(self):
+        kind, body = "application/json", b"{}"
+        if "/endpoints/" in self.path:
+            body = json.dumps({"endpoint": f"127.0.0.1:{self.server.server_port}/execd"}).encode()
+        elif self.path.startswith("/execd/files/info"):
+            body = json.dumps({"/f": {"path": "/f", "type": "file", "size": 4, "mode": 7755}}).encode()
+        elif self.path.startswith("/execd/files/download"):
+            kind, body = "application/octet-stream", b"word"
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_sandbox_makes_no_setuid_programs_here(server, tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), BadExecd) as bad:
+        serving = threading.Thread(target=bad.serve_forever)
+        serving.start()
+        try:
+            osb = Osb(server, tmp_path, domain=f"127.0.0.1:{bad.server_port}")
+            osb.ok("cp", "any:/f", tmp_path / "f")
+        finally:
+            bad.shutdown()
+            serving.join()
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o755
 
 
 def test_standard_input_and_output(osb, sandbox, server):
