@@ -182,7 +182,7 @@ class PipedProgram {
     const auto deadline = Clock::now() + kReconnectFor;
     for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
       auto again = ptys_.attach(pty_, options);
-      if (again || again.error().kind != opensandbox::ErrorKind::Network || Clock::now() >= deadline) return again;
+      if (again || !may_come_back(again.error()) || Clock::now() >= deadline) return again;
       pollfd wait{signals_.fd(), POLLIN, 0};
       if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // nobody wants to wait
     }

@@ -20,8 +20,11 @@ using opensandbox::PtyFrame;
 using Clock = std::chrono::steady_clock;
 using Kind = TerminalEnd::Kind;
 
+constexpr std::chrono::milliseconds kForever(-1);
 constexpr std::chrono::seconds kReconnectFor(60);
 constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
+constexpr std::chrono::milliseconds kLastWords(1000);  // of a program that has ended: what was sent is on its way
+constexpr const char* kEndedUnseen = "what ran in it has ended while there was no connection";
 
 // One connection after the other until there is an end.
 class TerminalLoop {
@@ -42,7 +45,10 @@ class TerminalLoop {
     std::optional<PtyConnection> connection = std::move(first);
     for (;;) {
       input_.connect(&*connection);
-      while (!end_ && !broken_) step(&*connection);
+      while (!end_ && !broken_) {
+        const bool silent = !step(&*connection, ended_unseen_ ? kLastWords : kForever);
+        if (silent && ended_unseen_) finish({.kind = Kind::Lost, .message = kEndedUnseen});
+      }
       offset_ = connection->offset();
       connection->detach();
       input_.connect(nullptr);
@@ -57,8 +63,8 @@ class TerminalLoop {
   }
 
  private:
-  // Waits for something and handles it. Without a connection: for at most `pause`.
-  void step(PtyConnection* connection, std::chrono::milliseconds pause = std::chrono::milliseconds(-1)) {
+  // Waits for something, for at most `pause`, and handles it. False: nothing came.
+  bool step(PtyConnection* connection, std::chrono::milliseconds pause) {
     // What the terminal has not taken yet holds the sandbox back, what the sandbox has not taken holds the keyboard.
     const bool writing = !output_.empty();
     const short keys = input_.full() ? 0 : POLLIN;
@@ -67,12 +73,14 @@ class TerminalLoop {
         pollfd{connection != nullptr && !writing ? connection->poll_fd() : -1, POLLIN, 0},
         pollfd{input_.room_fd(), POLLIN, 0},  // only wakes us
     };
-    if (::poll(waits.data(), waits.size(), static_cast<int>(pause.count())) < 0) return;
+    const int ready = ::poll(waits.data(), waits.size(), static_cast<int>(pause.count()));
+    if (ready <= 0) return ready < 0;
     if (waits[3].revents != 0) input_.clear_room();
     if (waits[1].revents != 0) take_signals();
     if ((waits[0].revents & POLLOUT) != 0) write_some();
     if ((waits[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) read_keys();
     if (waits[2].revents != 0) read_frames(*connection);
+    return true;
   }
 
   void take_signals() {
@@ -169,20 +177,33 @@ class TerminalLoop {
     }
   }
 
+  // Nobody may start what has ended once more. So it is asked before whether it runs, as not every execd knows of
+  // `start`, and again when attached: if it ends from there on we are told.
+  opensandbox::Result<PtyConnection> attach_again() {
+    const auto before = ptys_.status(pty_);
+    if (!before) return std::unexpected(before.error());
+    if (!before->running) {
+      return std::unexpected(opensandbox::Error{.kind = opensandbox::ErrorKind::Cancelled, .message = kEndedUnseen});
+    }
+    opensandbox::PtyAttachOptions options;
+    options.since = offset_;
+    options.takeover = true;  // ours may still count as attached over there
+    options.start = false;
+    auto again = ptys_.attach(pty_, options);
+    if (!again) return again;
+    const auto now = ptys_.status(pty_);
+    if (!now) return std::unexpected(now.error());
+    ended_unseen_ = !now->running;
+    return again;
+  }
+
   std::optional<PtyConnection> reconnect() {
     const auto deadline = Clock::now() + kReconnectFor;
     output_ += "\r\nosb: the connection was lost, trying again\r\n";
     for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
-      // A shell that has ended meanwhile would be started anew.
-      const auto status = ptys_.status(pty_);
-      if (status && !status->running) {
-        finish({.kind = Kind::Lost, .message = "what ran in it has ended while there was no connection"});
-        return std::nullopt;
-      }
-      // Ours may still count as attached over there.
-      auto again = ptys_.attach(pty_, {.mode = {}, .since = offset_, .takeover = true});
+      auto again = attach_again();
       if (again) return std::move(*again);
-      if (again.error().kind != opensandbox::ErrorKind::Network || Clock::now() >= deadline) {
+      if (!may_come_back(again.error()) || Clock::now() >= deadline) {
         finish({.kind = Kind::Lost, .message = again.error().message});
         return std::nullopt;
       }
@@ -209,10 +230,15 @@ class TerminalLoop {
   std::string output_;
   std::uint64_t offset_ = 0;
   bool broken_ = false;
+  bool ended_unseen_ = false;
   std::optional<TerminalEnd> end_;
 };
 
 }  // namespace
+
+bool may_come_back(const opensandbox::Error& error) {
+  return error.kind == opensandbox::ErrorKind::Network || error.status >= 500;
+}
 
 int exit_code_of(const PtyFrame& exit) {
   if (exit.signal != 0) return exit_code_of_signal(exit.signal);

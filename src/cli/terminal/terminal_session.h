@@ -29,6 +29,9 @@ struct TerminalEnd {
 // What osb ends with when a program in a terminal has: its own code, or as shells report signals.
 int exit_code_of(const opensandbox::PtyFrame& exit);
 
+// Whether the next attempt to connect may succeed. 5xx: the server's proxy did not get through.
+bool may_come_back(const opensandbox::Error& error);
+
 // The signals that run_terminal() looks at.
 SignalFd terminal_signals();
 

@@ -2,7 +2,9 @@
 
 import re
 import signal
+import socket
 
+import httpx
 import pytest
 from cutting_proxy import CuttingProxy
 from osb_program import Osb
@@ -183,6 +185,100 @@ def test_a_lost_connection_is_made_again_and_nothing_is_lost(server, sandbox, tm
             assert notice in terminal.output
             numbers = [int(n) for n in re.findall(rb"line (\d+)\r", terminal.output.replace(notice, b""))]
             assert numbers == list(range(1, 5001))
+
+
+class WatchingProxy(CuttingProxy):
+    """`on_request` gets what clients send before it is passed on; where it says False the connection breaks instead."""
+
+    def __init__(self, port, on_request):
+        self.on_request = on_request
+        super().__init__(port)
+
+    def _copy(self, a, b):
+        from_client = a.getsockname() == self.listener.getsockname()
+        try:
+            while data := a.recv(65536):
+                if from_client and not self.on_request(data):
+                    a.shutdown(socket.SHUT_RDWR)
+                    break
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+class Unseen:
+    """A program in a terminal of `sandbox` that ends when it is told to; how often it was started is counted there."""
+
+    script = "echo x >> /tmp/runs; echo rea''dy; until [ -e /tmp/go ]; do sleep 0.05; done; echo b''ye; exit 3"
+
+    def __init__(self, server, sandbox):
+        self.server, self.sandbox = server, sandbox
+        self.pty = None
+
+    def note(self, request):
+        if found := re.search(rb"/pty/([^/ ?]+)/ws", request):
+            self.pty = found[1].decode()
+
+    def end(self):
+        """Returns when execd knows that it has ended."""
+        self.server.run(self.sandbox, "touch /tmp/go")
+        status = f"{self.server.url}/sandboxes/{self.sandbox}/proxy/44772/pty/{self.pty}"
+        while httpx.get(status, headers=self.server.token(self.sandbox), trust_env=False).json()["running"]:
+            pass
+
+    def runs(self):
+        return self.server.run(self.sandbox, "cat /tmp/runs").split()
+
+
+def test_a_program_that_ended_is_not_run_again_where_nobody_says_whether_it_runs(server, sandbox, tmp_path):
+    program = Unseen(server, sandbox)
+    to_refuse = 0
+
+    def on_request(data):
+        nonlocal to_refuse
+        program.note(data)
+        if to_refuse == 0 or b"/pty/" not in data or b"/ws" in data:
+            return True
+        to_refuse -= 1  # a question for its status
+        return False
+
+    with WatchingProxy(server.port, on_request) as proxy:
+        osb = Osb(server, tmp_path, domain=proxy.domain)
+        with osb.terminal("--use-server-proxy", "shell", sandbox, "--", "sh", "-c", program.script) as terminal:
+            terminal.expect(r"ready\r")
+            proxy.refuse = True
+            proxy.cut()
+            program.end()
+            to_refuse = 4
+            proxy.refuse = False
+            assert terminal.wait() == 1
+            assert "has ended while there was no connection" in terminal.text()
+    assert program.runs() == ["x"]
+
+
+def test_a_program_that_ends_while_we_come_back_is_not_run_again(server, sandbox, tmp_path):
+    program = Unseen(server, sandbox)
+    was_cut = False
+
+    def on_request(data):
+        nonlocal was_cut
+        program.note(data)
+        if was_cut and b"/ws?" in data:  # it was running when it was asked
+            was_cut = False
+            program.end()
+        return True
+
+    with WatchingProxy(server.port, on_request) as proxy:
+        osb = Osb(server, tmp_path, domain=proxy.domain)
+        with osb.terminal("--use-server-proxy", "shell", sandbox, "--", "sh", "-c", program.script) as terminal:
+            terminal.expect(r"ready\r")
+            was_cut = True
+            proxy.cut()
+            terminal.expect(r"bye\r")
+            assert terminal.wait() == 1
+            assert "has ended while there was no connection" in terminal.text()
+    assert program.runs() == ["x"]
 
 
 def test_what_is_no_terminal_is_refused(osb, sandbox):
