@@ -54,12 +54,11 @@ int report(Context& context, const Problem& problem) {
 
 // Output that nobody could read is a failure: a full disk is named, a reader that left (head) is SIGPIPE.
 int finish(Context& context, int status) {
-  errno = 0;
   context.out().flush();
-  if (std::ferror(stdout) == 0 || status != 0) return status;
-  if (errno == EPIPE) return exit_code_of_signal(SIGPIPE);
-  const std::string why = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
-  return report(context, {"", "LOCAL_ERROR", "The output could not be written" + why});
+  const int error = context.out().write_error();
+  if (error == 0 || status != 0) return status;
+  if (error == EPIPE) return exit_code_of_signal(SIGPIPE);
+  return report(context, {"", "LOCAL_ERROR", std::string("The output could not be written: ") + std::strerror(error)});
 }
 
 // The hook of the original: with _OSB_COMPLETE=bash_source (_OPENSANDBOX_COMPLETE) the program prints its script.

@@ -38,9 +38,11 @@ std::string_view last_lines(std::string_view text, std::int64_t lines) {
   return text.substr(from + 1);
 }
 
-void print(Context& context, std::string_view text) {
+// False: nobody reads any more.
+bool print(Context& context, std::string_view text) {
   context.out().text(text);
   context.out().flush();
+  return context.out().write_error() == 0;
 }
 
 // Ctrl-C is how one ends a look at a log.
@@ -58,14 +60,14 @@ Outcome look_repeatedly(Context& context, const LogsOptions& options) {
   auto found = manager->logs(options.id, "container", kMostLines, options.since);
   if (!found) return sdk_failed(context, found.error());
   std::string seen = std::move(found->content);
-  print(context, options.tail > 0 ? last_lines(seen, options.tail) : std::string_view(seen));
-  while (options.follow) {
+  bool read = print(context, options.tail > 0 ? last_lines(seen, options.tail) : std::string_view(seen));
+  while (options.follow && read) {
     pollfd wait{signals.fd(), POLLIN, 0};
     if (::poll(&wait, 1, kBetweenLooks) > 0) return exit_code_after(signals.take().value_or(SIGINT));
     const auto info = manager->get(options.id);  // before the log: what it says at its end is still shown
     auto now = manager->logs(options.id, "container", kMostLines);
     if (now) {
-      print(context, new_part(seen, now->content));
+      read = print(context, new_part(seen, now->content));
       seen = std::move(now->content);
     }
     if (!info && info.error().not_found()) return 0;
@@ -102,8 +104,7 @@ Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
     opensandbox::LogOptions wanted{.tail = std::nullopt, .since = options.since, .follow = options.follow};
     if (options.tail > 0) wanted.tail = static_cast<int>(options.tail);
     const auto show = [&](std::span<const opensandbox::LogOutput> pieces) -> opensandbox::async::Task<bool> {
-      print(context, text_of(pieces, options.timestamps, in_line));
-      co_return true;
+      co_return print(context, text_of(pieces, options.timestamps, in_line));
     };
     end = co_await opensandbox::async::SandboxManager(*connection).follow_logs(options.id, show, std::move(wanted));
   };
@@ -151,23 +152,26 @@ Outcome command_logs(Context& context, const LogsOptions& options) {
     print(context, options.tail > 0 ? last_lines(logs->text, options.tail) : std::string_view(logs->text));
     return 0;
   }
+  std::FILE* const err = context.out().err().file;
   opensandbox::ExecutionHandlers handlers;
   handlers.on_event = [&](const opensandbox::ExecutionEvent& event) {
     using Type = opensandbox::ExecutionEvent::Type;
     if (event.type == Type::Stdout) {
-      print(context, event.line());
-    } else if (event.type == Type::Stderr) {
+      return print(context, event.line());
+    }
+    if (event.type == Type::Stderr) {
       context.out().error_text(event.line());
     } else if (event.type == Type::Gap) {
       context.out().error_text("osb: older output is gone\n");
     }
-    return true;
+    return std::ferror(err) == 0;
   };
   opensandbox::RunOptions reading;
   reading.discard_output = true;
   auto followed = commands.follow(options.execution, 0, reading, handlers);
-  if (!followed) return explained(followed.error());
-  return 0;
+  if (std::ferror(err) != 0) return exit_code_of_signal(SIGPIPE);
+  if (context.out().write_error() != 0 || followed) return 0;
+  return explained(followed.error());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -168,14 +169,23 @@ void Output::busy(std::string message) { busy_ = std::make_unique<Spinner>(*this
 
 void Output::write(const Sink& sink, std::string_view text) {
   busy_.reset();
+  errno = 0;
   std::fwrite(text.data(), 1, text.size(), sink.file);
+  if (sink.file == out_.file) note_write_error();
+}
+
+// Right after the call: a stream remembers that there was an error, but not which.
+void Output::note_write_error() {
+  if (write_error_ == 0 && std::ferror(out_.file) != 0) write_error_ = errno != 0 ? errno : EIO;
 }
 
 void Output::text(std::string_view bytes) { write(out_, bytes); }
 void Output::error_text(std::string_view bytes) { write(err_, bytes); }
 
 void Output::flush() {
+  errno = 0;
   std::fflush(out_.file);
+  note_write_error();
   std::fflush(err_.file);
 }
 

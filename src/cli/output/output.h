@@ -57,6 +57,9 @@ class Output {
   void busy(std::string message);
   // Before another process or the SDK writes, or after a sample that somebody waits for.
   void flush();
+  // errno of the first write to stdout that failed, or 0: nobody reads it any more, or the disk is full. What goes on
+  // for as long as it is looked at stops here.
+  int write_error() const { return write_error_; }
 
   // The one place that reports a failure, always on stderr: {"error":{code, message, hint, ..}} with json, the same
   // with yaml, else a title and a sentence.
@@ -65,10 +68,12 @@ class Output {
  private:
   void say(std::string_view status, std::string_view message);
   void write(const Sink& sink, std::string_view text);
+  void note_write_error();
 
   Format format_;
   Sink out_, err_;
   std::unique_ptr<Spinner> busy_;
+  int write_error_ = 0;
 };
 
 // stdout and stderr of this process. `color` is what configuration and flags say; NO_COLOR and TERM=dumb refuse too.

@@ -34,7 +34,7 @@ Outcome watch(Context& context, const opensandbox::Sandbox& sandbox) {
       out.text(sample_line(sample));
     }
     out.flush();
-    return std::ferror(out.out().file) == 0;
+    return out.write_error() == 0;
   };
   if (auto done = sandbox.watch_metrics(show); !done) {
     if (done.error().kind == opensandbox::ErrorKind::Cancelled) return 0;

@@ -97,6 +97,9 @@ class WithoutStreams(http.server.BaseHTTPRequestHandler):
             text = "first\n" if WithoutStreams.looks == 1 else "first\nsecond\n"
             status, body = 200, {"sandboxId": "old", "kind": "logs", "scope": "container", "delivery": "inline",
                                  "contentType": "text/plain", "truncated": False, "content": text}
+        self.answer(status, body)
+
+    def answer(self, status, body):
         text = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -119,6 +122,62 @@ def test_servers_that_do_not_tell_are_looked_at(server, tmp_path):
         finally:
             other.shutdown()
             serving.join()
+
+
+TICKS = "while :; do echo tick; sleep 0.05; done"
+
+
+def leave_after_a_line(process, line=b"tick\n"):
+    """As head -1 does."""
+    assert process.stdout.readline().startswith(line)
+    process.stdout.close()
+    try:
+        assert process.wait(60) == 128 + signal.SIGPIPE
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+
+
+def test_a_reader_that_leaves_ends_the_look_at_an_entrypoint(osb, server):
+    made = server.create(entrypoint=["sh", "-c", TICKS])["id"]
+    with osb.start("logs", "-f", made) as process:
+        leave_after_a_line(process)
+    server.delete(made)
+
+
+def test_a_reader_that_leaves_ends_the_look_at_a_background_command(osb, sandbox):
+    started = json.loads(osb.ok("command", "run", "-d", "-o", "json", sandbox, "--", "sh", "-c", TICKS))["execution_id"]
+    with osb.start("logs", "-f", sandbox, started) as process:
+        leave_after_a_line(process)
+
+
+def test_a_reader_that_leaves_ends_the_look_at_servers_that_do_not_tell(server, tmp_path):
+    class Growing(WithoutStreams):
+        text = ""
+
+        def do_GET(self):
+            if self.path.startswith("/v1/sandboxes/old/diagnostics/logs?"):
+                Growing.text += "tick\n"
+                self.answer(200, {"sandboxId": "old", "kind": "logs", "scope": "container", "delivery": "inline",
+                                  "contentType": "text/plain", "truncated": False, "content": Growing.text})
+            else:
+                super().do_GET()
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Growing) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        try:
+            WithoutStreams.looks = 0
+            with Osb(server, tmp_path, domain=f"127.0.0.1:{other.server_port}").start("logs", "-f", "old") as process:
+                leave_after_a_line(process)
+        finally:
+            other.shutdown()
+            serving.join()
+
+
+def test_a_reader_that_leaves_ends_the_watch_of_metrics(osb, sandbox):
+    with osb.start("sandbox", "metrics", sandbox, "--watch") as process:
+        leave_after_a_line(process, b"[")
 
 
 def test_a_background_command_is_followed_to_its_end(osb, sandbox, server):
