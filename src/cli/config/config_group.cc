@@ -1,42 +1,15 @@
-#include <cerrno>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/unique_fd.h"
 #include "cli/commands.h"
 #include "cli/config/config_file.h"
+#include "cli/config/write_config.h"
 #include "config/toml_reader.h"
-#include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::cli {
 namespace {
 
 const std::vector<Format> kFormats = {Format::Table, Format::Json, Format::Yaml};
-
-// Whole or not at all, and readable by its owner only: it holds a key. A symbolic link stays one.
-Expected<void> write_config(const std::filesystem::path& path, std::string_view text) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::exists(path) ? std::filesystem::canonical(path, error) : path;
-  const std::filesystem::path target = error ? path : real;
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string temporary = target.string() + ".new";
-  const UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  const auto complain = [&] { return failed(sys::from_errno("write " + target.string(), errno).error()); };
-  if (file.get() < 0) return complain();
-  struct stat old{};
-  if (::stat(target.c_str(), &old) == 0) (void)::fchmod(file.get(), old.st_mode & 07777);
-  for (std::string_view rest = text; !rest.empty();) {
-    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return complain();
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::rename(temporary.c_str(), target.c_str()) != 0) return complain();
-  return {};
-}
 
 void add_init(Command& group, Context& context) {
   struct Options {
@@ -52,7 +25,8 @@ void add_init(Command& group, Context& context) {
       context.out().warning("Config file already exists at " + path.string() + ". Use --force to overwrite.");
       return 0;
     }
-    if (auto written = write_config(path, config_template()); !written) return failed(written.error());
+    if (auto written = write_config(path, config_template(), ConfigAccess::AsBefore); !written)
+      return failed(written.error());
     context.out().ok("Config file created: " + path.string());
     return 0;
   });
@@ -107,7 +81,8 @@ void add_set(Command& group, Context& context) {
       return invalid("Cannot set " + options.key + " in " + path.string() + ": " + valid.error().message,
                      "Edit the file by hand.");
     }
-    if (auto written = write_config(path, *changed); !written) return failed(written.error());
+    const auto access = options.key.ends_with("api_key") ? ConfigAccess::Private : ConfigAccess::AsBefore;
+    if (auto written = write_config(path, *changed, access); !written) return failed(written.error());
     context.out().ok("Set " + options.key + " = " + options.value);
     return 0;
   });

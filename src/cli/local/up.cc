@@ -1,8 +1,8 @@
 #include <fstream>
-#include <sys/stat.h>
 
 #include "base/id.h"
 #include "cli/config/config_file.h"
+#include "cli/config/write_config.h"
 #include "cli/local/local_service.h"
 #include "cli/local/programs.h"
 #include "cli/more_commands.h"
@@ -39,10 +39,8 @@ std::string key_for(const Context& context) {
   return new_hex_id();
 }
 
-// Whatever comes later finds the server without options. Readable by the user only: there is a key in it.
+// Whatever comes later finds the server without options.
 Expected<void> save_config(const fs::path& path, const ServiceRecord& service) {
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
   std::string text;
   if (std::ifstream in(path); in) text.assign(std::istreambuf_iterator<char>(in), {});
   if (text.empty()) text = config_template();
@@ -53,13 +51,7 @@ Expected<void> save_config(const fs::path& path, const ServiceRecord& service) {
     if (!changed) return failed(changed.error());
     text = std::move(*changed);
   }
-  const mode_t before = ::umask(077);
-  std::ofstream out(path, std::ios::trunc);
-  ::umask(before);
-  out << text;
-  out.close();
-  if (!out) return invalid("Cannot write " + path.string() + ".");
-  return {};
+  return write_config(path, text, ConfigAccess::Private);
 }
 
 void show(Context& context, const UpOptions& options, const ServiceRecord& service, bool saved) {

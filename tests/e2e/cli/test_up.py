@@ -99,6 +99,26 @@ def test_down_after_sandboxd_has_died(osb, directory, tmp_path):
     assert not directory.exists() and processes(directory) == [] and cgroups(record) == []
 
 
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_what_is_saved_stays_the_users(osb, directory, tmp_path, before):
+    """`osb up` becomes root with the user's HOME."""
+    os.chown(tmp_path, 12345, 12346)
+    config = tmp_path / ".opensandbox" / "config.toml"
+    if before:
+        config.parent.mkdir()
+        config.write_text('[connection]\napi_key = "another"\n')
+        config.chmod(before)
+        for path in (config, config.parent):
+            os.chown(path, 12345, 12346)
+    osb.ok("up", "--dir", directory, "--save")
+    osb.ok("down", "--dir", directory)
+    assert osb.server.key in config.read_text()
+    assert config.stat().st_mode & 0o777 == 0o600
+    for path in (config, config.parent):
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+    assert os.listdir(config.parent) == ["config.toml"]
+
+
 def test_what_up_refuses(osb, directory, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("keep me")
