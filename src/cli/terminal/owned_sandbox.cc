@@ -1,24 +1,100 @@
 #include "cli/terminal/owned_sandbox.h"
 
-#include <array>
-#include <cerrno>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <fcntl.h>
+#include <opensandbox/async.h>
+#include <utility>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "async/descriptor.h"
 #include "cli/output/spinner.h"
 
 namespace osb::cli {
 namespace {
 
+using namespace net::experimental::awaitable_operators;
+
 constexpr std::chrono::seconds kLife(600), kRenewEvery(300);
 // An image may have to be fetched first; Ctrl-C ends the wait sooner.
 constexpr std::chrono::minutes kReady(15);
 
-Problem interrupted(int signal) {
-  Problem out{"", "INTERRUPTED", "Interrupted before the sandbox was ready; it was removed."};
-  out.exit_code = exit_code_of_signal(signal);
-  return out;
+// Waits for a sandbox and, where that fails or a signal comes, removes it again. A second signal ends that too: the
+// server may be gone, and nobody wants to wait for it.
+class Startup {
+ public:
+  Startup(opensandbox::async::Client client, std::string id, SignalFd& signals, Descriptor signal_fd)
+      : client_(std::move(client)), id_(std::move(id)), signals_(signals), signal_fd_(std::move(signal_fd)) {}
+
+  net::awaitable<void> run(opensandbox::ReadyOptions ready) {
+    co_await (wait_ready(ready) || next_signal());
+    first_signal_ = std::exchange(signal_, std::nullopt);
+    if (!is_ready()) co_await (remove() || next_signal());
+  }
+
+  bool is_ready() const { return !first_signal_ && ready_ && *ready_; }
+
+  // Why it is not.
+  Problem problem(const Context& context) const {
+    const auto signal = signal_ ? signal_ : first_signal_;
+    const bool gone = removed_ && (*removed_ || removed_->error().not_found());
+    Problem out{"", "INTERRUPTED", "Interrupted before the sandbox was ready; it was removed."};
+    if (!signal) out = sdk_failed(context, ready_->error()).error();
+    if (signal) out.exit_code = exit_code_of_signal(*signal);
+    if (gone) return out;
+    const std::string why = removed_ ? ": " + removed_->error().message : "";
+    if (signal) out.message = "Interrupted before the sandbox was ready";
+    out.message += "; sandbox " + id_ + " may be left, as it could not be removed" + why;
+    out.hint = "It ends at its deadline, or with: osb sandbox kill " + id_;
+    return out;
+  }
+
+ private:
+  net::awaitable<void> wait_ready(opensandbox::ReadyOptions ready) {
+    ready_ = co_await opensandbox::async::Sandbox::connect(client_, id_, {.ready = ready, .health_check = {}});
+  }
+
+  net::awaitable<void> remove() { removed_ = co_await opensandbox::async::SandboxManager(client_).kill(id_); }
+
+  net::awaitable<void> next_signal() {
+    for (;;) {
+      while (const auto came = signals_.take()) {
+        if (*came == SIGWINCH || *came == SIGCONT || *came == SIGTSTP) continue;
+        signal_ = came;
+        co_return;
+      }
+      if (!co_await signal_fd_.wait_readable()) co_return;
+    }
+  }
+
+  opensandbox::async::Client client_;
+  std::string id_;
+  SignalFd& signals_;
+  Descriptor signal_fd_;
+  std::optional<opensandbox::Result<opensandbox::async::Sandbox>> ready_;
+  std::optional<opensandbox::Result<void>> removed_;
+  std::optional<int> signal_, first_signal_;
+};
+
+// On a loop of its own, where a signal can end what is under way.
+Expected<void> wait_or_remove(const Context& context, const opensandbox::Client& client, const std::string& id,
+                              opensandbox::ReadyOptions ready, SignalFd& signals) {
+  net::io_context loop(1);
+  auto connection = opensandbox::async::Client::open(loop.get_executor(), client.config());
+  if (!connection) return sdk_failed(context, connection.error());
+  auto signal_fd = Descriptor::open(loop.get_executor(), UniqueFd(::fcntl(signals.fd(), F_DUPFD_CLOEXEC, 0)));
+  if (!signal_fd) return failed(signal_fd.error());
+  Startup startup(std::move(*connection), id, signals, std::move(*signal_fd));
+  std::exception_ptr bug;
+  net::co_spawn(loop, startup.run(ready), [&](std::exception_ptr e) {
+    bug = e;
+    loop.stop();  // what connections still have to do is of no interest
+  });
+  loop.run();
+  if (bug) std::rethrow_exception(bug);
+  if (!startup.is_ready()) return failed(startup.problem(context));
+  return {};
 }
 
 }  // namespace
@@ -32,31 +108,10 @@ Expected<std::unique_ptr<OwnedSandbox>> OwnedSandbox::create(Context& context, o
   Spinner spinner(context.out(), "Creating a sandbox from " + options.image);
   auto made = manager->create(options);
   if (!made) return sdk_failed(context, made.error());
-
-  // The wait is on a thread of its own, so that a signal can end it: removing the sandbox does.
-  const UniqueFd done(::eventfd(0, EFD_CLOEXEC));
-  std::optional<opensandbox::Result<opensandbox::Sandbox>> ready;
-  std::thread waiting([&] {
-    ready = opensandbox::Sandbox::connect(manager->client(), made->id, {.ready = options.ready});
-    const std::uint64_t one = 1;
-    (void)!::write(done.get(), &one, sizeof one);
-  });
-  std::optional<int> signal;
-  std::array<pollfd, 2> waits{pollfd{done.get(), POLLIN, 0}, pollfd{signals.fd(), POLLIN, 0}};
-  while (waits[0].revents == 0 && !signal) {
-    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
-    while (const auto came = signals.take()) {
-      if (*came != SIGWINCH && *came != SIGCONT && *came != SIGTSTP) signal = came;
-    }
-  }
-  if (signal) (void)manager->kill(made->id);
-  waiting.join();
-  if (signal) return failed(interrupted(*signal));
-  if (!*ready) {
-    (void)manager->kill(made->id);
-    return sdk_failed(context, ready->error());
-  }
-  return std::unique_ptr<OwnedSandbox>(new OwnedSandbox(context, std::move(**ready), renewed));
+  auto ready = wait_or_remove(context, manager->client(), made->id, options.ready, signals);
+  if (!ready) return failed(ready.error());
+  auto sandbox = opensandbox::Sandbox::attach(manager->client(), made->id);
+  return std::unique_ptr<OwnedSandbox>(new OwnedSandbox(context, std::move(sandbox), renewed));
 }
 
 OwnedSandbox::OwnedSandbox(Context& context, opensandbox::Sandbox sandbox, bool renewed)

@@ -1,8 +1,11 @@
 """osb run: a sandbox for one command."""
 
 import datetime
+import http.server
+import json
 import signal
 import socket
+import threading
 
 import pytest
 from cutting_proxy import CuttingProxy
@@ -101,6 +104,87 @@ def test_ctrl_c_while_the_sandbox_is_made(osb):
             assert process.wait(60) == 130
             assert b"Interrupted" in process.stderr.read()
             connection.close()
+
+
+class NeverReady:
+    """A server whose sandbox never gets ready and is not removed either: `on_delete` says what becomes of the request."""
+
+    def __init__(self, on_delete):
+        stub = self
+        self.asked, self.deleting, self.end = threading.Event(), threading.Event(), threading.Event()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def handle_any(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.command == "DELETE":
+                    stub.deleting.set()
+                    return on_delete(stub, self)
+                info = {"id": "box", "status": {"state": "Pending"}, "entrypoint": ["sh"],
+                        "createdAt": "2025-01-02T03:04:05Z"}
+                if "/endpoints/" in self.path:
+                    self.answer(200, {"endpoint": f"{stub.domain}/execd"})
+                elif self.path.startswith("/execd"):
+                    stub.asked.set()
+                    self.answer(502, {"code": "NOT_YET", "message": "not yet"})
+                else:
+                    self.answer(202 if self.command == "POST" else 200, info)
+
+            do_GET = do_POST = do_DELETE = handle_any
+
+            def answer(self, status, body):
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.domain = f"127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.end.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def expect_left(process):
+    try:
+        assert process.wait(60) == 130
+        said = process.stderr.read().decode()
+        assert "Interrupted" in said and "osb sandbox kill box" in said, said
+    finally:
+        process.kill()
+
+
+def test_ctrl_c_ends_also_where_the_sandbox_cannot_be_removed(server, tmp_path):
+    refused = {"code": "BROKEN", "message": "the backend is gone"}
+    with NeverReady(lambda _, request: request.answer(503, refused)) as stub:
+        with Osb(server, tmp_path, domain=stub.domain).start("run", "x", "--", "true") as process:
+            assert stub.asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            expect_left(process)
+
+
+def test_a_second_ctrl_c_ends_the_wait_for_a_server_that_does_not_answer(server, tmp_path):
+    with NeverReady(lambda stub, _: stub.end.wait()) as stub:
+        osb = Osb(server, tmp_path, domain=stub.domain)
+        with osb.start("--request-timeout", "3600", "run", "x", "--", "true") as process:
+            assert stub.asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            assert stub.deleting.wait(60)
+            process.send_signal(signal.SIGINT)
+            expect_left(process)
 
 
 def test_a_lost_connection_loses_no_output(server, tmp_path):
