@@ -282,8 +282,17 @@ struct Client::Exchange {
 
   Failure failed(Error error) {
     if (upload && upload->running) upload->stop.emit(net::cancellation_type::terminal);
+    if (asker_left && error.code == Code::Timeout) error = Error(Code::Cancelled, "the client left");
     if (upload && upload->source_failed) return with_context("request body for " + origin, *upload->source_failed);
     return with_context(request.method + " " + origin, std::move(error));
+  }
+
+  // The asker has ended its side. It may have left; then nobody would ever end the wait for upstream.
+  void asker_hung_up() {
+    const ClientTimeouts& limits = request.timeouts;
+    if (limits.head.count() > 0 && limits.head <= limits.after_hangup) return;
+    asker_left = true;
+    connection->transport->set_timeout(limits.after_hangup);
   }
 
   ClientResponse respond(ResponseHead got) {
@@ -309,6 +318,23 @@ struct Client::Exchange {
   std::shared_ptr<Connection> connection;
   std::shared_ptr<Upload> upload;
   bool any_byte = false;  // of the response
+  bool asker_left = false;
+};
+
+// Watches the asker as long as the head is awaited.
+class Client::AskerWatch {
+ public:
+  explicit AskerWatch(Exchange& exchange) : asker_(exchange.request.asker) {
+    if (asker_ != nullptr) asker_->on_hangup([&exchange] { exchange.asker_hung_up(); });
+  }
+  ~AskerWatch() {
+    if (asker_ != nullptr) asker_->on_hangup(nullptr);
+  }
+  AskerWatch(const AskerWatch&) = delete;
+  AskerWatch& operator=(const AskerWatch&) = delete;
+
+ private:
+  Transport* asker_;
 };
 
 net::awaitable<Result<ClientResponse>> Client::send(std::string origin, ClientRequest request) {
@@ -335,6 +361,7 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
       if (auto sent = co_await transport.write_all(left); !sent) error = sent.error();
     }
     if (!error) x->start_upload(transport.executor());
+    const AskerWatch watch(*x);
     for (std::size_t searched = 0; !error;) {
       auto head = take_head(*x->connection, x->request.method == "HEAD", searched);
       if (head && *head) co_return x->respond(std::move(**head));

@@ -30,6 +30,8 @@ struct ClientTimeouts {
   std::chrono::milliseconds connect{10'000};
   std::chrono::milliseconds head{60'000};               // request sent -> response head; zero: none
   std::optional<std::chrono::milliseconds> body_stall;  // no byte of the response body for so long
+  // What is left for the head once the asker has ended its side: it has left, or has nothing more to say.
+  std::chrono::milliseconds after_hangup{5'000};
 };
 
 struct ClientRequest {
@@ -39,6 +41,7 @@ struct ClientRequest {
   std::string body;
   std::shared_ptr<BodySource> stream;  // instead of body; sent while the response is awaited
   ClientTimeouts timeouts;
+  Transport* asker = nullptr;  // on whose behalf, see ClientTimeouts::after_hangup; outlives the request
 };
 
 struct ClientResponse {
@@ -73,6 +76,7 @@ class Client {
 
  private:
   struct Exchange;
+  class AskerWatch;
   static net::awaitable<Result<ClientResponse>> run(std::unique_ptr<Exchange> exchange);
   std::shared_ptr<Pool> pool_;
 };

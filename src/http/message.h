@@ -41,6 +41,8 @@ struct Request {
   PathParams params;
   std::string request_id;  // set by the request-id middleware
   std::string peer;        // the client's IP address, or "unix"
+  // The client's connection, the session's to read and write; null in a request that no session has read.
+  Transport* connection = nullptr;
   // The pattern of the route that took the request ("/command/{id}/logs"), for metrics and logs; set by the router.
   std::string_view route;
 

@@ -150,7 +150,10 @@ bool Reactor::serve_events() {
   for (int i = 0; i < count; ++i) {
     Entry& entry = *static_cast<Entry*>(events[i].data.ptr);
     const std::uint32_t got = events[i].events;
-    if (got & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) entry.hangup = true;
+    if (got & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+      entry.hangup = true;
+      if (entry.on_hangup) hung_up_.push_back(&entry);
+    }
     if (got & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
       entry.readable = true;
       entry.read_exhausted = false;
@@ -163,6 +166,11 @@ bool Reactor::serve_events() {
     }
   }
   waiting_ -= ready_.size();
+  // Before the waiters, which may destroy any entry.
+  for (Entry* entry : hung_up_) {
+    if (entry->on_hangup) std::exchange(entry->on_hangup, nullptr)();
+  }
+  hung_up_.clear();
   for (Waiter& waiter : ready_) std::exchange(waiter, nullptr)(Outcome::Ready);
   return count > 0;
 }

@@ -42,6 +42,7 @@ class Reactor : public net::execution_context::service {
     int fd = -1;
     Waiter read_waiter;
     Waiter write_waiter;
+    std::move_only_function<void()> on_hangup;  // see Transport
     std::optional<std::chrono::steady_clock::time_point> deadline;
     std::list<Entry*>::iterator place;
 
@@ -80,7 +81,9 @@ class Reactor : public net::execution_context::service {
   net::steady_timer timer_;
   std::optional<std::chrono::steady_clock::time_point> timer_due_;
   std::list<Entry*> entries_;
-  std::vector<Waiter> ready_;  // of the batch being served; kept for its memory
+  // Of the batch being served; kept for their memory.
+  std::vector<Waiter> ready_;
+  std::vector<Entry*> hung_up_;  // those whose hangup somebody wants to know of
   std::size_t waiting_ = 0;
   bool armed_ = false;
 };

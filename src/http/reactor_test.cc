@@ -48,5 +48,35 @@ TEST(Reactor, ALoopWithNobodyWaitingRunsOutOfWork) {
   EXPECT_TRUE(io.stopped()) << "something keeps the loop running";
 }
 
+TEST(Reactor, AHangupIsToldOnceAndBytesAreNone) {
+  net::io_context io(1);
+  Pair watched(io), other(io);
+  int told = 0;
+  const auto tell = [&] { ++told; };
+  // Events are looked at as long as somebody waits for any of them.
+  const auto serve_events = [&] {
+    net::co_spawn(io, other.near->wait(Transport::Wait::Readable), net::detached);
+    io.restart();
+    io.poll();
+    other.say_something();
+    io.run_for(std::chrono::minutes(1));
+    char byte;
+    EXPECT_EQ(other.near->try_read({&byte, 1}).kind, Transport::Io::Kind::Done);
+    EXPECT_EQ(other.near->try_read({&byte, 1}).kind, Transport::Io::Kind::Again);
+  };
+  watched.near->on_hangup(tell);
+  watched.say_something();
+  serve_events();
+  EXPECT_EQ(told, 0);
+  ::shutdown(watched.far.get(), SHUT_WR);  // what was said before is still unread
+  serve_events();
+  EXPECT_EQ(told, 1);
+  watched.far.reset();
+  serve_events();
+  EXPECT_EQ(told, 1);
+  watched.near->on_hangup(tell);  // it has happened
+  EXPECT_EQ(told, 2);
+}
+
 }  // namespace
 }  // namespace osb::http

@@ -93,6 +93,7 @@ ClientRequest request_for(Request& request, ProxyTarget& target) {
   out.method = request.method;
   out.target = std::move(target.target);
   out.timeouts = target.timeouts;
+  out.asker = request.connection;
   if (request.body->length() != 0u) out.stream = request.body;
 
   out.headers = std::move(request.headers);

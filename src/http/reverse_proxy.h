@@ -21,9 +21,10 @@ struct ProxyTarget {
 
 // Forwards the request, whose headers are used up, and returns upstream's answer. Bodies of any size pass through
 // without being held whole, either side can hold the other back, hop-by-hop headers go, repeated headers stay apart,
-// upgrades become a byte splice in both directions that survives half-closed sides. Upstream unreachable: 502; too
-// slow: 504; as problems with `error_code`, unless the target has an answer of its own. The client and `error_code`
-// outlive the response.
+// upgrades become a byte splice in both directions that survives half-closed sides. A client that leaves takes the
+// upstream request with it; before the answer it cannot be told from one that has only ended its side, which still gets
+// what upstream says within `timeouts.after_hangup`. Upstream unreachable: 502; too slow: 504; as problems with
+// `error_code`, unless the target has an answer of its own. The client and `error_code` outlive the response.
 net::awaitable<Response> forward(Client& client, Request& request, ProxyTarget target,
                                  std::string_view error_code = "PROXY::UPSTREAM_ERROR");
 

@@ -20,7 +20,7 @@ class ProxyTest : public HttpFixture {
   void start(Handler behind, ClientTimeouts timeouts = {}) {
     backend = std::make_unique<Server>(io.get_executor(), std::move(behind));
     backend_address = *backend->listen(Address::tcp("127.0.0.1", 0));
-    serve([this, timeouts](Request& request) -> net::awaitable<Response> {
+    proxy = &serve([this, timeouts](Request& request) -> net::awaitable<Response> {
       ProxyTarget target;
       target.origin = backend_address.to_string();
       target.target = request.target;
@@ -35,6 +35,7 @@ class ProxyTest : public HttpFixture {
     if (backend) await(io, backend->stop(Millis(0)));
   }
 
+  Server* proxy = nullptr;
   std::unique_ptr<Server> backend;
   Address backend_address;
   Client client{make_plain_connector()};
@@ -149,6 +150,90 @@ TEST_F(ProxyTest, AClientThatLeavesEndsTheUpstreamRequest) {
   read_until(*connection, "1\r\nx\r\n");
   connection->close();
   while (backend->open_connections() > 0) io.run_one();  // hangs if the proxy kept the stream
+}
+
+// What stands behind says nothing until the gate is opened, or for good.
+class SilentUpstream : public ProxyTest {
+ protected:
+  void start_silent(Millis after_hangup) {
+    ClientTimeouts timeouts;
+    timeouts.head = Millis(0);
+    timeouts.after_hangup = after_hangup;
+    start(
+        [this](Request& request) -> net::awaitable<Response> {
+          const auto body = co_await request.body->read_all(1 << 20);
+          received = body ? *body : "broken";
+          ++asked;
+          boost::system::error_code ec;
+          co_await gate.async_wait(net::redirect_error(net::use_awaitable, ec));
+          co_return text_response(200, "at last");
+        },
+        timeouts);
+  }
+  void until_asked() {
+    while (asked == 0) io.run_one();
+  }
+
+  net::steady_timer gate{io, net::steady_timer::time_point::max()};
+  int asked = 0;
+  std::string received;
+};
+
+TEST_F(SilentUpstream, AClientThatLeavesBeforeTheAnswerEndsTheUpstreamRequest) {
+  start_silent(Millis(1));
+  for (const char* request :
+       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}) {
+    asked = 0;
+    auto connection = connect();
+    send(*connection, request);
+    until_asked();
+    connection->close();
+    while (proxy->open_connections() > 0) io.run_one();  // hangs if the proxy kept waiting
+  }
+  EXPECT_EQ(received, "abc");
+}
+
+TEST_F(SilentUpstream, AClientThatLeavesAtOnceStillHasItsRequestPassedOn) {
+  start_silent(Millis(1));
+  auto connection = connect();
+  send(*connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+  connection->close();
+  until_asked();
+  EXPECT_EQ(received, "abc");
+  while (proxy->open_connections() > 0) io.run_one();
+}
+
+TEST_F(SilentUpstream, AClientThatHasOnlyEndedItsSideGetsTheAnswer) {
+  start_silent(Millis(600'000));
+  auto connection = connect();
+  send(*connection, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  connection->shutdown_write();
+  until_asked();
+  gate.cancel();
+  EXPECT_TRUE(read_to_end(*connection).ends_with("at last"));
+}
+
+TEST_F(SilentUpstream, TheNextRequestIsNoSignOfLeaving) {
+  start_silent(Millis(1));
+  auto connection = connect();
+  send(*connection, "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  until_asked();
+  send(*connection, "GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  io.poll();
+  gate.cancel();
+  EXPECT_TRUE(read_until(*connection, "at last").contains("200 OK"));
+  while (asked < 2) io.run_one();
+  gate.cancel();
+  EXPECT_TRUE(read_to_end(*connection).ends_with("at last"));
+}
+
+TEST_F(SilentUpstream, StoppingDoesNotWaitForIt) {
+  start_silent(Millis(600'000));
+  auto connection = connect();
+  send(*connection, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  until_asked();
+  await(io, proxy->stop(Millis(1)));
+  EXPECT_EQ(proxy->open_connections(), 0u);
 }
 
 TEST_F(ProxyTest, UpstreamFailuresAreClearGatewayErrors) {

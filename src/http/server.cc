@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -33,7 +34,9 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   net::steady_timer changed;  // cancelled whenever a session or listener ends
 
   static net::awaitable<void> accept_loop(std::shared_ptr<State> self, Listener& listener);
-  static net::awaitable<void> serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport);
+  static net::awaitable<void> serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport,
+                                    std::shared_ptr<net::cancellation_signal> cancel);
+  void cancel_sessions();
   void refuse(UniqueFd socket);
   void start(UniqueFd listener);
 };
@@ -62,8 +65,10 @@ net::awaitable<void> Server::State::accept_loop(std::shared_ptr<State> self, Lis
       self->refuse(std::move(*socket));
     } else {
       ++self->securing;
-      net::co_spawn(self->executor, serve(self, make_plain_transport(self->executor, std::move(*socket))),
-                    [self](std::exception_ptr) { self->changed.cancel(); });
+      auto cancel = std::make_shared<net::cancellation_signal>();
+      net::co_spawn(
+          self->executor, serve(self, make_plain_transport(self->executor, std::move(*socket)), cancel),
+          net::bind_cancellation_slot(cancel->slot(), [self, cancel](std::exception_ptr) { self->changed.cancel(); }));
     }
   }
 }
@@ -79,7 +84,8 @@ void Server::State::refuse(UniqueFd socket) {
   ::shutdown(socket.get(), SHUT_WR);
 }
 
-net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport) {
+net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport,
+                                          std::shared_ptr<net::cancellation_signal> cancel) {
   if (self->options.secure) {
     auto secured = co_await self->options.secure(std::move(transport));
     --self->securing;
@@ -90,7 +96,8 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   }
   auto connection = std::make_shared<Connection>();
   connection->transport = std::move(transport);
-  const auto place = self->sessions.insert(self->sessions.end(), SessionHandle{connection, true, self->stopping});
+  const auto place =
+      self->sessions.insert(self->sessions.end(), SessionHandle{connection, std::move(cancel), true, self->stopping});
   try {
     co_await run_session(*place, self->handler, self->options);
   } catch (const std::exception&) {
@@ -99,6 +106,17 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   connection->transport->shutdown_write();  // an orderly end: TLS tells it apart from a cut connection
   connection->transport->close();
   self->sessions.erase(place);
+}
+
+void Server::State::cancel_sessions() {
+  // One may end at once and leave the list while it is being told.
+  for (auto next = sessions.begin(); next != sessions.end();) {
+    SessionHandle& session = *next++;
+    session.cancelled = true;
+    session.connection->transport->close();
+    const auto cancel = session.cancel;
+    cancel->emit(net::cancellation_type::terminal);
+  }
 }
 
 Server::Server(net::any_io_executor executor, Handler handler, ServerOptions options)
@@ -158,7 +176,7 @@ net::awaitable<void> Server::stop(std::chrono::milliseconds grace) {
   while (!state->sessions.empty() || state->accepting > 0 || state->securing > 0) {
     if (!forced && std::chrono::steady_clock::now() >= until) {
       forced = true;
-      for (auto& session : state->sessions) session.connection->transport->close();
+      state->cancel_sessions();
     }
     state->changed.expires_at(forced ? net::steady_timer::time_point::max() : until);
     boost::system::error_code ignored;

@@ -56,7 +56,8 @@ class Server {
   // Takes over a listening socket made by somebody else.
   Result<void> listen(UniqueFd listener);
 
-  // Stops accepting, lets running responses end, closes idle connections at once and the rest after `grace`.
+  // Stops accepting, lets running responses end, closes idle connections at once and the rest after `grace`: handlers
+  // that still wait for something else are cancelled then (terminal), which is no bug to report.
   net::awaitable<void> stop(std::chrono::milliseconds grace);
 
   std::size_t open_connections() const;

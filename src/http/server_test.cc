@@ -267,6 +267,35 @@ TEST_F(ServerTest, StopEndsWhatDoesNotEndByItself) {
   EXPECT_EQ(server.open_connections(), 0u);
 }
 
+TEST_F(ServerTest, StopCancelsHandlersThatWaitForSomethingElse) {
+  net::steady_timer never(io, net::steady_timer::time_point::max());
+  int asked = 0, bugs = 0;
+  std::vector<std::string> truncated;
+  ServerOptions options;
+  options.on_exception = [&](const Request&, const std::exception&) { ++bugs; };
+  options.on_complete = [&](const RequestSummary& summary) {
+    if (summary.truncated) truncated.push_back(summary.request.target);
+  };
+  Server& server = serve(
+      [&](Request& request) -> net::awaitable<Response> {
+        ++asked;
+        if (request.target == "/throws") co_await never.async_wait(net::use_awaitable);
+        boost::system::error_code ec;
+        co_await never.async_wait(net::redirect_error(net::use_awaitable, ec));
+        co_return text_response(500, "ending");
+      },
+      options);
+  auto first = connect();
+  send(*first, "GET /throws HTTP/1.1\r\nHost: x\r\n\r\n");
+  auto second = connect();
+  send(*second, "GET /answers HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (asked < 2) io.run_one();
+  await(io, server.stop(Millis(1)));
+  EXPECT_EQ(server.open_connections(), 0u);
+  EXPECT_EQ(bugs, 0);
+  EXPECT_EQ(truncated, (std::vector<std::string>{"/throws", "/answers"}));
+}
+
 TEST_F(ServerTest, AProducerLearnsThatItsReaderHasLeft) {
   bool left = false;
   Server& server = serve([&](Request&) -> net::awaitable<Response> {

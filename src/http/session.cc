@@ -43,7 +43,7 @@ class Session {
       try {
         response_ = co_await handler_(request_);
       } catch (const std::exception& bug) {
-        if (options_.on_exception) options_.on_exception(request_, bug);
+        note_exception(bug);
         response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
         response_.close = true;
       }
@@ -53,7 +53,7 @@ class Session {
       }
       keep_ =
           head_.keep_alive && !handle_.stopping && !response_.close && (body_->finished() || body_->cheap_to_finish());
-      const bool sent = send_now() || co_await send();
+      const bool sent = send_now() || (!handle_.cancelled && co_await send());
       report(!sent);
       if (!sent || !keep_ || handle_.stopping) {
         // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
@@ -77,6 +77,7 @@ class Session {
     request_.headers = std::move(head_.headers);
     request_.minor_version = head_.minor_version;
     request_.peer = peer_;
+    request_.connection = &transport_;
     // Most requests have none, and one that has ended serves them all.
     const bool none = head_.framing.kind == Framing::Kind::None && !head_.expect_continue;
     if (none && body_ && body_->finished() && body_->length() == 0u) {
@@ -219,7 +220,7 @@ class Session {
     try {
       produced = co_await stream.produce(writer);
     } catch (const std::exception& bug) {
-      if (options_.on_exception) options_.on_exception(request_, bug);
+      note_exception(bug);
       produced = fail(Code::Internal, "internal error");
     }
     if (produced && !writer.complete()) produced = co_await writer.finish();
@@ -241,7 +242,7 @@ class Session {
       try {
         co_await std::get<UpgradeHandler>(response_.body)(transport_, std::move(buffered));
       } catch (const std::exception& bug) {
-        if (options_.on_exception) options_.on_exception(request_, bug);
+        note_exception(bug);
       }
     }
     report(!sent);
@@ -286,6 +287,10 @@ class Session {
   // A 204 or 304 has neither a body nor a length; an answer to HEAD has the length of the body it leaves out.
   bool unframed() const { return response_.status == 204 || response_.status == 304 || response_.status / 100 == 1; }
   bool bodiless() const { return request_.method == "HEAD" || unframed(); }
+
+  void note_exception(const std::exception& bug) const {
+    if (options_.on_exception && !handle_.cancelled) options_.on_exception(request_, bug);
+  }
 
   void report(bool truncated) const {
     if (!options_.on_complete) return;

@@ -3,6 +3,8 @@
 #include <list>
 #include <memory>
 
+#include <boost/asio/cancellation_signal.hpp>
+
 #include "http/connection.h"
 #include "http/server.h"
 
@@ -11,8 +13,10 @@ namespace osb::http {
 // What the server and one session share about that session.
 struct SessionHandle {
   std::shared_ptr<Connection> connection;
-  bool idle = true;       // between requests: may be closed at any time
-  bool stopping = false;  // end after the response that is being sent
+  std::shared_ptr<net::cancellation_signal> cancel;  // ends the session wherever it waits
+  bool idle = true;                                  // between requests: may be closed at any time
+  bool stopping = false;                             // end after the response that is being sent
+  bool cancelled = false;
 };
 
 // Serves one connection until either side ends it. All arguments outlive the session: the server waits for it.

@@ -113,6 +113,14 @@ class PlainTransport final : public Transport {
     if (when) reactor_.deadline_changed(*entry_);
   }
 
+  void on_hangup(std::move_only_function<void()> then) override {
+    if (then && entry_->hangup) {
+      then();
+    } else {
+      entry_->on_hangup = std::move(then);
+    }
+  }
+
   // The socket is connecting: only an edge from now on tells that it is done.
   void expect_connect() { entry_->writable = false; }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,10 @@ class Transport {
   // A coarse deadline (about a second late at most) for the waits that follow; nothing: none.
   virtual void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) = 0;
   void set_timeout(std::optional<std::chrono::milliseconds> from_now);
+  // Calls `then` once, when the peer has ended its side or the connection has broken: at once, or from the loop before
+  // any waiter runs. Bytes that nobody has read yet do not keep it back. Costs no system call. One at a time; empty:
+  // nobody wants to know any more. `then` may close transports and set deadlines, not destroy them.
+  virtual void on_hangup(std::move_only_function<void()> then) = 0;
   // The peer's IP address, or "unix".
   virtual std::string peer() const = 0;
   virtual int native_fd() const = 0;

@@ -151,6 +151,7 @@ class TlsTransport final : public Transport {
   }
 
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) override { inner_->set_deadline(when); }
+  void on_hangup(std::move_only_function<void()> then) override { inner_->on_hangup(std::move(then)); }
   std::string peer() const override { return inner_->peer(); }
   int native_fd() const override { return inner_->native_fd(); }
   net::any_io_executor executor() override { return inner_->executor(); }

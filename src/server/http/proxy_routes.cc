@@ -95,10 +95,13 @@ Answer proxy(RouteContext& context, Request& request) {
   target.host = "sandbox:" + std::to_string(port);
   target.drop = {"Authorization", "Cookie", "OPEN-SANDBOX-API-KEY"};
   add_forwarded(request, target.add);
-  // Command streams and uploads take as long as they take; a dead sandbox ends its connections.
+  // Command streams and uploads take as long as they take; a dead sandbox ends its connections, and so does a client
+  // that leaves.
   target.timeouts.head = std::chrono::milliseconds(0);
   target.on_error = [id = record->id, port](const Error& why) {
-    log_warn("proxy failed", {{"id", id}, {"port", port}, {"error", why.message}});
+    if (why.code != Code::Cancelled) {
+      log_warn("proxy failed", {{"id", id}, {"port", port}, {"error", why.message}});
+    }
     return http::problem(502, kErrorCode, "port " + std::to_string(port) + " of sandbox " + id + " does not answer");
   };
   bool answered = true;

@@ -52,6 +52,7 @@ class CountingTransport final : public http::Transport {
   void close() override { inner_.close(); }
   net::awaitable<Result<void>> wait(Wait what) override { return inner_.wait(what); }
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) override { inner_.set_deadline(when); }
+  void on_hangup(std::move_only_function<void()> then) override { inner_.on_hangup(std::move(then)); }
   std::string peer() const override { return inner_.peer(); }
   int native_fd() const override { return inner_.native_fd(); }
   net::any_io_executor executor() override { return inner_.executor(); }

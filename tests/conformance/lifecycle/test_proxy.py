@@ -29,6 +29,19 @@ server.serve_forever()
 """
 
 
+# Accepts on 8001, tells when it was asked, never answers, and tells when the asker has gone.
+SILENT = """
+import pathlib, socket
+listener = socket.create_server(('0.0.0.0', 8001))
+pathlib.Path('/tmp/silent').touch()
+peer, _ = listener.accept()
+peer.recv(65536)
+pathlib.Path('/tmp/asked').touch()
+while peer.recv(65536): pass
+pathlib.Path('/tmp/left').touch()
+"""
+
+
 @pytest.fixture(scope="module")
 def echo(server):
     id = server.create()["id"]
@@ -86,6 +99,33 @@ def test_a_port_that_nobody_serves_is_a_502(server, echo):
     response = raw(server, "GET", f"/sandboxes/{echo}/proxy/9/")
     assert (response.status_code, response.json()["code"]) == (502, "GENERAL::UNKNOWN_ERROR")
     assert server.daemon.list()[0]["address"] not in response.text
+
+
+def until_there(server, id, path):
+    server.run(id, f"until [ -e {path} ]; do sleep 0.05; done")
+
+
+def ask_silent(server, id):
+    """A connection with a request that will not be answered."""
+    server.run(id, f"rm -f /tmp/asked /tmp/left; cat > /root/silent.py <<'END'\n{SILENT}\nEND\n"
+                   "nohup python3 /root/silent.py >/tmp/log 2>&1 &")
+    until_there(server, id, "/tmp/silent")
+    peer = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    peer.sendall(f"GET /sandboxes/{id}/proxy/8001/ HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    until_there(server, id, "/tmp/asked")
+    return peer
+
+
+def test_a_client_that_leaves_before_the_answer_takes_its_request_with_it(server, echo):
+    ask_silent(server, echo).close()
+    until_there(server, echo, "/tmp/left")
+
+
+def test_a_request_without_an_answer_does_not_keep_the_server_from_ending(make_server):
+    server = make_server()
+    with ask_silent(server, server.create()["id"]) as peer:
+        server.stop()
+        assert peer.recv(1) == b""
 
 
 def test_ports_out_of_range(server, echo):
