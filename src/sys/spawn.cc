@@ -6,6 +6,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <linux/close_range.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <memory>
 #include <mutex>
@@ -137,6 +138,18 @@ OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
   return true;
 }
 
+// Descriptors of the parent are open until exec: a link of /proc to one of them (/proc/self/fd/4) would lead to where
+// only the parent may go. Kernels and filters without openat2 know no such rule.
+OSB_IN_CHILD bool enter(const char* path) {
+  open_how how;
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.mode = 0;
+  how.resolve = RESOLVE_NO_MAGICLINKS;
+  const long directory = raw(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+  if (directory >= 0) return raw(SYS_fchdir, directory) == 0;
+  return (errno == ENOSYS || errno == EPERM) && raw(SYS_chdir, path) == 0;
+}
+
 OSB_IN_CHILD void run_in_child(void* argument) {
   ChildArgument& a = *static_cast<ChildArgument*>(argument);
   if (!move_above(a.report, a.first_free)) give_up(a, Step::Descriptors);
@@ -156,7 +169,7 @@ OSB_IN_CHILD void run_in_child(void* argument) {
   if (a.set_groups && raw(SYS_setgroups, a.group_count, a.groups) < 0) give_up(a, Step::Groups);
   if (a.set_gid && raw(SYS_setresgid, a.gid, a.gid, a.gid) < 0) give_up(a, Step::Gid);
   if (a.set_uid && raw(SYS_setresuid, a.uid, a.uid, a.uid) < 0) give_up(a, Step::Uid);
-  if (a.cwd != nullptr && raw(SYS_chdir, a.cwd) < 0) give_up(a, Step::Cwd);
+  if (a.cwd != nullptr && !enter(a.cwd)) give_up(a, Step::Cwd);
   const KernelSigset none = 0;
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
   raw(SYS_execve, a.program, a.argv, a.envp);

@@ -19,7 +19,8 @@ struct SpawnPlan {
   std::string program;
   std::vector<std::string> argv;  // argv[0] included
   std::vector<std::string> env;   // "KEY=value", the whole environment
-  std::string cwd;                // empty: the parent's
+  // Empty: the parent's. Not through links of /proc to what a process has open (ELOOP); other links are followed.
+  std::string cwd;
   // Descriptors of the child: {number in the child, descriptor here}. Everything else is closed on exec. Numbers 0, 1
   // and 2 that are not named become /dev/null; where there is none, a pipe that is at its end and cannot be written.
   std::vector<std::pair<int, int>> fds;

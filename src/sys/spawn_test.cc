@@ -79,6 +79,30 @@ TEST(Spawn, ArgumentsEnvironmentAndDirectoryReachTheProgram) {
   EXPECT_EQ(run(plan).out, "zero|one two|value = x|" + std::filesystem::canonical(dir.path()).string() + "\n");
 }
 
+TEST(Spawn, TheDirectoryMayBeALinkButNoneToWhatWeHaveOpen) {
+  testing::TempDir dir;
+  const std::filesystem::path target = std::filesystem::canonical(dir.path()) / "target";
+  std::filesystem::create_directory(target);
+  std::filesystem::create_directory_symlink("target", dir / "link");
+  SpawnPlan plan = shell("pwd -P");
+  plan.cwd = dir / "link";
+  EXPECT_EQ(run(plan).out, target.string() + "\n");
+  plan.cwd = "/proc/self";  // an ordinary link, whatever the file system
+  EXPECT_THAT(run(plan).out, StartsWith("/proc/"));
+
+  const UniqueFd open(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string magic = "/proc/self/fd/" + std::to_string(open.get());
+  std::filesystem::create_directory_symlink(magic, dir / "disguised");
+  for (const std::string& path :
+       {magic, magic + "/.", "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(open.get()),
+        std::string("/proc/self/cwd"), (dir / "disguised").string()}) {
+    plan.cwd = path;
+    const auto child = spawn(plan);
+    ASSERT_FALSE(child) << path;
+    EXPECT_EQ(child.error().sys_errno, ELOOP) << child.error().message;
+  }
+}
+
 TEST(Spawn, ExitCodesAndSignalsAreToldApart) {
   const Ran exited = run(shell("exit 7"));
   EXPECT_EQ(exited.status.code, 7);

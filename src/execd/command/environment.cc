@@ -7,6 +7,7 @@
 
 #include "base/json_escape.h"
 #include "execd/command/small_file.h"
+#include "execd/file/identity.h"
 #include "execd/file/staged_file.h"
 #include "execd/file/variables.h"
 #include "sys/spawn.h"
@@ -54,6 +55,13 @@ std::string unescape(std::string_view text, const Environment& env) {
     if (known != std::string_view::npos) text.remove_prefix(1);
   }
   return out;
+}
+
+// Our own descriptors are open to us: no command gets in there by naming one.
+Result<void> refuse_descriptors(const std::string& path) {
+  if (refuse_magic_links(path)) return {};
+  return fail(Code::InvalidRequest,
+              "cwd " + quoted(path) + ": goes through a link of /proc to what a process has open, or in circles");
 }
 
 }  // namespace
@@ -142,6 +150,7 @@ Result<std::string> CommandEnvironment::directory(std::string_view cwd, const En
     return failure;
   }
   if (!S_ISDIR(info.st_mode)) return fail(Code::InvalidRequest, "cwd " + quoted(*path) + ": not a directory");
+  if (auto allowed = refuse_descriptors(*path); !allowed) return Failure(allowed.error());
   return path;
 }
 
@@ -149,6 +158,7 @@ Result<std::string> CommandEnvironment::new_directory(std::string_view cwd) cons
   if (cwd.empty()) return cwd_;
   auto path = expand_path(cwd, daemon_, cwd_);
   if (!path) return with_context("cwd", path.error());
+  if (auto allowed = refuse_descriptors(*path); !allowed) return Failure(allowed.error());
   if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
   return path;
 }

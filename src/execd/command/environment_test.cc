@@ -1,11 +1,14 @@
 #include "execd/command/environment.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/unique_fd.h"
 #include "support/temp_dir.h"
 
 namespace osb::execd {
@@ -123,6 +126,27 @@ TEST(CommandEnvironment, CwdMayUseVariablesOfTheRequest) {
     ASSERT_FALSE(result) << bad;
     EXPECT_EQ(result.error().code, Code::InvalidRequest) << bad;
   }
+}
+
+TEST(CommandEnvironment, CwdDoesNotLeadIntoTheDaemonsDescriptors) {
+  const testing::TempDir dir;
+  const UniqueFd open(::open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string magic = "/proc/self/fd/" + std::to_string(open.get());
+  std::filesystem::create_directory(dir / "target");
+  std::filesystem::create_directory_symlink("target", dir / "link");
+  std::filesystem::create_directory_symlink(magic, dir / "disguised");
+  CommandEnvironment source({}, "/");
+  EXPECT_TRUE(source.directory((dir / "link").string(), {}));
+  EXPECT_TRUE(source.new_directory((dir / "link").string()));
+  for (const std::string& bad : {magic, magic + "/target", (dir / "disguised").string()}) {
+    for (const auto& result : {source.directory(bad, {}), source.new_directory(bad)}) {
+      ASSERT_FALSE(result) << bad;
+      EXPECT_EQ(result.error().code, Code::InvalidRequest) << bad;
+      EXPECT_THAT(result.error().message, ::testing::HasSubstr("a link of /proc")) << bad;
+    }
+  }
+  EXPECT_FALSE(source.new_directory(magic + "/made"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "made"));
 }
 
 TEST(CommandEnvironment, FindsAShell) {

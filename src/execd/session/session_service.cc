@@ -9,6 +9,7 @@
 #include "base/id.h"
 #include "execd/command/command_service.h"
 #include "execd/command/event_stream.h"
+#include "execd/file/identity.h"
 #include "execd/session/shell_script.h"
 
 namespace osb::execd {
@@ -21,9 +22,10 @@ constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::hours(24);
 // A reader that does not keep up holds the shell back, so nothing is ever dropped from this.
 constexpr std::size_t kRingBytes = 256 * 1024;
 
+// That a process can begin in (see SpawnPlan::cwd).
 bool is_directory(const std::string& path) {
   struct stat info{};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && refuse_magic_links(path);
 }
 
 // The directory itself or, where it was removed, the nearest one above it: a session must stay usable.

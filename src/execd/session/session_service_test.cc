@@ -224,6 +224,12 @@ TEST_F(SessionServiceTest, ARemovedDirectoryLeavesTheSessionUsable) {
   EXPECT_THAT(run(id, "pwd"), ElementsAre("init", "stdout:" + temp.path().string(), "execution_complete"));
 }
 
+TEST_F(SessionServiceTest, ADirectoryBehindALinkOfProcLeavesTheSessionUsable) {
+  const std::string id = create();
+  EXPECT_THAT(run(id, "A=1; cd /proc/self/cwd"), ElementsAre("init", "execution_complete"));
+  EXPECT_THAT(run(id, "echo $A"), ElementsAre("init", "stdout:1", "execution_complete"));
+}
+
 TEST_F(SessionServiceTest, ExitReportsItsCodeAndTheStateStays) {
   const std::string id = create();
   EXPECT_THAT(run(id, "export A=1; cd /; f() { local x=1; exit 9; }; f"), ElementsAre("init", "error:9"));

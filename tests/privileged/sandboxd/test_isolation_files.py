@@ -46,6 +46,23 @@ report(sorted({opened(f'/proc/{entrypoint}/fd/{fd}/../{name}') for fd in range(3
 """) == ["ENOTDIR"]
 
 
+def test_no_command_begins_where_a_descriptor_of_execd_leads(daemon):
+    """One of them is the directory with the sandbox's logs, which sandboxd reads."""
+    sandbox = daemon.create("prisoner")
+    sandbox.output("ln -s /proc/self/fd/4 /tmp/disguised; mkdir /tmp/real; ln -s real /tmp/link")
+    command = "rm -f *.log; mkfifo entrypoint.log execd.log"
+    session = sandbox.execd.post("/session", json={}).json()["session_id"]
+    for cwd in ("/proc/self/fd/4", "/proc/1/fd/4", "/proc/thread-self/fd/4", "/tmp/disguised"):
+        for path, body in (("/command", {"command": command}), ("/session", {}), ("/pty", {}),
+                           (f"/session/{session}/run", {"command": command})):
+            answer = sandbox.execd.post(path, json={**body, "cwd": cwd})
+            assert answer.status_code == 400, f"{path} in {cwd}: {answer.status_code} {answer.text}"
+            assert "a link of /proc" in answer.json()["message"]
+    assert {path.name: path.is_file() for path in (daemon.state / "sandboxes" / "prisoner" / "run").iterdir()} == {
+        "entrypoint.log": True, "execd.log": True}
+    assert sandbox.output("pwd -P", cwd="/tmp/link") == "/tmp/real"
+
+
 def test_leaving_a_chroot_ends_at_the_sandboxs_own_root(daemon, secret):
     sandbox = daemon.create("prisoner")
     sandbox.output("echo mine > /marker")
