@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "api/json.h"
-#include "sys/syscall.h"
+#include "sandboxd/sandbox/file_tail.h"
 
 namespace osb::sandboxd {
 
 namespace {
 
 std::optional<boost::json::value> read_document(const std::string& path) {
-  const auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  const auto file = open_foreign_file(path, O_RDONLY);
   if (!file) return std::nullopt;
-  struct stat info{};
   char text[4096];
-  if (::fstat(file->get(), &info) < 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   const ssize_t size = ::read(file->get(), text, sizeof text);
   if (size <= 0) return std::nullopt;
   auto value = api::parse_json({text, static_cast<std::size_t>(size)});

@@ -9,8 +9,17 @@
 
 namespace osb::sandboxd {
 
+Result<UniqueFd> open_foreign_file(const std::string& path, int access) {
+  auto file = sys::open_at(AT_FDCWD, path, access | O_NOFOLLOW | O_NONBLOCK);
+  if (!file) return file;
+  struct stat info{};
+  if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
+  if (!S_ISREG(info.st_mode)) return fail(Code::Internal, "open " + path + ": not a file");
+  return file;
+}
+
 Result<std::string> read_tail(const std::string& path, std::size_t limit) {
-  auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
+  auto file = open_foreign_file(path, O_RDONLY);
   if (!file) return Failure(file.error());
   struct stat info{};
   if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);
@@ -23,7 +32,7 @@ Result<std::string> read_tail(const std::string& path, std::size_t limit) {
 }
 
 Result<void> free_all_but_tail(const std::string& path, std::uint64_t keep) {
-  auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_NOFOLLOW);
+  auto file = open_foreign_file(path, O_WRONLY);
   if (!file) return Failure(file.error());
   struct stat info{};
   if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);

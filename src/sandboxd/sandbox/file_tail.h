@@ -4,10 +4,15 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace osb::sandboxd {
 
-// Logs that a sandbox writes and we only look at. Symbolic links are refused.
+// Files in a sandbox's run directory, which it writes and we only look at. Whatever it puts in their place must neither
+// hold us up nor lead us elsewhere.
+
+// With O_RDONLY or O_WRONLY. Only a file is opened: no link, and no pipe, which would wait for its other end.
+Result<UniqueFd> open_foreign_file(const std::string& path, int access);
 
 // The last `limit` bytes of a file that somebody may be writing to.
 Result<std::string> read_tail(const std::string& path, std::size_t limit);

@@ -1,5 +1,6 @@
 #include "sandboxd/sandbox/file_tail.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -25,6 +26,20 @@ TEST(FileTail, ALinkIsRefused) {
   std::filesystem::create_symlink("/etc/passwd", dir.path() / "log");
   EXPECT_FALSE(read_tail((dir.path() / "log").string(), 10));
   EXPECT_FALSE(free_all_but_tail((dir.path() / "log").string(), 10));
+}
+
+TEST(FileTail, WhatIsNoFileIsRefusedAndHoldsNobodyUp) {
+  const testing::TempDir dir;
+  const std::string pipe = (dir.path() / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, dir.path().string()}) {
+    EXPECT_FALSE(read_tail(path, 10)) << path;
+    EXPECT_FALSE(free_all_but_tail(path, 10)) << path;
+  }
+  // With somebody at the other end, too.
+  const UniqueFd other(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(read_tail(pipe, 10));
+  EXPECT_FALSE(free_all_but_tail(pipe, 10));
 }
 
 TEST(FileTail, WhatIsOldGivesItsSpaceBack) {

@@ -12,6 +12,9 @@ namespace osb::sandboxd {
 namespace {
 
 constexpr std::size_t kBlock = 256 << 10;
+// A sandbox can make its log as large as it likes. Lines are sought in so much of its end: many times what is kept.
+constexpr std::uint64_t kSearched = 256 << 20;
+constexpr std::uint64_t kLongestLine = 16 << 20;
 
 Result<std::uint64_t> size_of(int fd) {
   struct stat info{};
@@ -30,15 +33,18 @@ Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t limit) {
   }
 }
 
-// Where the part begins that was not freed.
-std::uint64_t first_kept(int fd) {
-  const off_t begin = ::lseek(fd, 0, SEEK_DATA);
-  return begin < 0 ? 0 : static_cast<std::uint64_t>(begin);  // an empty file, or one that cannot have holes
+// The first place from `offset` on that was not freed; the end of the file where all was.
+Result<std::uint64_t> next_kept(int fd, std::uint64_t offset) {
+  const off_t kept = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (kept >= 0) return static_cast<std::uint64_t>(kept);
+  if (errno != ENXIO) return offset;  // a file system without holes
+  const auto end = size_of(fd);
+  return end ? std::max(*end, offset) : end;
 }
 
-// The place behind the next newline, or the end of the file.
+// The place behind the next newline, or the end of the file. A line that does not end is left in its middle.
 Result<std::uint64_t> next_line(int fd, std::uint64_t offset) {
-  for (;;) {
+  for (const std::uint64_t last = offset + kLongestLine; offset < last;) {
     auto block = read_at(fd, offset, kBlock);
     if (!block) return Failure(block.error());
     if (block->empty()) return offset;
@@ -46,19 +52,20 @@ Result<std::uint64_t> next_line(int fd, std::uint64_t offset) {
     if (newline != std::string::npos) return offset + newline + 1;
     offset += block->size();
   }
+  return offset;
 }
 
-// The first line from `offset`, which begins one, whose stamp is not before `since`.
-Result<std::uint64_t> find_since(int fd, std::uint64_t offset, const std::string& since) {
+// The first line between `begin`, which begins one, and `end` whose stamp is not before `since`.
+Result<std::uint64_t> find_since(int fd, std::uint64_t begin, std::uint64_t end, const std::string& since) {
   std::string rest;  // a stamp that the block before has cut
   bool at_line = true;
-  for (std::uint64_t at = offset;;) {
-    auto block = read_at(fd, at, kBlock);
+  for (std::uint64_t at = begin;;) {
+    auto block = read_at(fd, at, static_cast<std::size_t>(std::min<std::uint64_t>(end - std::min(at, end), kBlock)));
     if (!block) return Failure(block.error());
     if (block->empty()) return at;
     at += block->size();
     const std::string text = std::exchange(rest, {}) + *block;
-    const std::uint64_t begin = at - text.size();
+    const std::uint64_t first = at - text.size();
     for (std::size_t i = 0; i < text.size();) {
       if (at_line) {
         const std::string_view line = std::string_view(text).substr(i);
@@ -66,7 +73,7 @@ Result<std::uint64_t> find_since(int fd, std::uint64_t offset, const std::string
           rest = line;
           break;
         }
-        if (begins_with_log_stamp(line) && line.substr(0, kLogStampSize - 1) >= since) return begin + i;
+        if (begins_with_log_stamp(line) && line.substr(0, kLogStampSize - 1) >= since) return first + i;
       }
       const std::size_t newline = text.find('\n', i);
       at_line = newline != std::string::npos;
@@ -96,14 +103,18 @@ Result<std::uint64_t> find_tail(int fd, std::uint64_t begin, std::uint64_t end, 
 Result<std::uint64_t> find_log_start(int fd, const LogsFrom& from) {
   const auto end = size_of(fd);
   if (!end) return end;
-  std::uint64_t begin = first_kept(fd);
+  const auto kept = next_kept(fd, 0);
+  if (!kept) return kept;
+  std::uint64_t begin = *kept;
+  const bool searched = !from.since.empty() || from.tail;
+  if (searched && *end > kSearched) begin = std::max(begin, *end - kSearched);
   if (begin > 0) {
     const auto line = next_line(fd, begin);
     if (!line) return line;
     begin = *line;
   }
   if (!from.since.empty()) {
-    const auto since = find_since(fd, begin, from.since);
+    const auto since = find_since(fd, begin, *end, from.since);
     if (!since) return since;
     begin = *since;
   }
@@ -117,13 +128,15 @@ Result<LogChunk> read_log(int fd, std::uint64_t offset, std::size_t limit) {
   auto bytes = read_at(fd, offset, limit);
   if (!bytes) return Failure(bytes.error());
   // Afterwards: bytes that were freed while we read them are zeros.
-  const std::uint64_t kept = first_kept(fd);
-  if (kept > offset && !bytes->empty()) {
-    const auto line = next_line(fd, kept);
+  const auto kept = next_kept(fd, offset);
+  if (!kept) return Failure(kept.error());
+  if (*kept > offset && !bytes->empty()) {
+    const auto line = next_line(fd, *kept);
     if (!line) return Failure(line.error());
-    auto rest = read_log(fd, *line, limit);
-    if (rest) rest->gone += *line - offset;
-    return rest;
+    out.gone = *line - offset;
+    offset = *line;
+    bytes = read_at(fd, offset, limit);
+    if (!bytes) return Failure(bytes.error());
   }
   out.next = offset + bytes->size();
   out.bytes = std::move(*bytes);

@@ -16,7 +16,7 @@ struct LogsFrom {
   std::optional<std::size_t> tail;  // the last lines; with `since` whatever is less
 };
 
-// The place of the first line that is wanted.
+// The place of the first line that is wanted. `since` and `tail` are looked for in the last 256 MiB.
 Result<std::uint64_t> find_log_start(int fd, const LogsFrom& from);
 
 struct LogChunk {

@@ -1,6 +1,7 @@
 #include "sandboxd/sandbox/log_file.h"
 
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -94,6 +95,30 @@ TEST_F(LogFileTest, WhatWasFreedIsSkippedByWholeLines) {
   EXPECT_GE(kept.size(), (1U << 20) - line(99'999).size());
   EXPECT_LE(kept.size(), (1U << 20) + (64U << 10));
   EXPECT_EQ(from({.since = "", .tail = 1}), line(99'999));
+}
+
+TEST_F(LogFileTest, AHugeLogThatHoldsNothingIsSkipped) {
+  constexpr std::uint64_t kHuge = std::uint64_t{8} << 40;
+  append("x");  // no newline, and then nothing for long
+  std::filesystem::resize_file(path_, kHuge);
+  EXPECT_EQ(*find_log_start(fd(), {}), 0U);
+  EXPECT_EQ(*find_log_start(fd(), {.since = time_of(0), .tail = {}}), kHuge);
+  EXPECT_GE(*find_log_start(fd(), {.since = "", .tail = 1}), kHuge - kAll * 32);
+  const auto first = read_log(fd(), 0, kAll);
+  ASSERT_TRUE(first);
+  const auto rest = read_log(fd(), first->next, kAll);
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->bytes, "");
+  EXPECT_EQ(rest->gone, kHuge - first->next);
+  EXPECT_EQ(rest->next, kHuge);
+  // All of it is one hole; then there is a line behind it.
+  std::filesystem::resize_file(path_, 0);
+  std::filesystem::resize_file(path_, kHuge);
+  EXPECT_EQ(*find_log_start(fd(), {}), kHuge);
+  EXPECT_EQ(*find_log_start(fd(), {.since = time_of(0), .tail = 3}), kHuge);
+  append("\n" + line(1));
+  EXPECT_EQ(from({}), line(1));
+  EXPECT_EQ(from({.since = time_of(0), .tail = 3}), line(1));
 }
 
 TEST_F(LogFileTest, AReaderThatWasTooSlowIsToldHowMuchItMissed) {

@@ -62,7 +62,7 @@ net::awaitable<Result<SandboxManager::LogProducer>> SandboxManager::open_logs(st
   log->entry = *found;
   const std::string path = builder_.run_file(id, kLog);
   auto opened = co_await pool_.run([&]() -> Result<void> {
-    auto file = sys::open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW);
+    auto file = open_foreign_file(path, O_RDONLY);
     if (!file) return Failure(file.error());
     struct stat info{};
     if (::fstat(file->get(), &info) < 0) return sys::from_errno("stat " + path, errno);

@@ -1,5 +1,6 @@
 """What entrypoints write: with times, followed without asking again, and there whatever happens to the daemon."""
 
+import os
 import re
 
 import httpx
@@ -108,6 +109,52 @@ def test_a_full_disk_does_not_stop_an_entrypoint(daemon):
     log = daemon.client.get("/v1/sandboxes/full-disk/logs").content
     assert log.startswith(b"1\n2\n3\n") and len(log) <= 4096
     assert sandbox.output("echo alive") == "alive"
+
+
+POOL_THREADS = 8
+AGES_AGO = "2000-01-01T00:00:00.000000000Z"
+
+
+@pytest.fixture
+def planted(daemon):
+    """A sandbox whose log can be replaced, and a client that does not wait for ever."""
+    daemon.create("planted", entrypoint=["sh", "-c", "echo here; exec sleep 1000"])
+    daemon.said("planted", lambda text: text == "here\n")
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(daemon.run / "sandboxd.sock")), base_url="http://sandboxd",
+                      timeout=60, trust_env=False) as client:
+        yield daemon.state / "sandboxes" / "planted" / "run", client
+
+
+def others_go_on(daemon, client):
+    other = daemon.create("other", entrypoint=["sh", "-c", "echo other; exec sleep 1000"])
+    daemon.said("other", lambda text: text == "other\n")
+    assert client.get("/v1/sandboxes/other/logs").content == b"other\n"
+    other.remove()
+
+
+def test_a_pipe_in_place_of_a_log_holds_nobody_up(daemon, planted):
+    run, client = planted
+    for name in ("entrypoint.log", "execd.log"):
+        (run / name).unlink()
+        os.mkfifo(run / name, 0o666)
+    for _ in range(POOL_THREADS + 1):
+        assert client.get("/v1/sandboxes/planted/logs").status_code == 500
+        assert client.get("/v1/sandboxes/planted/logs/stream", params={"follow": 1}).status_code == 500
+    others_go_on(daemon, client)
+
+
+def test_a_log_of_terabytes_that_holds_nothing_holds_nobody_up(daemon, planted):
+    run, client = planted
+    (run / "entrypoint.log").write_text("x")  # no newline, and then nothing for long
+    os.truncate(run / "entrypoint.log", 8 << 40)
+    assert client.get("/v1/sandboxes/planted/logs", params={"bytes": 100}).status_code == 200
+    assert client.get("/v1/sandboxes/planted/logs/stream", params={"since": AGES_AGO}).content == b""
+    everything = client.get("/v1/sandboxes/planted/logs/stream").content
+    assert everything.startswith(b"x") and b"bytes of the log are gone" in everything and len(everything) < 1 << 20
+    with client.stream("GET", "/v1/sandboxes/planted/logs/stream",
+                       params={"since": AGES_AGO, "tail": 1, "follow": 1}) as log:
+        assert log.status_code == 200
+    others_go_on(daemon, client)
 
 
 def test_bad_queries_are_refused(daemon):
