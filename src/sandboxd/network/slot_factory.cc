@@ -178,19 +178,30 @@ Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid, Slot
   if (holder == SlotHolder::Runtime && mode != NetworkMode::Bridge) {
     return fail(Code::InvalidRequest, what + ": nothing tells a runtime's process without a network");
   }
+  if (holder == SlotHolder::InHostNetwork && mode != NetworkMode::None) {
+    return fail(Code::InvalidRequest, what + ": the host's network is no bridge");
+  }
   Slot slot{.index = index, .mode = mode, .id_base = config_.id_base(index)};
   const std::string proc = fmt::format("/proc/{}/", pid);
+  UniqueFd userns;
+  if (holder != SlotHolder::Runtime) {
+    auto own = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
+    if (!own) return with_context(what, own.error());
+    userns = std::move(*own);
+    const auto map = sys::read_text(proc + "uid_map");
+    if (!map) return with_context(what, map.error());
+    if (!is_map(*map, slot.id_base)) return fail(Code::Conflict, what + ": it has another id range");
+  }
+  if (holder == SlotHolder::InHostNetwork) {
+    slot.userns = std::move(userns);
+    return slot;
+  }
   auto netns = sys::open_at(AT_FDCWD, proc + "ns/net", O_RDONLY);
   if (!netns) return with_context(what, netns.error());
   UniqueFd owner(::ioctl(netns->get(), NS_GET_USERNS));
   if (!owner) return sys::from_errno(what + ": owner of the network namespace", errno);
   if (holder == SlotHolder::Sandbox) {
-    auto userns = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
-    if (!userns) return with_context(what, userns.error());
-    const auto map = sys::read_text(proc + "uid_map");
-    if (!map) return with_context(what, map.error());
-    if (!is_map(*map, slot.id_base)) return fail(Code::Conflict, what + ": it has another id range");
-    const auto owned = same_namespace(owner.get(), userns->get());
+    const auto owned = same_namespace(owner.get(), userns.get());
     if (!owned) return with_context(what, owned.error());
     if (!*owned) return fail(Code::Conflict, what + ": its network namespace is not its own");
   }

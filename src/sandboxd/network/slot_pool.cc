@@ -133,6 +133,7 @@ class SlotPool::Impl {
       const std::lock_guard lock(mutex_);
       taken_.erase(slot.index);
       refill_failed_ = false;
+      recyclable = recyclable && slot.netns;
       returned_.push_back({.slot = std::move(slot), .recyclable = recyclable});
     }
     work_.notify_one();

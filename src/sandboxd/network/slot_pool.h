@@ -20,8 +20,9 @@ enum class NetworkMode : std::uint8_t {
 
 // Who is found in a slot that an earlier daemon gave away.
 enum class SlotHolder : std::uint8_t {
-  Sandbox,  // PID 1: user and network namespace are the slot's
-  Runtime,  // a process of an OCI runtime: only the network namespace is
+  Sandbox,        // PID 1: user and network namespace are the slot's
+  Runtime,        // a process of an OCI runtime: only the network namespace is
+  InHostNetwork,  // PID 1 in the host's network: only the user namespace is
 };
 
 // What a sandbox is born into. Closing both descriptors after its last process has ended lets the kernel free the
@@ -31,7 +32,7 @@ struct Slot {
   NetworkMode mode = NetworkMode::Bridge;
   std::uint32_t id_base = 0;  // ids 0..65535 inside are id_base.. outside
   UniqueFd userns{};
-  UniqueFd netns{};           // owned by userns
+  UniqueFd netns{};           // owned by userns; none in one that was adopted of a sandbox in the host's network
   std::string address{};      // "10.90.0.2"; empty with None
   std::string interface{};    // the host's end of the veth; empty with None. Inside it is eth0.
   std::uint64_t packets = 0;  // of the interface when the slot was last clean; the pool's own note
@@ -52,7 +53,7 @@ class SlotPool {
 
   // A sandbox that outlived an earlier daemon: its namespaces come from /proc/<pid>/ns. Refused unless its user
   // namespace has the id range of `index` and, with Bridge, the interface of `index` leads into its network namespace.
-  // A Runtime is told by the interface alone.
+  // A Runtime is told by the interface alone, one in the host's network by its id range.
   // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
   Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox);
 
@@ -67,8 +68,8 @@ class SlotPool {
   // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
   // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no
   // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and makes the kernel forget
-  // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it) is
-  // dropped. That happens on the pool's thread. Interface counters are not reset.
+  // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it), or
+  // without a network namespace, is dropped. That happens on the pool's thread. Interface counters are not reset.
   void give_back(Slot slot, bool recyclable);
 
   struct Counts {

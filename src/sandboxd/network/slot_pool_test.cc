@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <set>
 #include <sys/wait.h>
@@ -256,6 +257,37 @@ TEST(SlotPool, AfterARestartSlotsAreAdoptedAndConnectionsGoOn) {
       }
       EXPECT_TRUE(connect_from(adopted.netns.get(), kServer, 80, kLong));
     }
+  });
+}
+
+TEST(SlotPool, OneInTheHostsNetworkIsAdoptedByItsIdsAndNotUsedAgain) {
+  in_own_network([] {
+    NetworkConfig config;
+    config.ready_slots = 0;
+    World world(config);
+    world.start();
+    Slot slot = world.take(NetworkMode::None);
+    const unsigned index = slot.index;
+    slot.netns.reset(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    const Inhabitant inside(slot);
+    world.restart();
+    slot = Slot();
+    const auto adopt = [&](unsigned which, NetworkMode mode, pid_t pid) {
+      return world.pool->adopt(which, mode, pid, SlotHolder::InHostNetwork);
+    };
+    EXPECT_FALSE(adopt(index + 1, NetworkMode::None, inside.pid())) << "another id range";
+    EXPECT_FALSE(adopt(index, NetworkMode::Bridge, inside.pid()));
+    EXPECT_FALSE(adopt(index, NetworkMode::None, ::getpid())) << "not a sandbox at all";
+    Slot adopted = must(adopt(index, NetworkMode::None, inside.pid()));
+    EXPECT_FALSE(adopted.netns);
+    EXPECT_TRUE(adopted.userns);
+    must(world.firewall->install());
+    must(world.pool->start());
+    world.pool->give_back(std::move(adopted), true);
+    world.pool->wait_until_idle();
+    EXPECT_EQ(world.pool->counts().ready, 0U);
+    EXPECT_EQ(world.pool->counts().taken, 0U);
+    EXPECT_TRUE(world.take(NetworkMode::None).netns);
   });
 }
 

@@ -361,7 +361,10 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
   live.cgroup = std::move(*cgroup);
   if (record.slot) {
     const auto mode = record.spec.network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None;
-    const auto holder = record.spec.runtime.empty() ? SlotHolder::Sandbox : SlotHolder::Runtime;
+    const bool host_network = record.spec.network == api::native::NetworkMode::Host;
+    const auto holder = !record.spec.runtime.empty() ? SlotHolder::Runtime
+                        : host_network               ? SlotHolder::InHostNetwork
+                                                     : SlotHolder::Sandbox;
     auto slot = parts_.slots.adopt(*record.slot, mode, record.process->pid, holder);
     if (!slot) return with_context("network slot of a living sandbox", slot.error());
     live.slot = std::move(*slot);

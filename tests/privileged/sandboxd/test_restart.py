@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 import host_state
-from crash_checks import READY_SLOTS, SETTINGS, check_host, check_works
+from crash_checks import CAPACITY, READY_SLOTS, SETTINGS, check_host, check_works
 from sandboxd_process import binary
 
 
@@ -137,6 +137,22 @@ def test_what_had_ended_and_what_was_paused_are_so_after_a_restart(crashing):
     assert crashing.client.post("/v1/sandboxes/paused/resume").status_code == 204
     assert paused.output("echo on") == "on"
     assert crashing.client.delete("/v1/sandboxes/ended").status_code == 204
+
+
+def test_a_sandbox_in_the_hosts_network_outlives_the_daemon(make_daemon):
+    daemon = make_daemon(settings={**SETTINGS, "sandbox": {"allow_host_network": True}})
+    sandbox = daemon.create("in-host", network="host")
+    sandbox.output("echo kept > /root/file")
+    for end in (daemon.kill, daemon.stop):
+        end()
+        daemon.start()
+        check_works(daemon, sandbox)
+    sandbox.remove()
+    # What it leaves is not given to others: theirs is a network of their own, and no id range is lost.
+    others = [daemon.create(f"none-{n}", network="none") for n in range(CAPACITY)]
+    for other in others:
+        assert other.output("ls /sys/class/net") == "lo"
+        other.remove()
 
 
 def test_after_a_restart_of_the_host_sandboxes_have_ended(crashing, bystander):
