@@ -168,7 +168,10 @@ net::awaitable<Result<void>> SandboxManager::start_sandbox(EntryPtr entry, std::
   for (const auto& layer : base->image.layers) record.layers.insert(record.layers.begin(), layer.diff_id());
   entry->leases = base->image.layers;
   set_state(*entry, State::Creating, "starting");
-  auto live = co_await pool_.run([&] { return builder_.build(record, *base); });
+  // A copy: the loop shows the record to others meanwhile.
+  SandboxRecord built = record;
+  auto live = co_await pool_.run([&] { return builder_.build(built, *base); });
+  record = std::move(built);
   if (!live) co_return Failure(with_reason(live.error(), "NATIVE::SANDBOX_START_FAILED"));
   entry->live = std::move(*live);
   co_return co_await wait_ready(entry);
@@ -306,7 +309,9 @@ void SandboxManager::record_exit(Entry& entry, const api::native::Exit& exit) {
 net::awaitable<void> SandboxManager::tear_down(EntryPtr entry) {
   LiveSandbox live = std::move(*entry->live);
   entry->live.reset();
-  co_await pool_.run([&] { builder_.tear_down(entry->record, std::move(live)); });
+  SandboxRecord record = entry->record;  // of the pool's own, see start_sandbox()
+  co_await pool_.run([&] { builder_.tear_down(record, std::move(live)); });
+  entry->record = std::move(record);
   entry->leases.clear();
 }
 
@@ -320,21 +325,23 @@ net::awaitable<Result<void>> SandboxManager::remove(std::string id) {
     (void)entry->live->cgroup->kill();
   }
   const Entry::Guard guard = co_await Entry::lock(entry);
-  if (!entries_.contains(id)) co_return Result<void>();  // the create has cleaned up, or another remove
+  // The create has cleaned up, or another remove; the id may be in use again.
+  if (const auto current = entries_.find(id); current == entries_.end() || current->second != entry) {
+    co_return Result<void>();
+  }
   const auto begin = std::chrono::steady_clock::now();
   entry->removing = true;
   entry->record.removing = true;
   set_state(*entry, State::Removing);
+  SandboxRecord record = entry->record;  // both of the pool's own, see start_sandbox()
+  std::optional<LiveSandbox> live = std::exchange(entry->live, std::nullopt);
   co_await pool_.run([&] {
     // So that a crash in the middle does not bring it back. When it cannot be written, the record that is there says
     // that it lives, and recovery finds it dead.
-    (void)save_record(builder_.directory(id), entry->record);
+    (void)save_record(builder_.directory(id), record);
     builder_.step("removal recorded");
-    if (entry->live) {
-      builder_.tear_down(entry->record, std::move(*entry->live));
-      entry->live.reset();
-    }
-    builder_.erase(entry->record);
+    if (live) builder_.tear_down(record, std::move(*live));
+    builder_.erase(record);
   });
   entry->leases.clear();
   entries_.erase(id);
