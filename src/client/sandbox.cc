@@ -133,7 +133,7 @@ class Undo {
   ~Undo() {
     if (!id_.empty()) net::co_spawn(client_.executor(), kill_quietly(client_, id_), net::detached);
   }
-  std::string take() { return std::exchange(id_, std::string()); }
+  void dismiss() { id_.clear(); }
 
  private:
   Client client_;
@@ -153,9 +153,13 @@ Task<Sandbox> make(Client client, CreateOptions options, HealthCheck health_chec
   // The answer of a server that waited may have used up the time; one question is due all the same.
   rest.ready.timeout = std::max(ready.timeout - spent, milliseconds(1000));
   auto up = co_await until_made(sandbox, std::move(*made), std::move(rest));
-  const std::string id = undo.take();
-  if (up) co_return Sandbox(std::move(sandbox));
-  (void)co_await SandboxManager(client).kill(id);
+  if (up) {
+    undo.dismiss();
+    co_return Sandbox(std::move(sandbox));
+  }
+  // Throws where the wait was cancelled: then `undo` does it.
+  (void)co_await SandboxManager(client).kill(sandbox->id());
+  undo.dismiss();
   co_return Failure(std::move(up.error()));
 }
 

@@ -117,6 +117,30 @@ TEST_F(SdkAsync, RemovesTheSandboxOfACancelledCreate) {
   EXPECT_TRUE(gone || gone.error().not_found()) << gone.error().to_string();
 }
 
+TEST_F(SdkAsync, RemovesTheSandboxOfACreateThatWasCancelledBetweenTwoQuestions) {
+  net::cancellation_signal cancel;
+  std::string id;
+  async::HealthCheck check = [&](async::Sandbox sandbox) -> async::Task<bool> {
+    id = sandbox.id();
+    co_return false;
+  };
+  CreateOptions options{.image = test_image()};
+  options.ready = {.timeout = std::chrono::hours(2), .poll_interval = std::chrono::hours(1)};
+  bool ended = false;
+  std::optional<Result<async::Sandbox>> out;
+  net::co_spawn(io_, store(async::Sandbox::create(client_, options, check), out),
+                net::bind_cancellation_slot(cancel.slot(), [&](std::exception_ptr) { ended = true; }));
+  while (id.empty()) io_.run_one();
+  while (io_.run_one_for(std::chrono::seconds(1)) > 0) {
+  }  // nothing is left to do but to wait for the next question
+  ASSERT_FALSE(ended);
+  cancel.emit(net::cancellation_type::terminal);
+  while (!ended) io_.run_one();
+  EXPECT_FALSE(out && out->has_value());
+  const auto gone = run(async::SandboxManager(client_).wait_for_state(id, {"Terminated"}, std::chrono::seconds(60)));
+  EXPECT_TRUE(gone || gone.error().not_found()) << gone.error().to_string();
+}
+
 TEST_F(SdkAsync, StopsListeningWhenCancelled) {
   const auto sandbox = must(run(async::Sandbox::create(client_, {.image = test_image()})));
   net::cancellation_signal cancel;
