@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kLargestFrame = 16 * 1024 * 1024;
 constexpr std::chrono::milliseconds kPing{30'000};
 constexpr std::chrono::milliseconds kSilence{75'000};
-constexpr std::uint16_t kRefusedByPort = 1008;
+// How the server's proxy closes what it cannot connect: execd has refused it, or nobody there was asked.
+constexpr std::uint16_t kRefusedByPort = 1008, kRefusedByServer = 1011;
 
 std::optional<PtyFrame> binary_frame(std::string data, std::uint64_t& offset) {
   if (data.empty()) return std::nullopt;
@@ -158,13 +159,15 @@ Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_
       state->first = std::move(*first);
       co_return PtyConnection(std::move(state));
     }
-    if (state->socket->close_code() != kRefusedByPort) co_return ended(*state, first.error());
-    refusal = osb::Error(osb::Code::Forbidden, std::string(state->socket->close_reason()));
+    const auto code = state->socket->close_code();
+    if (code != kRefusedByPort && code != kRefusedByServer) co_return ended(*state, first.error());
+    refusal = osb::Error(code == kRefusedByPort ? osb::Code::Forbidden : osb::Code::Unavailable,
+                         std::string(state->socket->close_reason()));
   } else {
     refusal = socket.error();
   }
   // The same question without the upgrade gets the reason as any other call does.
-  if (was_answered(refusal.code)) {
+  if (socket || was_answered(refusal.code)) {
     auto reply = co_await wire->call(std::move(*peer), {.target = std::move(target)});
     if (!reply && reply.error().kind == ErrorKind::Api && reply.error().status != 400 && reply.error().status != 426) {
       co_return Failure(std::move(reply.error()));

@@ -153,6 +153,18 @@ TEST_F(SdkPty, HoldsALoudShellBackAndLosesNothing) {
   EXPECT_TRUE(out.ends_with("299999\r\n300000\r\n"));
 }
 
+TEST_F(SdkPty, RefusesWithTheServersReason) {
+  ConnectionConfig config = test_config();
+  config.use_server_proxy = true;
+  const auto gone = must(Sandbox::create(must(Client::open(config)), {.image = test_image()}));
+  const auto ptys = gone.ptys();
+  const auto id = must(ptys.create());
+  must(gone.kill());
+  const auto late = ptys.attach(id);
+  ASSERT_FALSE(late);
+  EXPECT_TRUE(late.error().not_found()) << late.error().to_string();
+}
+
 TEST_F(SdkPty, RefusesWithTheSandboxsReason) {
   const auto ptys = sandbox().ptys();
   const auto unknown = ptys.attach("no-such-terminal");
