@@ -122,6 +122,9 @@ Task<void> watch_states(ClientState state, std::string id, StateSink sink, milli
       auto more = co_await hand_out(*piece, splitter, sink);
       if (!more) co_return Failure(std::move(more.error()));
       if (!*more) co_return Result<void>();
+      if (splitter.pending() > kLongestLine) {
+        co_return invalid_response("an event is longer than any event may be", stream->request_id);
+      }
       any = true;
     }
     if (!any) co_return network_error("the stream of states ended before the first one");
@@ -166,10 +169,15 @@ Task<SandboxInfo> until_state(ClientState state, std::string id, std::vector<std
   co_return network_error("the watch ended");
 }
 
-// The library's own Result for osb::with_timeout.
+// The library's own Result for osb::with_timeout. To be cancelled is no result: where the time is up it comes from
+// that.
 template <typename T>
 net::awaitable<osb::Result<Result<T>>> wrapped(Task<T> task) {
-  co_return co_await std::move(task);
+  auto out = co_await std::move(task);
+  if (!out && out.error().kind == ErrorKind::Cancelled) {
+    co_return osb::fail(osb::Code::Cancelled, std::move(out.error().message));
+  }
+  co_return out;
 }
 
 Task<SandboxInfo> until_state_or_late(ClientState state, std::string id, std::vector<std::string> states,
@@ -178,6 +186,7 @@ Task<SandboxInfo> until_state_or_late(ClientState state, std::string id, std::ve
   for (const auto& name : states) names += (names.empty() ? "" : " or ") + name;
   auto out = co_await osb::with_timeout(wrapped(until_state(std::move(state), id, std::move(states))), timeout);
   if (out) co_return std::move(*out);
+  if (out.error().code == osb::Code::Cancelled) co_return from_transport(out.error());
   Error error{.kind = ErrorKind::ReadyTimeout, .code = "READY_TIMEOUT"};
   error.message = "sandbox " + id + " was not " + names + " within " + std::to_string(timeout.count()) + " ms";
   co_return Failure(std::move(error));

@@ -210,6 +210,9 @@ Task<void> follow_metrics(SandboxPtr sandbox, MetricsSink sink) {
     splitter.feed(*piece, [&](std::string_view line) {
       if (const auto text = event_json(line); !text.empty()) all.push_back(decode_metrics(text, stream->request_id));
     });
+    if (splitter.pending() > kLongestLine) {
+      co_return invalid_response("a sample is longer than any may be", stream->request_id);
+    }
     for (auto& one : all) {
       if (!one) co_return Failure(std::move(one.error()));
       auto more = co_await sink(*one);

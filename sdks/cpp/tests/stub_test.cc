@@ -34,6 +34,19 @@ TEST(SdkOtherServers, AreWaitedForByAskingTheSandbox) {
   must(sandbox.kill());
 }
 
+TEST(SdkOtherServers, AreLookedAtUntilTheTimeIsUp) {
+  const SandboxManager manager(stub_client());
+  const auto late = manager.wait_for_state("box", {"Paused"}, std::chrono::milliseconds(100));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::ReadyTimeout) << late.error().to_string();
+}
+
+TEST(SdkOtherServers, CannotSendLinesWithoutEnd) {
+  const auto watched = Sandbox::attach(stub_client(), "box").watch_metrics([](const Metrics&) { return true; });
+  ASSERT_FALSE(watched);
+  EXPECT_EQ(watched.error().kind, ErrorKind::InvalidResponse) << watched.error().to_string();
+}
+
 TEST(SdkOtherServers, RunCode) {
   const auto code = Sandbox::attach(stub_client(), "box").code();
   const auto context = must(code.create_context("python"));

@@ -58,11 +58,13 @@ class Stub:
         if path.startswith("/v1/sandboxes/box/endpoints/18080"):
             return to.answer(200, {"endpoint": f"127.0.0.1:{self.port}/egress/18080",
                                    "headers": {"OPENSANDBOX-EGRESS-AUTH": "e"}})
-        if path == "/v1/sandboxes/box":
+        if path.split("?")[0] == "/v1/sandboxes/box":
             return to.answer(200 if method == "GET" else 204, INFO if method == "GET" else b"")
         if path == "/execd/44772/ping":
             self.pings += 1
             return to.answer(200, b"") if self.pings >= 3 else to.answer(502, b"not yet", "text/plain")
+        if path == "/execd/44772/metrics/watch":
+            return to.answer(200, b"{" * (65 << 20), "text/event-stream")
         if path.startswith("/execd/44772/code"):
             return self.code(to, method, path.removeprefix("/execd/44772"), body)
         if path.startswith("/egress/18080"):

@@ -26,7 +26,7 @@ def test_other_servers():
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "OPEN_SANDBOX_DOMAIN": f"http://127.0.0.1:{stub.port}/v1/",
                                    "OPEN_SANDBOX_API_KEY": "the-key"})
-        assert done.returncode == 0 and "4 tests from 1 test" in done.stdout, done.stdout
+        assert done.returncode == 0 and "6 tests from 1 test" in done.stdout, done.stdout
         for request in stub.requests:
             to_server = request["path"].startswith("/v1/")
             assert (request["headers"].get("open-sandbox-api-key") == "the-key") == to_server, request
