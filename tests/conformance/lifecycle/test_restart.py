@@ -1,5 +1,13 @@
 """What a server that was killed has promised is there again."""
 
+import os
+import signal
+import socket
+
+import pytest
+
+from backend import backend
+
 
 def test_records_survive_a_kill(make_server):
     server = make_server()
@@ -83,3 +91,20 @@ def test_it_ends_politely(make_server):
     assert [each["id"] for each in server.daemon.list()] == [id]
     server.start()
     server.remove_all()
+
+
+@pytest.mark.skipif(backend() != "native", reason="stops sandboxd")
+def test_it_ends_although_the_backend_hangs(make_server):
+    server = make_server()
+    id = server.create()["id"]
+    os.kill(server.daemon.pid, signal.SIGSTOP)
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as peer:
+            peer.sendall(f"DELETE /v1/sandboxes/{id} HTTP/1.1\r\nHost: x\r\n"
+                         f"OPEN-SANDBOX-API-KEY: {server.key}\r\n\r\n".encode())
+            while server.get(id).status_code != 404:  # promised, not yet done
+                pass
+            server.stop()
+            assert peer.recv(1) == b""
+    finally:
+        os.kill(server.daemon.pid, signal.SIGCONT)
