@@ -12,6 +12,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include "http/connection.h"
@@ -41,6 +42,16 @@ struct Upload {
   std::optional<Error> source_failed;  // reading the body failed, not sending it
   net::cancellation_signal stop;
   net::steady_timer ended;  // cancelled when the sender has ended
+
+  // Returns when the sender has let go of the body and the connection. Not in a coroutine that is being cancelled.
+  net::awaitable<void> end() {
+    if (running) stop.emit(net::cancellation_type::terminal);
+    while (running) {
+      boost::system::error_code ignored;
+      ended.expires_at(net::steady_timer::time_point::max());
+      co_await ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    }
+  }
 };
 
 net::awaitable<void> send_body(std::shared_ptr<Connection> connection, std::shared_ptr<BodySource> source, bool chunked,
@@ -73,6 +84,9 @@ bool repeatable(const ClientRequest& request) {
   const std::string& m = request.method;
   return !request.stream && (m == "GET" || m == "HEAD" || m == "PUT" || m == "DELETE" || m == "OPTIONS");
 }
+
+// After a recv that failed: nothing is wrong with the connection, it has nothing to say.
+bool would_wait() { return errno == EAGAIN || errno == EINTR; }
 
 std::string host_of(std::string_view origin) {
   if (origin.starts_with("unix:")) return "localhost";
@@ -120,7 +134,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
       std::erase_if(entry->second, [&](const Idle& each) {
         char byte;
         const ssize_t n = ::recv(each.connection->transport->native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        return now - each.since > options.idle || n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        return now - each.since > options.idle || n == 0 || (n < 0 && !would_wait());
       });
       entry = entry->second.empty() ? idle.erase(entry) : std::next(entry);
     }
@@ -143,8 +157,9 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
       // Something has arrived that nobody asked for: an end, or a protocol violation.
       char byte;
       Transport& transport = *last.connection->transport;
-      const bool ended = certain ? ::recv(transport.native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0
-                                 : transport.try_read({&byte, 1}).kind != Transport::Io::Kind::Again;
+      const bool ended = certain
+                             ? ::recv(transport.native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || !would_wait()
+                             : transport.try_read({&byte, 1}).kind != Transport::Io::Kind::Again;
       if (!ended) out = std::move(last.connection);
     }
     return out;
@@ -191,13 +206,8 @@ class ResponseBody final : public BodySource {
       if (upload_ && upload_->running) {
         // Answered before it has read everything: the rest of the request is not wanted.
         reusable_ = false;
-        upload_->stop.emit(net::cancellation_type::terminal);
         connection_->transport->close();
-        while (upload_->running) {
-          boost::system::error_code ignored;
-          upload_->ended.expires_at(net::steady_timer::time_point::max());
-          co_await upload_->ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
-        }
+        co_await upload_->end();
       }
       release();
     }
@@ -287,6 +297,14 @@ struct Client::Exchange {
     return with_context(request.method + " " + origin, std::move(error));
   }
 
+  // A 101 hands the connection itself over, so it must have been asked for, and nobody else may be writing to it.
+  std::optional<Error> refuse_switch(const ResponseHead& got) const {
+    if (got.status != 101) return std::nullopt;
+    if (!request.headers.contains("Upgrade")) return Error(Code::Unavailable, "answered 101 without being asked to");
+    if (upload && upload->running) return Error(Code::Unavailable, "answered 101 in the middle of the request");
+    return std::nullopt;
+  }
+
   // The asker has ended its side. It may have left; then nobody would ever end the wait for upstream.
   void asker_hung_up() {
     const ClientTimeouts& limits = request.timeouts;
@@ -364,7 +382,11 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
     const AskerWatch watch(*x);
     for (std::size_t searched = 0; !error;) {
       auto head = take_head(*x->connection, x->request.method == "HEAD", searched);
-      if (head && *head) co_return x->respond(std::move(**head));
+      if (head && *head) {
+        error = x->refuse_switch(**head);
+        if (!error) co_return x->respond(std::move(**head));
+        break;
+      }
       if (!head) {
         error = std::move(head.error());
         break;
@@ -381,7 +403,12 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
       }
     }
     const bool stale = reused && !x->any_byte && error->code == Code::Unavailable;
-    if (!stale || !repeatable(x->request)) co_return x->failed(std::move(*error));
+    if (stale && repeatable(x->request)) continue;
+    const Failure failure = x->failed(std::move(*error));
+    // Whoever gets the error may read the rest of the body: nobody else does any more.
+    const bool cancelled = (co_await net::this_coro::cancellation_state).cancelled() != net::cancellation_type::none;
+    if (x->upload && !cancelled) co_await x->upload->end();
+    co_return failure;
   }
 }
 

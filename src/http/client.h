@@ -66,7 +66,8 @@ class Client {
   ~Client();
 
   // A pooled connection that turns out to be dead before any byte of the response is replaced once by a new one, for
-  // requests that can be repeated (no stream consumed). 1xx answers other than 101 are skipped.
+  // requests that can be repeated (no stream consumed). 1xx answers other than 101 are skipped; a 101 that was not
+  // asked for with Upgrade, or that comes before the whole request has been sent, is an error.
   net::awaitable<Result<ClientResponse>> send(std::string origin, ClientRequest request);
 
   // Closes idle connections.

@@ -1,5 +1,8 @@
 #include "http/client.h"
 
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -31,6 +34,46 @@ class Pieces final : public BodySource {
   bool fails_;
   std::size_t next_ = 0;
 };
+
+// A body that never ends: its reader waits until it is cancelled.
+class Endless final : public BodySource {
+ public:
+  net::awaitable<Result<std::string_view>> read() override {
+    ++waiting;
+    net::steady_timer never(co_await net::this_coro::executor, net::steady_timer::time_point::max());
+    co_await never.async_wait(net::as_tuple(net::use_awaitable));
+    --waiting;
+    co_return fail(Code::Cancelled, "cancelled");
+  }
+  std::optional<std::uint64_t> length() const override { return std::nullopt; }
+  int waiting = 0;
+};
+
+// Connections to nobody: the answer is there before the request, which stays unread.
+class Answered final : public Connector {
+ public:
+  Answered(std::vector<UniqueFd>& peers, std::string answer) : peers_(peers), answer_(std::move(answer)) {}
+  net::awaitable<Result<std::unique_ptr<Transport>>> connect(std::string, std::chrono::milliseconds) override {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) co_return fail(Code::Internal, "socketpair");
+    peers_.emplace_back(ends[1]);
+    if (::send(ends[1], answer_.data(), answer_.size(), 0) < 0) co_return fail(Code::Internal, "send");
+    co_return make_plain_transport(co_await net::this_coro::executor, UniqueFd(ends[0]));
+  }
+
+ private:
+  std::vector<UniqueFd>& peers_;
+  std::string answer_;
+};
+
+// True once the other end of the connection is closed; what it has sent is taken.
+bool hung_up(const UniqueFd& peer) {
+  char sink[64 * 1024];
+  for (;;) {
+    const ssize_t n = ::recv(peer.get(), sink, sizeof sink, MSG_DONTWAIT);
+    if (n <= 0) return n == 0 || errno != EAGAIN;
+  }
+}
 
 class ClientTest : public HttpFixture {
  protected:
@@ -135,6 +178,64 @@ TEST_F(ClientTest, OriginsThatNobodyUsesAgainLeaveNothingBehind) {
   }
   EXPECT_LE(server.open_connections(), 1u);
   forgetful.clear();
+}
+
+TEST_F(ClientTest, AConnectionThatWasResetIsNotUsedForWhatCannotBeRepeated) {
+  std::vector<UniqueFd> peers;
+  Client scripted(std::make_unique<Answered>(peers, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  for (const std::size_t connections : {1, 2}) {
+    ClientRequest request{.method = "POST", .target = "/", .headers = {}, .body = "x", .stream = {}, .timeouts = {}};
+    EXPECT_EQ(text(await(io, scripted.send("x", std::move(request)))), "ok");
+    EXPECT_EQ(peers.size(), connections);
+    peers.back().reset();  // with the request unread: that is a reset
+  }
+}
+
+constexpr const char* kSwitching =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nbehind";
+
+TEST_F(ClientTest, A101ThatWasAskedForHandsTheConnectionOver) {
+  std::vector<UniqueFd> peers;
+  Client scripted(std::make_unique<Answered>(peers, kSwitching));
+  ClientRequest request;
+  request.headers.set("Upgrade", "x");
+  auto response = await(io, scripted.send("x", std::move(request)));
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->status, 101);
+  EXPECT_TRUE(response->upgraded);
+  EXPECT_EQ(response->buffered, "behind");
+}
+
+TEST_F(ClientTest, A101ThatWasNotAskedForIsAnError) {
+  std::vector<UniqueFd> peers;
+  Client scripted(std::make_unique<Answered>(peers, kSwitching));
+  auto response = await(io, scripted.send("x", {}));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, Code::Unavailable);
+  EXPECT_TRUE(response.error().message.contains("101")) << response.error().message;
+  EXPECT_TRUE(hung_up(peers.back()));
+}
+
+TEST_F(ClientTest, A101InTheMiddleOfAnUploadIsAnErrorAndEndsTheUpload) {
+  std::vector<UniqueFd> peers;
+  Client scripted(std::make_unique<Answered>(peers, kSwitching));
+  const auto silent = std::make_shared<Endless>();  // waits to read
+  const auto large = std::make_shared<Pieces>(std::vector<std::string>(100, std::string(1 << 20, 'x')));  // to write
+  for (const bool asked : {false, true}) {
+    for (const std::shared_ptr<BodySource>& body :
+         {std::shared_ptr<BodySource>(silent), std::shared_ptr<BodySource>(large)}) {
+      const long owners = body.use_count();
+      ClientRequest request{.method = "POST", .target = "/", .headers = {}, .body = {}, .stream = body, .timeouts = {}};
+      if (asked) request.headers.set("Upgrade", "x");
+      auto response = await(io, scripted.send("x", std::move(request)));
+      ASSERT_FALSE(response);
+      EXPECT_TRUE(response.error().message.contains("101")) << response.error().message;
+      // Nobody uses the body or the connection any more.
+      EXPECT_EQ(silent->waiting, 0);
+      EXPECT_EQ(body.use_count(), owners);
+      EXPECT_TRUE(hung_up(peers.back()));
+    }
+  }
 }
 
 TEST_F(ClientTest, NobodyListeningIsUnavailable) {

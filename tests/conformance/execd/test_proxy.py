@@ -163,6 +163,44 @@ def test_a_server_that_hangs_up_is_502(execd):
         thread.join()
 
 
+@pytest.mark.parametrize("headers", [{}, {"Connection": "Upgrade", "Upgrade": "x"}], ids=["plain", "upgrade"])
+def test_a_101_in_the_middle_of_an_upload_is_502(execd, headers):
+    with socket.socket() as rude:
+        rude.bind(("127.0.0.1", 0))
+        rude.listen()
+        answered = threading.Event()
+        ended = threading.Event()
+
+        def switch():
+            connection, _ = rude.accept()
+            with connection:
+                while b"first" not in connection.recv(65536):
+                    pass
+                connection.sendall(b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nrest")
+                answered.set()
+                try:
+                    while connection.recv(65536):
+                        pass
+                except ConnectionResetError:
+                    pass
+                ended.set()
+
+        def body():
+            yield b"first"
+            answered.wait(30)
+            # execd has seen the 101 once it has hung up; only then there is more of the body to pass on.
+            ended.wait(30)
+            yield b"x" * 100_000
+
+        thread = threading.Thread(target=switch)
+        thread.start()
+        answer = execd.client.post(f"/proxy/{rude.getsockname()[1]}/x", content=body(), headers=headers)
+        assert answer.status_code == 502
+        assert ended.wait(30)
+        thread.join()
+    assert execd.client.get("/ping").status_code == 200
+
+
 def test_a_502_of_the_server_itself_is_passed_on(execd):
     class Failing(Echo):
         def do_GET(self):
