@@ -33,6 +33,7 @@ class Handle final : public WebSocket {
   net::awaitable<void> close(std::uint16_t code, std::string reason) override {
     return connection_->close(code, std::move(reason));
   }
+  net::awaitable<void> closed() override { return connection_->closed(); }
   std::uint16_t close_code() const override { return connection_->close_code(); }
   std::string_view close_reason() const override { return connection_->close_reason(); }
 

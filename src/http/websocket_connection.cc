@@ -369,6 +369,12 @@ net::awaitable<void> Connection::close(std::uint16_t code, std::string reason) {
   drop(Error(Code::Cancelled, "websocket: closed"));
 }
 
+net::awaitable<void> Connection::closed() {
+  const Operation operation(*this);
+  while (!dropped_ && co_await changed()) {
+  }
+}
+
 void Connection::abort(std::uint16_t code) {
   queue_close(code, {});
   if (!dropped_) poke();

@@ -31,6 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Cancelling it in the middle of a frame breaks the connection.
   net::awaitable<Result<void>> send(Opcode opcode, std::string_view payload);
   net::awaitable<void> close(std::uint16_t code, std::string reason);
+  net::awaitable<void> closed();
   std::uint16_t close_code() const { return peer_code_; }
   const std::string& close_reason() const { return peer_reason_; }
 

@@ -322,6 +322,21 @@ TEST_F(WebSocketTest, SilentPeerIsDropped) {
   EXPECT_EQ(error->code, Code::Timeout);
 }
 
+TEST_F(WebSocketTest, APeerThatIsGoneIsNoticedWhereNobodyReads) {
+  bool noticed = false;
+  serve(
+      [&](WebSocket& socket) -> net::awaitable<void> {
+        co_await socket.closed();
+        noticed = true;
+      },
+      {.ping_interval = 5ms, .read_timeout = 30s, .write_timeout = 30s});
+  ASSERT_EQ(read_raw(2), server_frame(ws::Opcode::Ping, ""));
+  EXPECT_FALSE(noticed);
+  theirs_->close();
+  run_until_over();
+  EXPECT_TRUE(noticed);
+}
+
 TEST_F(WebSocketTest, PongsKeepAConnectionAlive) {
   std::optional<std::string> got;
   serve(

@@ -22,8 +22,9 @@ constexpr std::uint16_t kNormal = 1000, kInternalError = 1011;
 constexpr std::string_view kEnd = R"({"type":"eof"})";
 
 // Both sides may pause for as long as they like, so nothing here has a deadline; pings keep the way open.
-http::WebSocket::Options patient() {
+http::WebSocket::Options patient(std::chrono::milliseconds ping_interval) {
   http::WebSocket::Options options;
+  options.ping_interval = ping_interval;
   options.read_timeout = options.write_timeout = std::chrono::milliseconds(0);
   return options;
 }
@@ -72,12 +73,13 @@ net::awaitable<void> from_port(Tunnel& tunnel) {
 
 net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<http::Transport> port) {
   Tunnel tunnel(co_await net::this_coro::executor, socket, *port);
-  co_await (from_client(tunnel) || from_port(tunnel));
+  // With a port that neither takes nor sends only the pings tell that the client is gone.
+  co_await (from_client(tunnel) || from_port(tunnel) || socket.closed());
   port->close();
   co_await socket.close(tunnel.broken ? kInternalError : kNormal, tunnel.broken ? "the port broke off" : "");
 }
 
-net::awaitable<http::Response> open_tunnel(http::Request& request) {
+net::awaitable<http::Response> open_tunnel(http::Request& request, std::chrono::milliseconds ping_interval) {
   const std::string_view text = request.params["port"];
   std::uint16_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -89,14 +91,15 @@ net::awaitable<http::Response> open_tunnel(http::Request& request) {
   if (!opened) {
     co_return http::problem(502, "RUNTIME_ERROR", "Bad Gateway: nothing listens on port " + std::to_string(number));
   }
-  co_return http::websocket_response(
-      request, patient(), [port = std::shared_ptr<http::Transport>(std::move(*opened))](http::WebSocket& socket) {
-        return serve(socket, port);
-      });
+  co_return http::websocket_response(request, patient(ping_interval),
+                                     [port = std::shared_ptr<http::Transport>(std::move(*opened))](
+                                         http::WebSocket& socket) { return serve(socket, port); });
 }
 
 }  // namespace
 
-void add_tunnel_route(http::Router& router) { router.get("/tunnel/{port}", open_tunnel); }
+void add_tunnel_route(http::Router& router, std::chrono::milliseconds ping_interval) {
+  router.get("/tunnel/{port}", [ping_interval](http::Request& request) { return open_tunnel(request, ping_interval); });
+}
 
 }  // namespace osb::execd

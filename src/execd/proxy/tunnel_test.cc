@@ -22,8 +22,8 @@ using Socket = std::unique_ptr<http::WebSocket>;
 class TunnelTest : public http::testing::HttpFixture {
  protected:
   TunnelTest() {
-    add_tunnel_route(router);
-    serve([this](http::Request& request) { return router.dispatch(request); });
+    add_tunnel_route(router, Millis(20));
+    tunnels = &serve([this](http::Request& request) { return router.dispatch(request); });
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     sockaddr_in name{};
     name.sin_family = AF_INET;
@@ -51,6 +51,7 @@ class TunnelTest : public http::testing::HttpFixture {
   }
 
   http::Router router;
+  http::Server* tunnels = nullptr;
   std::optional<http::Listener> listener;
   std::uint16_t port = 0;
 };
@@ -84,6 +85,17 @@ TEST_F(TunnelTest, AClientThatLeavesClosesThePort) {
   const auto server = accept();
   client.reset();
   EXPECT_EQ(read_to_end(*server), "");
+}
+
+TEST_F(TunnelTest, AClientThatLeavesIsNoticedWhileThePortTakesNothing) {
+  Socket client = open();
+  const auto server = accept();
+  // More than the sockets hold between them; the first byte at the port tells that the tunnel has it all.
+  ASSERT_TRUE(await(io, client->send_binary(std::string(16 << 20, 'x'))));
+  char byte;
+  ASSERT_TRUE(await(io, server->read_some({&byte, 1})));
+  client.reset();
+  while (tunnels->open_connections() > 0) io.run_one();
 }
 
 TEST_F(TunnelTest, APortThatBreaksOffIsTold) {

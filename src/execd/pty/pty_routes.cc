@@ -8,7 +8,6 @@
 
 #include "base/json_escape.h"
 #include "http/url.h"
-#include "http/websocket.h"
 
 namespace osb::execd {
 namespace {
@@ -132,7 +131,9 @@ net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> 
     const std::shared_ptr<PtyClient>& client;
   } detach{*session, client};
   co_await (read_frames(socket, *session, *client) ||
-            send_frames(socket, *session, *client, std::move(replay), std::move(connected)));
+            send_frames(socket, *session, *client, std::move(replay), std::move(connected)) ||
+            // The others may be waiting for the shell to take input or to write.
+            socket.closed());
 }
 
 net::awaitable<http::Response> create_pty(PtyService& service, http::Request& request) {
@@ -148,7 +149,8 @@ net::awaitable<http::Response> create_pty(PtyService& service, http::Request& re
   co_return http::json_response(201, R"({"session_id":")" + (*session)->id() + R"("})");
 }
 
-net::awaitable<http::Response> connect_pty(PtyService& service, http::Request& request) {
+net::awaitable<http::Response> connect_pty(PtyService& service, http::Request& request,
+                                           http::WebSocket::Options socket_options) {
   auto session = service.find(request.params["id"]);
   if (!session) co_return unknown_session(request.params["id"]);
   const auto options = parse_options(request.query());
@@ -158,14 +160,14 @@ net::awaitable<http::Response> connect_pty(PtyService& service, http::Request& r
     co_return http::problem(409, "ALREADY_CONNECTED", "another client is connected to this pty session");
   }
   co_return http::websocket_response(
-      request, {}, [session = std::move(session), options = *options](http::WebSocket& socket) mutable {
+      request, socket_options, [session = std::move(session), options = *options](http::WebSocket& socket) mutable {
         return serve(socket, std::move(session), options);
       });
 }
 
 }  // namespace
 
-void add_pty_routes(http::Router& router, PtyService& service) {
+void add_pty_routes(http::Router& router, PtyService& service, http::WebSocket::Options options) {
   router.post("/pty", [&service](http::Request& request) { return create_pty(service, request); });
   router.get("/pty/{id}", [&service](http::Request& request) -> net::awaitable<http::Response> {
     const auto session = service.find(request.params["id"]);
@@ -179,7 +181,8 @@ void add_pty_routes(http::Router& router, PtyService& service) {
     if (!co_await service.remove(id)) co_return unknown_session(id);
     co_return http::empty_response();
   });
-  router.get("/pty/{id}/ws", [&service](http::Request& request) { return connect_pty(service, request); });
+  router.get("/pty/{id}/ws",
+             [&service, options](http::Request& request) { return connect_pty(service, request, options); });
 }
 
 }  // namespace osb::execd

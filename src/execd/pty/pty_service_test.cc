@@ -38,9 +38,9 @@ std::uint64_t offset_of(std::string_view frame) {
 // The routes on a real server, with WebSocket clients.
 class PtyTest : public http::testing::HttpFixture {
  protected:
-  PtyTest() {
+  explicit PtyTest(http::WebSocket::Options options = {}) {
     ignore_sigpipe();
-    add_pty_routes(router, service);
+    add_pty_routes(router, service, options);
     serve([this](http::Request& request) { return router.dispatch(request); });
   }
   ~PtyTest() override {
@@ -130,6 +130,25 @@ class PtyTest : public http::testing::HttpFixture {
   PtyService service{host, environment};
   http::Router router;
 };
+
+class PingingPtyTest : public PtyTest {
+ protected:
+  PingingPtyTest() : PtyTest({.ping_interval = Millis(20)}) {}
+};
+
+TEST_F(PingingPtyTest, AClientThatLeavesIsNoticedWhileTheShellTakesNoInput) {
+  const std::string id = create("exec sleep 1000");
+  Socket client = open(id, "?pty=0");
+  expect_connected(*client);
+  // One message that the pipe does not hold, and one behind it that is more than may wait.
+  for (int i = 0; i < 2; ++i) type(*client, std::string(2 << 20, 'x'));
+  const auto session = service.find(id);
+  while (session->input_offset() < 4 << 20) io.run_one();
+  client.reset();
+  while (session->held()) io.run_one();
+  const Socket again = open(id);
+  EXPECT_TRUE(await(io, again->read()));
+}
 
 TEST_F(PtyTest, AShellStartsWithTheFirstConnection) {
   const std::string cwd = (temp.path() / "a" / "b").string();
