@@ -476,6 +476,15 @@ TEST_F(CommandServiceTest, OutputThatIsKeptTogetherIsBounded) {
   EXPECT_LT(first->events->memory_bytes(), 1000U);
 }
 
+TEST_F(CommandServiceTest, OutputThatIsTooMuchByItselfIsDroppedAndItsStreamEnds) {
+  options.finished_memory = 10'000;
+  make({});
+  const auto command = start("head -c 60000 /dev/zero | tr '\\0' x");
+  run_until([&] { return !command->running(); });
+  ASSERT_TRUE(command->events->closed());
+  EXPECT_THAT(summary(stream(command)), ElementsAre("gap", "execution_complete"));
+}
+
 TEST_F(CommandServiceTest, ShutdownEndsEverythingAndTellsTheStreams) {
   const auto one = start("sleep 1000");
   const auto two = start("trap '' TERM; echo ready; sleep 1000 & wait; sleep 1000");

@@ -100,7 +100,7 @@ std::shared_ptr<EventLog> EventLog::last_event_only() const {
   auto log = std::make_shared<EventLog>(options_);
   log->last_seq_ = last_seq_;
   log->end_ = end_;
-  log->closed_ = closed_;
+  log->closed_ = true;
   if (blocks_.empty()) return log;
   const Block& tail = *blocks_.back();
   const std::string_view event = skip_events(tail.bytes(), last_seq_ - tail.first_seq);

@@ -52,8 +52,8 @@ class EventLog {
   // Called whenever a reader took something or left and the log is not congested.
   void on_room(std::move_only_function<void()> callback) { on_room_ = std::move(callback); }
 
-  // A log that has forgotten everything but the last event: its readers get a gap and then that one. Readers of this
-  // one are not disturbed.
+  // A log that has forgotten everything but the last event, and is closed: its readers get a gap and then that one.
+  // Readers of this one are not disturbed.
   std::shared_ptr<EventLog> last_event_only() const;
   // Gives back memory that was reserved for more events; for closed logs that are kept for a while.
   void shrink();
