@@ -135,7 +135,11 @@ Result<std::uint64_t> replace_in_file(const std::string& path, std::string_view 
     if (::utimensat(AT_FDCWD, path.c_str(), nullptr, 0) < 0) return sys::from_errno("replace " + path, errno);
     return 0;
   }
-  if (auto placed = fresh->place({}); !placed) return Failure(placed.error());
+  if (auto ok = fresh->write_out(); !ok) return Failure(ok.error());
+  const auto directory = fresh->place({});
+  if (!directory) return Failure(directory.error());
+  if (auto ok = fresh->sync(); !ok) return Failure(ok.error());
+  if (auto ok = sync_directory(*directory); !ok) return Failure(ok.error());
   return count;
 }
 

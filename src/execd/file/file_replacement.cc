@@ -78,6 +78,12 @@ bool rename_cannot_work(int error) {
 
 }  // namespace
 
+Result<void> sync_directory(const std::string& path) {
+  auto directory = sys::open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+  if (directory && ::fsync(directory->get()) < 0) return sys::from_errno("sync " + path, errno);
+  return {};
+}
+
 std::string temporary_directory() {
   const char* wanted = std::getenv("TMPDIR");
   return wanted != nullptr && *wanted == '/' ? wanted : "/tmp";

@@ -49,6 +49,9 @@ class FileReplacement {
   bool elsewhere_ = false;  // staged on another file system: only overwriting is possible
 };
 
+// What place() returned: its names become durable. A directory that we may not read is passed over.
+Result<void> sync_directory(const std::string& path);
+
 // $TMPDIR, or /tmp: for what has no better place yet.
 std::string temporary_directory();
 

@@ -177,8 +177,7 @@ class Upload {
       if (auto synced = file.sync(); !synced && ok) ok = synced;
     }
     for (const std::string& path : directories_) {
-      auto directory = sys::open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-      if (directory && ::fsync(directory->get()) < 0 && ok) ok = sys::from_errno("sync " + path, errno);
+      if (auto synced = sync_directory(path); !synced && ok) ok = synced;
     }
     placed_.clear();
     directories_.clear();
