@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/blocking_pool.h"
 #include "async/child_reaper.h"
 #include "async/signals.h"
 #include "async/task_group.h"
+#include "async/timer.h"
 #include "base/log.h"
 #include "execd/command/command_routes.h"
 #include "execd/command/command_service.h"
@@ -48,6 +51,7 @@
 namespace osb::execd {
 namespace {
 
+using namespace net::experimental::awaitable_operators;
 using std::chrono::milliseconds;
 
 // Files that are walked, copied and replaced, process trees that are searched.
@@ -58,6 +62,10 @@ constexpr milliseconds kIdle{1000};
 
 // What a collector may take for the last numbers: nobody waits for the end of a sandbox because of them.
 constexpr milliseconds kLastExport{2000};
+
+// What the end may take beyond its limit: more than all its steps together, unless one waits for a thread that hangs in
+// a dead file system and so for ever.
+constexpr milliseconds kLastResort{10'000};
 
 // Clients keep connections for minutes, upload what they like, and may read a stream as slowly as they want: that
 // holds the command back, which is what they asked for.
@@ -221,15 +229,23 @@ int serve(const Options& options, const Environment& env) {
   if (entrypoint && options.end_with_entrypoint) background.spawn("end with entrypoint", end_with(*entrypoint));
 
   int status = 0;
+  bool ended_by_itself = false;  // the entrypoint, before anybody asked for it
   Event hurry(executor);
-  Ending ending{reaper, pool, entrypoint ? &*entrypoint : nullptr, {}, hurry};
+  Ending ending{reaper, entrypoint ? &*entrypoint : nullptr, {}, hurry};
   ending.services.push_back([&](milliseconds grace) { return commands.shutdown(grace); });
   ending.services.push_back([&](milliseconds) { return sessions.shutdown(); });
   ending.services.push_back([&](milliseconds) { return terminals.shutdown(); });
+  const auto end_regardless = [&]() -> net::awaitable<void> {
+    co_await (sleep_for(options.shutdown_timeout) || hurry.wait());
+    co_await sleep_for(kLastResort);
+    log_warn("ended before everything else has", {});
+    io.stop();
+  };
   const auto life = [&]() -> net::awaitable<void> {
     const int number = co_await serve_signals(signals, ending.entrypoint);
     log_info("ending", {{"signal", number}});
-    const bool ended_by_itself = entrypoint && !entrypoint->running();
+    net::co_spawn(executor, end_regardless(), net::detached);
+    ended_by_itself = entrypoint && !entrypoint->running();
     metrics.closing.set();
     TaskGroup tasks(executor);
     tasks.spawn("second signal", hurry_on_second_signal(signals, hurry));
@@ -242,7 +258,6 @@ int serve(const Options& options, const Environment& env) {
     };
     tasks.spawn("stop server", stop(options.shutdown_timeout + std::chrono::seconds(1)));
     co_await end_processes(ending, number, options.shutdown_timeout);
-    if (ended_by_itself && entrypoint->record()) status = entrypoint->record()->shell_code();
     co_await server_stopped.wait_until([&] { return stopped; });
     co_await tasks.close();
     co_await background.close();
@@ -257,6 +272,7 @@ int serve(const Options& options, const Environment& env) {
     io.stop();
   });
   io.run();
+  if (ended_by_itself && entrypoint->record()) status = entrypoint->record()->shell_code();
   host.close_cgroups();
   log_info("ended", {{"status", status}});
   // Threads that hang in a dead file system are not waited for, and the order in which frames and their owners go does

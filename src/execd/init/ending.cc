@@ -6,6 +6,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "async/blocking_pool.h"
 #include "async/task_group.h"
 #include "base/log.h"
 #include "execd/init/descendants.h"
@@ -48,11 +49,13 @@ net::awaitable<void> end_processes(Ending& ending, int signal, milliseconds limi
   if (!ending.hurry.is_set()) {
     co_await (until_told(ending, services_done) || sleep_for(limit - strays) || ending.hurry.wait());
   }
+  // Not the pool of the requests: all its threads may hang in a dead file system.
+  BlockingPool pool(1);
   if (!ending.hurry.is_set()) {
-    co_await ending.pool.run([] { signal_descendants(SIGTERM); });
+    co_await pool.run([] { signal_descendants(SIGTERM); });
     co_await (ending.reaper.wait_childless() || sleep_for(strays) || ending.hurry.wait());
   }
-  const auto killed = co_await ending.pool.run([] { return kill_descendants(kKilled); });
+  const auto killed = co_await pool.run([] { return kill_descendants(kKilled); });
   if (!killed) log_warn("processes left behind", {{"error", killed.error().message}});
   co_await (ending.reaper.wait_childless() || sleep_for(kKilled));
   // With their processes gone the services have nothing left to wait for.

@@ -4,7 +4,6 @@
 #include <functional>
 #include <vector>
 
-#include "async/blocking_pool.h"
 #include "async/child_reaper.h"
 #include "async/timer.h"
 #include "execd/init/entrypoint.h"
@@ -14,7 +13,6 @@ namespace osb::execd {
 // Everything that has to end before the daemon does. References outlive end_processes().
 struct Ending {
   ChildReaper& reaper;
-  BlockingPool& pool;
   Entrypoint* entrypoint = nullptr;  // null: none
   // Services that know best how to end what they have started; each gets the time it has for that.
   std::vector<std::function<net::awaitable<void>(std::chrono::milliseconds)>> services;

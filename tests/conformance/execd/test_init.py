@@ -1,6 +1,7 @@
 """execd as the first process of a sandbox and as an ordinary one: entrypoint, exit record, signals, orphans, the end of
 the whole tree. What needs namespaces needs root."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 
 import httpx
 import pytest
@@ -81,6 +83,39 @@ def gone(pid):
     except (FileNotFoundError, ProcessLookupError):
         return True
     return state == "Z"
+
+
+# Mounts a file system at argv[1] whose server, this process, never answers, and becomes argv[2:].
+DEAD_MOUNT = """
+import ctypes, os, sys
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+if ctypes.CDLL(None).mount(b"dead", sys.argv[1].encode(), b"fuse", 0, options) != 0:
+    sys.exit("mount failed")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@needs_root
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="needs /dev/fuse")
+def test_threads_that_hang_in_a_dead_file_system_do_not_keep_it(start, tmp_path):
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    execd = start(args=["--shutdown-timeout=1s"], wrap=["unshare", "--mount", sys.executable, "-c", DEAD_MOUNT, str(dead)])
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(
+            execd.client.stream("POST", "/command", json={"command": "echo $$; exec sleep 1000"}))
+        child = next(json.loads(line)["text"] for line in stream.iter_lines() if '"stdout"' in line)
+        for _ in range(8):
+            asking = stack.enter_context(socket.create_connection(("127.0.0.1", execd.port)))
+            asking.sendall(f"GET /files/search?path={dead} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        tasks = f"/proc/{execd.process.pid}/task"
+        while len(os.listdir(tasks)) < 9:  # the loop and a thread for each
+            assert execd.client.get("/ping").status_code == 200
+        execd.process.send_signal(signal.SIGTERM)
+        assert execd.process.wait(60) == 0
+    assert gone(child)
 
 
 # As an ordinary process
