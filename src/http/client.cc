@@ -405,9 +405,10 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
     const bool stale = reused && !x->any_byte && error->code == Code::Unavailable;
     if (stale && repeatable(x->request)) continue;
     const Failure failure = x->failed(std::move(*error));
-    // Whoever gets the error may read the rest of the body: nobody else does any more.
+    // The asker's session reads the rest of the body: nobody else may by then. Other sources may take their time to
+    // end.
     const bool cancelled = (co_await net::this_coro::cancellation_state).cancelled() != net::cancellation_type::none;
-    if (x->upload && !cancelled) co_await x->upload->end();
+    if (x->upload && x->request.asker != nullptr && !cancelled) co_await x->upload->end();
     co_return failure;
   }
 }

@@ -221,20 +221,25 @@ TEST_F(ClientTest, A101InTheMiddleOfAnUploadIsAnErrorAndEndsTheUpload) {
   Client scripted(std::make_unique<Answered>(peers, kSwitching));
   const auto silent = std::make_shared<Endless>();  // waits to read
   const auto large = std::make_shared<Pieces>(std::vector<std::string>(100, std::string(1 << 20, 'x')));  // to write
-  for (const bool asked : {false, true}) {
-    for (const std::shared_ptr<BodySource>& body :
-         {std::shared_ptr<BodySource>(silent), std::shared_ptr<BodySource>(large)}) {
-      const long owners = body.use_count();
-      ClientRequest request{.method = "POST", .target = "/", .headers = {}, .body = {}, .stream = body, .timeouts = {}};
-      if (asked) request.headers.set("Upgrade", "x");
-      auto response = await(io, scripted.send("x", std::move(request)));
-      ASSERT_FALSE(response);
-      EXPECT_TRUE(response.error().message.contains("101")) << response.error().message;
-      // Nobody uses the body or the connection any more.
-      EXPECT_EQ(silent->waiting, 0);
-      EXPECT_EQ(body.use_count(), owners);
-      EXPECT_TRUE(hung_up(peers.back()));
-    }
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd far_end(ends[1]);
+  const auto asker = make_plain_transport(io.get_executor(), UniqueFd(ends[0]));
+  for (int variant = 0; variant < 8; ++variant) {
+    const bool asked = variant & 1, with_asker = variant & 2;
+    const std::shared_ptr<BodySource> body = variant & 4 ? std::shared_ptr<BodySource>(silent) : large;
+    ClientRequest request{.method = "POST", .target = "/", .headers = {}, .body = {}, .stream = body, .timeouts = {}};
+    const long owners = body.use_count() - 1;
+    if (asked) request.headers.set("Upgrade", "x");
+    if (with_asker) request.asker = asker.get();
+    auto response = await(io, scripted.send("x", std::move(request)));
+    ASSERT_FALSE(response);
+    EXPECT_TRUE(response.error().message.contains("101")) << response.error().message;
+    // Nobody uses the body or the connection any more; an asker may go on with the body at once.
+    if (!with_asker) io.poll();
+    EXPECT_EQ(silent->waiting, 0);
+    EXPECT_EQ(body.use_count(), owners);
+    EXPECT_TRUE(hung_up(peers.back()));
   }
 }
 
