@@ -224,12 +224,15 @@ void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
   });
   router.get("/v1/snapshots/{id}/export", [&](Request& request) -> Answer {
     std::string id = request.params["id"];
-    if (auto possible = sandboxes.can_export_snapshot(id); !possible) co_return refuse(possible.error());
+    auto turn = co_await sandboxes.turn_to_export_snapshot(id);
+    if (!turn) co_return refuse(turn.error());
     Response response;
     response.headers.set("Content-Type", "application/x-tar");
-    response.body = http::StreamBody{
-        [&sandboxes, id = std::move(id)](http::BodyWriter& out) { return sandboxes.export_snapshot(id, out); },
-        std::nullopt};
+    response.body =
+        http::StreamBody{[&sandboxes, id = std::move(id), turn = std::move(*turn)](http::BodyWriter& out) mutable {
+                           return sandboxes.export_snapshot(id, out, std::move(turn));
+                         },
+                         std::nullopt};
     co_return response;
   });
   router.del("/v1/snapshots/{id}", [&](Request& request) -> Answer {

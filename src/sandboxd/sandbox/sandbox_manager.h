@@ -64,9 +64,9 @@ class SandboxManager {
   Result<api::native::Snapshot> inspect_snapshot(const std::string& id) const;
   net::awaitable<Result<void>> remove_snapshot(std::string id);  // Code::Conflict while a sandbox stands on it
   // An OCI archive of it into `body`. Code::Unsupported for the host's image: its /usr is not part of the snapshot.
-  net::awaitable<Result<void>> export_snapshot(std::string id, http::BodyWriter& body);
-  // Says beforehand what is wrong, while there can still be an answer.
-  Result<void> can_export_snapshot(const std::string& id) const;
+  net::awaitable<Result<void>> export_snapshot(std::string id, http::BodyWriter& body, ImageService::Turn turn);
+  // Says beforehand what is wrong, while there can still be an answer. Code::Exhausted: too many archives on their way.
+  net::awaitable<Result<ImageService::Turn>> turn_to_export_snapshot(std::string id);
   // The snapshot as an image: its own layers on top of its image's.
   Result<SandboxBase> snapshot_base(const std::string& id) const;
 

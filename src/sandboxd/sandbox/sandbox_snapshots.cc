@@ -71,18 +71,18 @@ Result<api::native::Snapshot> SandboxManager::inspect_snapshot(const std::string
   return describe(*info);
 }
 
-Result<void> SandboxManager::can_export_snapshot(const std::string& id) const {
+net::awaitable<Result<ImageService::Turn>> SandboxManager::turn_to_export_snapshot(std::string id) {
   auto info = snapshots_.get(id);
-  if (!info) return Failure(info.error());
+  if (!info) co_return Failure(info.error());
   if (info->base.image == kHostImage) {
-    return fail(Code::Unsupported,
-                "snapshot " + id + " stands on the host's own /usr, which an archive would not contain");
+    co_return fail(Code::Unsupported,
+                   "snapshot " + id + " stands on the host's own /usr, which an archive would not contain");
   }
-  return {};
+  co_return co_await images_.turn_to_send();
 }
 
-net::awaitable<Result<void>> SandboxManager::export_snapshot(std::string id, http::BodyWriter& body) {
-  if (auto possible = can_export_snapshot(id); !possible) co_return possible;
+net::awaitable<Result<void>> SandboxManager::export_snapshot(std::string id, http::BodyWriter& body,
+                                                             ImageService::Turn turn) {
   auto base = snapshot_base(id);
   if (!base) co_return Failure(base.error());
   // The leases of `base` keep the image's layers; a removal of the snapshot meanwhile ends the archive with an error.
@@ -95,7 +95,7 @@ net::awaitable<Result<void>> SandboxManager::export_snapshot(std::string id, htt
         if (!done) return Failure(done.error());
         return {};
       },
-      body);
+      body, std::move(turn));
 }
 
 net::awaitable<Result<void>> SandboxManager::remove_snapshot(std::string id) {
