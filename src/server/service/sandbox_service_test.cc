@@ -1,9 +1,4 @@
-#include "server/service/sandbox_service.h"
-
-#include <gmock/gmock.h>
-
-#include "server/service/fake_backend.h"
-#include "server/store/store_fixture.h"
+#include "server/service/sandbox_service_fixture.h"
 
 namespace osb::server {
 namespace {
@@ -14,95 +9,8 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using testing::FakeBackend;
 using ::testing::IsEmpty;
+using testing::SandboxServiceTest;
 using ::testing::SizeIs;
-
-class SandboxServiceTest : public testing::StoreFixture {
- protected:
-  void SetUp() override {
-    StoreFixture::SetUp();
-    begin();
-  }
-  void TearDown() override {
-    end();
-    store_.reset();  // before the loop that its changes go back to
-  }
-
-  void begin() {
-    service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, clock_, options_);
-    service_->start();
-  }
-  void end() {
-    if (!service_) return;
-    await(io_, service_->close());
-    service_.reset();
-    backend_.observer = nullptr;
-  }
-  // As a new process finds things.
-  void restart() {
-    end();
-    reopen();
-    begin();
-  }
-
-  void lose_records() {
-    end();
-    store_.reset();
-    std::filesystem::remove_all(path().parent_path());
-    reopen();
-    begin();
-  }
-  SandboxPtr await_record(const std::string& id) {
-    io_.restart();
-    while (!store_->find(id) || store_->find(id)->status.state == "Pending") io_.run_one();
-    return store_->find(id);
-  }
-
-  static api::CreateSandbox wanted(std::optional<seconds> timeout = {}) {
-    api::CreateSandbox out;
-    out.image = api::ImageSpec{"host", {}};
-    out.entrypoint = {"sleep", "infinity"};
-    out.resource_limits = api::StringMap{};
-    out.timeout = timeout;
-    return out;
-  }
-  Result<SandboxService::CreateResult> create(std::optional<seconds> timeout = {}, seconds wait = seconds(10)) {
-    return await(io_, service_->create(wanted(timeout), {.wait = wait}));
-  }
-  std::string running(std::optional<seconds> timeout = {}) {
-    const auto made = create(timeout);
-    EXPECT_TRUE(made) << made.error().message;
-    EXPECT_EQ(made->record->status.state, "Running");
-    return made->record->id;
-  }
-  std::string ready_snapshot() {
-    auto made = await(io_, service_->create_snapshot(running(), ""));
-    EXPECT_TRUE(made) << made.error().message;
-    EXPECT_EQ(await(io_, service_->wait_snapshot(*made, seconds(10)))->status.state, "Ready");
-    return (*made)->id;
-  }
-  // The backend was heard, and what that led to is in the records.
-  void until_recovered() {
-    io_.restart();
-    while (!service_->backend_reachable()) io_.run_one();
-    io_.poll();
-    (void)await(io_, store_->flush());
-  }
-  void until(std::function<bool()> condition) { await(io_, backend_.until(std::move(condition))); }
-  std::string state(const std::string& id) {
-    const auto record = store_->find(id);
-    return record ? record->status.state : "";
-  }
-  template <typename T>
-  static std::string reason(const Result<T>& result) {
-    return result ? "" : result.error().reason;
-  }
-
-  net::io_context io_{1};
-  FakeClock clock_;
-  FakeBackend backend_{io_.get_executor()};
-  ServiceOptions options_;
-  std::unique_ptr<SandboxService> service_;
-};
 
 TEST_F(SandboxServiceTest, ACreateIsPendingUntilTheBackendSaysThatItRuns) {
   backend_.hold_creates = true;
@@ -171,17 +79,6 @@ TEST_F(SandboxServiceTest, ADeleteThatTheBackendRefusesGoesOnInTheBackground) {
   EXPECT_THAT(backend_.alive, IsEmpty());
 }
 
-TEST_F(SandboxServiceTest, NoSandboxEndsBeforeItsDeadline) {
-  const std::string id = running(seconds(60));
-  clock_.advance(seconds(60) - microseconds(1));
-  service_->check_deadlines();
-  EXPECT_EQ(state(id), "Running");
-  clock_.advance(microseconds(1));
-  service_->check_deadlines();
-  until([&] { return backend_.removes.size() == 1; });
-  EXPECT_EQ(state(id), "");
-}
-
 TEST_F(SandboxServiceTest, APauseWhoseEndWasNotHeardIsSettledByTheBackend) {
   const std::string id = running();
   api::Status pausing = store_->find(id)->status;
@@ -195,145 +92,6 @@ TEST_F(SandboxServiceTest, APauseWhoseEndWasNotHeardIsSettledByTheBackend) {
   while (resuming.wait_for(seconds(0)) != std::future_status::ready) io_.run_one();
   EXPECT_TRUE(resuming.get());
   EXPECT_EQ(state(id), "Running");
-}
-
-TEST_F(SandboxServiceTest, SettingTheClockNeitherEndsASandboxNorKeepsIt) {
-  for (const seconds by : {seconds(3600), seconds(-3600)}) {
-    const std::string before = running(seconds(60));
-    const std::string renewed = running(seconds(60));
-    const Timestamp shown = *store_->find(before)->expires_at;
-    clock_.set(clock_.now() + by);
-    ASSERT_TRUE(await(io_, service_->renew(renewed, service_->now() + seconds(90))));
-    const std::string after = running(seconds(90));
-    clock_.advance(seconds(60) - microseconds(1));
-    service_->check_deadlines();
-    EXPECT_EQ(state(before), "Running") << by.count();
-    EXPECT_EQ(*store_->find(before)->expires_at, shown) << "what was answered";
-    clock_.advance(microseconds(1));
-    service_->check_deadlines();
-    until([&] { return state(before) == ""; });
-    clock_.advance(seconds(30) - microseconds(1));
-    service_->check_deadlines();
-    EXPECT_EQ(state(renewed) + state(after), "RunningRunning") << by.count();
-    clock_.advance(microseconds(1));
-    service_->check_deadlines();
-    until([&] { return state(renewed) + state(after) == ""; });
-  }
-}
-
-TEST_F(SandboxServiceTest, AServerThatStartsGoesByTheWallClock) {
-  const std::string id = running(seconds(60));
-  clock_.set(clock_.now() + seconds(3600));
-  restart();
-  service_->check_deadlines();
-  until([&] { return backend_.removes.size() == 1; });
-  EXPECT_EQ(state(id), "");
-}
-
-TEST_F(SandboxServiceTest, TenThousandDeadlinesAtOnceAreMet) {
-  constexpr int kCount = 10'000;
-  int stored = 0;
-  for (int i = 0; i < kCount; ++i) {
-    auto record = testing::sandbox("s" + std::to_string(i), service_->now(), service_->now() + seconds(60));
-    record.status.state = api::state::kRunning;
-    net::co_spawn(io_, store_->create(std::move(record), {}), [&](std::exception_ptr, const auto& created) {
-      if (created) ++stored;
-    });
-  }
-  io_.restart();
-  while (stored < kCount) io_.run_one();
-  clock_.advance(seconds(60));
-  service_->check_deadlines();
-  while (store_->size() > 0) io_.run_one();
-  until([&] { return backend_.removes.size() == kCount; });
-  while (!store_->removals().empty()) io_.run_one();
-}
-
-// Time passes whenever somebody asks for it.
-class TickingClock final : public Clock {
- public:
-  explicit TickingClock(FakeClock& clock) : clock_(clock) {}
-  std::chrono::system_clock::time_point now() const override { return clock_.now(); }
-  std::chrono::steady_clock::time_point steady_now() const override {
-    clock_.advance(std::chrono::milliseconds(1));
-    return clock_.steady_now();
-  }
-
- private:
-  FakeClock& clock_;
-};
-
-TEST_F(SandboxServiceTest, ADeadlineBetweenTwoLooksAtTheClockIsMet) {
-  TickingClock ticking(clock_);
-  end();
-  service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, ticking, options_);
-  service_->start();
-  const auto store = [&](const std::string& id, Timestamp end) {
-    auto record = testing::sandbox(id, service_->now(), end);
-    record.status.state = api::state::kRunning;
-    ASSERT_TRUE(await(io_, store_->create(std::move(record), {})));
-  };
-  // The end of the first makes the service look; the second becomes due about then, each time a little later.
-  for (int later = 0; later < 20; ++later) {
-    const Timestamp end = service_->now() + seconds(60);
-    store("first" + std::to_string(later), end);
-    store("second" + std::to_string(later), end + std::chrono::milliseconds(later) + microseconds(500));
-    clock_.advance(end - service_->now());
-    service_->check_deadlines();
-    while (store_->size() > 0) io_.run_one();
-  }
-  end();  // before its clock
-}
-
-TEST_F(SandboxServiceTest, ARenewedSandboxOutlivesItsFirstDeadline) {
-  const std::string id = running(seconds(60));
-  const auto renewed = await(io_, service_->renew(id, service_->now() + seconds(600)));
-  ASSERT_TRUE(renewed);
-  clock_.advance(seconds(61));
-  service_->check_deadlines();
-  EXPECT_EQ(state(id), "Running");
-  EXPECT_THAT(backend_.removes, IsEmpty());
-}
-
-TEST_F(SandboxServiceTest, WhatIsDueCannotBeRenewed) {
-  const std::string id = running(seconds(60));
-  clock_.advance(seconds(60));  // the timer has not fired yet
-  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now() + seconds(600)))), "FAKE::SANDBOX_NOT_FOUND");
-  service_->check_deadlines();
-  until([&] { return backend_.removes.size() == 1; });
-}
-
-TEST_F(SandboxServiceTest, RenewalsKnowTheirLimits) {
-  const std::string id = running();
-  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now()))), "FAKE::INVALID_EXPIRATION");
-  const auto manual = await(io_, service_->renew(id, service_->now() + seconds(60)));
-  ASSERT_FALSE(manual);
-  EXPECT_EQ(manual.error().code, Code::Conflict);
-  EXPECT_EQ(manual.error().reason, "FAKE::INVALID_EXPIRATION");
-  EXPECT_EQ(reason(await(io_, service_->renew("none", service_->now() + seconds(60)))), "FAKE::SANDBOX_NOT_FOUND");
-}
-
-TEST_F(SandboxServiceTest, OneThatEndedStaysVisibleForAnHour) {
-  const std::string id = running();
-  runtime::Instance& instance = backend_.alive.at(id);
-  instance.state = runtime::InstanceState::Ended;
-  instance.reason = "OUT_OF_MEMORY";
-  instance.exit_code = 137;
-  backend_.say(id);
-  EXPECT_EQ(state(id), "Failed");
-  EXPECT_EQ(store_->find(id)->status.reason, "OUT_OF_MEMORY");
-  // Late words about its life change nothing.
-  instance.state = runtime::InstanceState::Running;
-  backend_.say(id);
-  EXPECT_EQ(state(id), "Failed");
-  restart();  // remembered by the record
-  clock_.advance(seconds(3599));
-  service_->check_deadlines();
-  EXPECT_EQ(state(id), "Failed");
-  clock_.advance(seconds(1));
-  service_->check_deadlines();
-  until([&] { return backend_.removes.size() == 1; });
-  EXPECT_EQ(state(id), "");
 }
 
 TEST_F(SandboxServiceTest, ARepeatedKeyGivesTheSameSandbox) {
