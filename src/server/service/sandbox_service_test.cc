@@ -350,6 +350,7 @@ TEST_F(SandboxServiceTest, AccessRenewsOnceInAnInterval) {
 
 TEST_F(SandboxServiceTest, ASnapshotBecomesReadyAndCanBeStartedFrom) {
   const std::string id = running();
+  backend_.hold_snapshots = true;
   const auto made = await(io_, service_->create_snapshot(id, "first"));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ((*made)->status.state, "Creating");
@@ -357,6 +358,7 @@ TEST_F(SandboxServiceTest, ASnapshotBecomesReadyAndCanBeStartedFrom) {
   restored.image.reset();
   restored.snapshot_id = (*made)->id;
   EXPECT_EQ(reason(await(io_, service_->create(restored, {}))), "SNAPSHOT::NOT_READY");
+  backend_.release_snapshots();
   while (store_->find_snapshot((*made)->id)->status.state == "Creating") io_.run_one();
   EXPECT_EQ(store_->find_snapshot((*made)->id)->status.reason, "snapshot_runtime_ready");
   EXPECT_TRUE(await(io_, service_->create(restored, {.wait = seconds(10)})));
