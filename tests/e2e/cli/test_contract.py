@@ -7,12 +7,6 @@ import signal
 import socket
 
 import pytest
-from osb_program import Osb
-
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
 
 
 @pytest.fixture

@@ -15,11 +15,6 @@ from osb_program import Osb
 NAMES = ["plain", "with space", "-dash", "new\nline", "ünïcode", "quote'\"", "back\\slash", ".hidden", "a:b", "*"]
 
 
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
 @pytest.fixture(scope="module")
 def sandbox(server):
     return server.create()["id"]

@@ -14,19 +14,6 @@ import httpx
 import pytest
 from osb_program import Osb
 
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
-@pytest.fixture
-def sandbox(server):
-    made = server.create()["id"]
-    yield made
-    server.client.delete(f"/v1/sandboxes/{made}")
-
-
 # --- logs
 
 def test_the_entrypoints_log(osb, server):

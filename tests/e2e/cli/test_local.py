@@ -9,11 +9,6 @@ import pytest
 from osb_program import Osb, osb_binary
 
 
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
 def test_version_and_help(osb):
     assert osb.ok("--version").startswith("opensandbox, version ")
     root = osb.ok()

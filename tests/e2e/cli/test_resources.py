@@ -5,13 +5,7 @@ import json
 import threading
 
 import pytest
-from osb_program import Osb
 from registry import MANIFEST, busybox_layer, digest_of, docker_archive, image_config
-
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
 
 
 @pytest.fixture

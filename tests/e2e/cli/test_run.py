@@ -12,11 +12,6 @@ from cutting_proxy import CuttingProxy
 from osb_program import Osb
 
 
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
 def test_output_is_exact_and_the_exit_code_is_the_commands(osb):
     done = osb.run("run", "host", "--", "sh", "-c", r"printf 'a\r\nb\000\377'; printf 'e\n\nf' >&2; exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, b"a\r\nb\x00\xff", b"e\n\nf")

@@ -5,24 +5,11 @@ import signal
 import socket
 
 import httpx
-import pytest
 from cutting_proxy import CuttingProxy
 from osb_program import Osb
 
 CTRL_C, DETACH = b"\x03", b"\x10\x11"
 LINE = r"(?:\n|\x1b\[\?2004l\r)"  # a line begins, also behind what bash says about pasting
-
-
-@pytest.fixture
-def osb(server, tmp_path):
-    return Osb(server, tmp_path)
-
-
-@pytest.fixture
-def sandbox(server):
-    made = server.create()["id"]
-    yield made
-    server.client.delete(f"/v1/sandboxes/{made}")
 
 
 def ready(terminal):
