@@ -1,16 +1,14 @@
 """osb cp, ls and cat."""
 
-import http.server
 import io
-import json
 import os
 import pathlib
 import stat
 import tarfile
-import threading
 
 import pytest
 from osb_program import Osb
+from stub_server import StubHandler, serving
 
 NAMES = ["plain", "with space", "-dash", "new\nline", "ünïcode", "quote'\"", "back\\slash", ".hidden", "a:b", "*"]
 
@@ -111,37 +109,23 @@ def test_what_is_no_file_keeps_its_mode(osb, sandbox, server, tmp_path):
     assert stat.S_IMODE(pipe.stat().st_mode) == 0o666
 
 
-class BadExecd(http.server.BaseHTTPRequestHandler):
+class BadExecd(StubHandler):
     """A server and the execd of a sandbox that tells of modes nobody should take over."""
 
     def do_GET(self):
-        kind, body = "application/json", b"{}"
         if "/endpoints/" in self.path:
-            body = json.dumps({"endpoint": f"127.0.0.1:{self.server.server_port}/execd"}).encode()
+            self.answer(200, {"endpoint": f"127.0.0.1:{self.server.server_port}/execd"})
         elif self.path.startswith("/execd/files/info"):
-            body = json.dumps({"/f": {"path": "/f", "type": "file", "size": 4, "mode": 7755}}).encode()
+            self.answer(200, {"/f": {"path": "/f", "type": "file", "size": 4, "mode": 7755}})
         elif self.path.startswith("/execd/files/download"):
-            kind, body = "application/octet-stream", b"word"
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+            self.answer(200, b"word", "application/octet-stream")
+        else:
+            self.answer(200, {})
 
 
 def test_a_sandbox_makes_no_setuid_programs_here(server, tmp_path):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), BadExecd) as bad:
-        serving = threading.Thread(target=bad.serve_forever)
-        serving.start()
-        try:
-            osb = Osb(server, tmp_path, domain=f"127.0.0.1:{bad.server_port}")
-            osb.ok("cp", "any:/f", tmp_path / "f")
-        finally:
-            bad.shutdown()
-            serving.join()
+    with serving(BadExecd) as bad:
+        Osb(server, tmp_path, domain=bad).ok("cp", "any:/f", tmp_path / "f")
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o755
 
 

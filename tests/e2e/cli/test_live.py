@@ -2,17 +2,16 @@
 
 import concurrent.futures
 import http.client
-import http.server
 import json
 import os
 import re
 import signal
 import socket
-import threading
 
 import httpx
 import pytest
 from osb_program import Osb
+from stub_server import StubHandler, serving
 
 # --- logs
 
@@ -68,7 +67,7 @@ def test_a_sandbox_that_is_removed_is_told(osb, server):
     assert b"was removed" in said, said
 
 
-class WithoutStreams(http.server.BaseHTTPRequestHandler):
+class WithoutStreams(StubHandler):
     """A server that knows one sandbox, which writes a line between two looks and has ended at the second."""
 
     looks = 0
@@ -86,29 +85,12 @@ class WithoutStreams(http.server.BaseHTTPRequestHandler):
                                  "contentType": "text/plain", "truncated": False, "content": text}
         self.answer(status, body)
 
-    def answer(self, status, body):
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
-
 
 def test_servers_that_do_not_tell_are_looked_at(server, tmp_path):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), WithoutStreams) as other:
-        serving = threading.Thread(target=other.serve_forever)
-        serving.start()
-        osb = Osb(server, tmp_path, domain=f"127.0.0.1:{other.server_port}")
-        try:
-            assert osb.ok("logs", "-f", "old") == "first\nsecond\n"
-            assert "no such route" in osb.refused("logs", "-f", "unknown")
-        finally:
-            other.shutdown()
-            serving.join()
+    with serving(WithoutStreams) as other:
+        osb = Osb(server, tmp_path, domain=other)
+        assert osb.ok("logs", "-f", "old") == "first\nsecond\n"
+        assert "no such route" in osb.refused("logs", "-f", "unknown")
 
 
 TICKS = "while :; do echo tick; sleep 0.05; done"
@@ -150,16 +132,9 @@ def test_a_reader_that_leaves_ends_the_look_at_servers_that_do_not_tell(server, 
             else:
                 super().do_GET()
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Growing) as other:
-        serving = threading.Thread(target=other.serve_forever)
-        serving.start()
-        try:
-            WithoutStreams.looks = 0
-            with Osb(server, tmp_path, domain=f"127.0.0.1:{other.server_port}").start("logs", "-f", "old") as process:
-                leave_after_a_line(process)
-        finally:
-            other.shutdown()
-            serving.join()
+    WithoutStreams.looks = 0
+    with serving(Growing) as other, Osb(server, tmp_path, domain=other).start("logs", "-f", "old") as process:
+        leave_after_a_line(process)
 
 
 def test_a_reader_that_leaves_ends_the_watch_of_metrics(osb, sandbox):

@@ -2,7 +2,6 @@
 
 import datetime
 import http.server
-import json
 import signal
 import socket
 import threading
@@ -10,6 +9,7 @@ import threading
 import pytest
 from cutting_proxy import CuttingProxy
 from osb_program import Osb
+from stub_server import StubHandler
 
 
 def test_output_is_exact_and_the_exit_code_is_the_commands(osb):
@@ -108,7 +108,7 @@ class NeverReady:
         stub = self
         self.asked, self.deleting, self.end = threading.Event(), threading.Event(), threading.Event()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(StubHandler):
             def handle_any(self):
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 if self.command == "DELETE":
@@ -125,17 +125,6 @@ class NeverReady:
                     self.answer(202 if self.command == "POST" else 200, info)
 
             do_GET = do_POST = do_DELETE = handle_any
-
-            def answer(self, status, body):
-                text = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

@@ -197,7 +197,7 @@ class WatchingProxy(CuttingProxy):
 class Unseen:
     """A program in a terminal of `sandbox` that ends when it is told to; how often it was started is counted there."""
 
-    script = "echo x >> /tmp/runs; echo rea''dy; until [ -e /tmp/go ]; do sleep 0.05; done; echo b''ye; exit 3"
+    script = "echo x >> /tmp/runs; mkfifo /tmp/go; echo rea''dy; read go < /tmp/go; echo b''ye; exit 3"
 
     def __init__(self, server, sandbox):
         self.server, self.sandbox = server, sandbox
@@ -209,7 +209,7 @@ class Unseen:
 
     def end(self):
         """Returns when execd knows that it has ended."""
-        self.server.run(self.sandbox, "touch /tmp/go")
+        self.server.run(self.sandbox, "echo > /tmp/go")
         status = f"{self.server.url}/sandboxes/{self.sandbox}/proxy/44772/pty/{self.pty}"
         while httpx.get(status, headers=self.server.token(self.sandbox), trust_env=False).json()["running"]:
             pass
