@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/quantity.h"
 #include "runtime/docker/container.h"
@@ -106,7 +107,7 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
   if (plan.execd_port != 0) host["PortBindings"] = port_bindings(plan, options.publish_address);
   json::object body{{"Image", plan.image},
                     {"Entrypoint", json::array{kBootstrap}},
-                    {"Cmd", to_array(command_words(spec.create->entrypoint).value_or(spec.create->entrypoint))},
+                    {"Cmd", to_array(api::entrypoint_words(spec.create->entrypoint).value_or(spec.create->entrypoint))},
                     {"Env", environment(spec)},
                     {"Labels", std::move(labels)},
                     {"Tty", false},
@@ -116,47 +117,6 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
     body["ExposedPorts"] = json::object{{"44772/tcp", json::object()}, {"8080/tcp", json::object()}};
   }
   return body;
-}
-
-Result<std::vector<std::string>> command_words(const std::vector<std::string>& entrypoint) {
-  if (entrypoint.size() != 1 || entrypoint.front().find(' ') == std::string::npos) return entrypoint;
-  std::vector<std::string> words;
-  std::string word;
-  bool inside = false;  // a word has begun, maybe an empty one: ''
-  char quote = 0;
-  const std::string& line = entrypoint.front();
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote == '\'') {
-      if (c == '\'') {
-        quote = 0;
-      } else {
-        word += c;
-      }
-    } else if (c == '\\' && (quote == 0 || (i + 1 < line.size() && (line[i + 1] == '"' || line[i + 1] == '\\')))) {
-      if (i + 1 == line.size()) return api::invalid_parameter("/entrypoint", "nothing follows the last backslash");
-      word += line[++i];
-      inside = true;
-    } else if (quote == '"') {
-      if (c == '"') {
-        quote = 0;
-      } else {
-        word += c;
-      }
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-      inside = true;
-    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-      if (inside) words.push_back(std::exchange(word, ""));
-      inside = false;
-    } else {
-      word += c;
-      inside = true;
-    }
-  }
-  if (quote != 0) return api::invalid_parameter("/entrypoint", "a quote is not closed");
-  if (inside) words.push_back(std::move(word));
-  return words;
 }
 
 Result<Limits> read_limits(const std::optional<api::StringMap>& wanted) {

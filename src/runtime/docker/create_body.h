@@ -29,9 +29,6 @@ api::StringMap container_labels(const SandboxSpec& spec, const ContainerPlan& pl
 // The body of POST /containers/create.
 boost::json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, const DockerOptions& options);
 
-// The entrypoint as the contract reads it: one word with a space in it is a line for a shell's rules of quoting.
-Result<std::vector<std::string>> command_words(const std::vector<std::string>& entrypoint);
-
 struct Limits {
   std::uint64_t memory = 0;    // bytes; 0 is no limit
   std::int64_t nano_cpus = 0;  // 0 is no limit

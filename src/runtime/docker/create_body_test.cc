@@ -103,15 +103,6 @@ TEST(CreateBody, ARestoreHidesWhatItsImageBrings) {
   EXPECT_EQ(labels.at("opensandbox.io/snapshot-id"), "s");
 }
 
-TEST(CommandWords, OneWordWithASpaceIsALine) {
-  EXPECT_THAT(*command_words({"sh -c 'echo \"a b\"' \"x \\\" y\" \\  ''"}),
-              ElementsAre("sh", "-c", "echo \"a b\"", "x \" y", " ", ""));
-  EXPECT_THAT(*command_words({"my program", "-v"}), ElementsAre("my program", "-v"));
-  EXPECT_THAT(*command_words({"tail"}), ElementsAre("tail"));
-  EXPECT_EQ(command_words({"sh -c 'x"}).error().code, Code::InvalidRequest);
-  EXPECT_EQ(command_words({"sh \\"}).error().code, Code::InvalidRequest);
-}
-
 TEST(Container, IsReadAsTheEngineWritesIt) {
   const json::value inspected = json::parse(R"({"Id":"c1","Created":"2026-01-02T03:04:05.123456789Z",
     "State":{"Status":"exited","ExitCode":137,"OOMKilled":true,"FinishedAt":"2026-01-02T03:05:05Z"},

@@ -7,6 +7,7 @@
 
 #include <boost/json/object.hpp>
 
+#include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/log.h"
 #include "http/url.h"
@@ -170,7 +171,7 @@ Result<void> DockerBackend::check(const api::CreateSandbox& create) const {
     if (!not_enforced_.contains(name)) continue;
     return api::invalid_parameter("/resourceLimits/" + name, "the container engine cannot enforce it");
   }
-  if (auto words = command_words(create.entrypoint); !words) return Failure(words.error());
+  if (auto words = api::entrypoint_words(create.entrypoint); !words) return Failure(words.error());
   if (!network_missing_.empty())
     return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, network_missing_);
   return check_docker_volumes(create.volumes);

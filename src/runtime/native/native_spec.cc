@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/quantity.h"
 
@@ -84,7 +85,9 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   }
   out.snapshot = wanted.snapshot_id;
   if (wanted.platform) out.platform = wanted.platform->os + "/" + wanted.platform->arch;
-  out.entrypoint = wanted.entrypoint;
+  auto words = api::entrypoint_words(wanted.entrypoint);
+  if (!words) return Failure(words.error());
+  out.entrypoint = std::move(*words);
   out.env = wanted.env;
   if (wanted.resource_limits) {
     auto limits = to_limits(*wanted.resource_limits, out.gpus);

@@ -34,6 +34,20 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
   EXPECT_EQ(native->execd_token, "0123456789abcdef");
 }
 
+TEST(NativeSpec, AnEntrypointOfOneStringIsSplitAndShownAsAsked) {
+  auto create = wanted();
+  create.entrypoint = {"tail -f /dev/null"};
+  SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(create), "", {{"opensandbox.io/id", "id-1"}}};
+  const auto native = to_native(spec);
+  ASSERT_TRUE(native) << native.error().message;
+  EXPECT_EQ(native->entrypoint, (std::vector<std::string>{"tail", "-f", "/dev/null"}));
+  api::native::Sandbox sandbox;
+  sandbox.labels = native->labels;
+  EXPECT_EQ(to_instance(sandbox).entrypoint, create.entrypoint);
+  create.entrypoint = {"sh -c 'x"};
+  EXPECT_EQ(convert(create).error().code, Code::InvalidRequest);
+}
+
 TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
   SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", {{"opensandbox.io/id", "id-1"}}};
   const auto native = to_native(spec);

@@ -74,6 +74,16 @@ def test_an_entrypoint_that_ends_is_told_with_its_code(server):
     assert status["reason"] == "CONTAINER_EXITED_ERROR" and "3" in status["message"]
 
 
+def test_an_entrypoint_of_one_string_is_split_as_a_shell_splits_it(server):
+    line = """sh -c 'test "$0|$1" = "a  b|c d" && exit 9' "a  b" c\\ d"""
+    made = server.post_sandbox(entrypoint=[line]).json()
+    assert made["entrypoint"] == [line]
+    status = server.wait_state(made["id"], "Failed", "Terminated")["status"]
+    assert status["reason"] == "CONTAINER_EXITED_ERROR" and "9" in status["message"], status
+    open_quote = server.post_sandbox(entrypoint=["sh -c 'x"])
+    assert open_quote.status_code == 400 and "/entrypoint" in open_quote.json()["message"], open_quote.text
+
+
 def test_lists_are_filtered_and_paged(server):
     ids = [server.create(metadata={"group": group, "n": str(n)})["id"] for n, group in enumerate("aab")]
     response = server.client.get("/v1/sandboxes", params={"metadata": "group=a", "pageSize": 1})
