@@ -53,13 +53,18 @@ class NftRule {
   NftRule& source(std::uint32_t network, unsigned prefix_length, bool equal = true);
   NftRule& destination(std::uint32_t network, unsigned prefix_length, bool equal = true);
   NftRule& destination_is_local();  // an address of this host
+  NftRule& tcp();
   NftRule& icmp_echo_request();
+  NftRule& connection_new();          // no answer has been seen yet
   NftRule& connection_established();  // or related to one that is
   NftRule& connection_translated();   // to another destination, by a dnat rule
   NftRule& in_set(const std::string& set, const std::vector<NftField>& key, bool in = true);
 
   NftRule& accept();
   NftRule& drop();
+  // Drop the packet and answer its sender. Not for packets that leave the host again (NF_INET_POST_ROUTING).
+  NftRule& reset();        // with a TCP reset; comes after tcp()
+  NftRule& unreachable();  // with an ICMP "port unreachable"
   NftRule& leave_chain();
   NftRule& masquerade();
   NftRule& translate_source(std::uint32_t address);

@@ -187,6 +187,13 @@ NftRule& NftRule::destination_is_local() {
   return *this;
 }
 
+NftRule& NftRule::tcp() {
+  const std::uint8_t tcp = IPPROTO_TCP;
+  load_meta(rule_.get(), NFT_META_L4PROTO);
+  compare(rule_.get(), &tcp, sizeof tcp);
+  return *this;
+}
+
 NftRule& NftRule::icmp_echo_request() {
   const std::uint8_t icmp = IPPROTO_ICMP;
   load_meta(rule_.get(), NFT_META_L4PROTO);
@@ -194,6 +201,11 @@ NftRule& NftRule::icmp_echo_request() {
   const std::uint8_t echo_request = 8;
   load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
   compare(rule_.get(), &echo_request, sizeof echo_request);
+  return *this;
+}
+
+NftRule& NftRule::connection_new() {
+  match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_NEW));
   return *this;
 }
 
@@ -223,6 +235,20 @@ NftRule& NftRule::accept() {
 
 NftRule& NftRule::drop() {
   verdict(rule_.get(), NF_DROP);
+  return *this;
+}
+
+NftRule& NftRule::reset() {
+  Expression("reject").number(NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_TCP_RST).add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::unreachable() {
+  const std::uint8_t code = NFT_REJECT_ICMPX_PORT_UNREACH;
+  Expression("reject")
+      .number(NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH)
+      .bytes(NFTNL_EXPR_REJECT_CODE, &code, sizeof code)
+      .add_to(rule_.get());
   return *this;
 }
 

@@ -215,7 +215,7 @@ void check_network(std::vector<HostCheck>& out, int userns) {
   });
   out.push_back(rules ? HostCheck{"nftables", State::Ok, "our whole rule set", ""}
                       : HostCheck{"nftables", State::Missing, rules.error().message + ": " + kNoNetwork,
-                                  "use a kernel with nf_tables, nft_nat, nft_masq and nft_ct"});
+                                  "use a kernel with nf_tables, nft_nat, nft_masq, nft_ct and nft_reject_inet"});
   const std::string forwarding = trimmed(sys::read_text("/proc/sys/net/ipv4/ip_forward").value_or(""));
   out.push_back(forwarding == "1" ? HostCheck{"ip_forward", State::Ok, "on", ""}
                                   : HostCheck{"ip_forward", State::Degraded, "off",

@@ -79,6 +79,7 @@ class Firewall::Impl {
     if (!members_.insert(slot).second) return {};
     kernel::NftBatch batch(config_.table);
     batch.add_elements(kMembers, {member_element(config_, slot)});
+    batch.add_elements(kAddresses, {address_element(config_, slot)});
     const auto done = apply(batch);
     if (!done) members_.erase(slot);
     return done;
@@ -89,12 +90,34 @@ class Firewall::Impl {
     if (members_.erase(slot) == 0) return {};
     kernel::NftBatch batch(config_.table);
     batch.delete_elements(kMembers, {member_element(config_, slot)});
+    batch.delete_elements(kAddresses, {address_element(config_, slot)});
+    if (refused_.erase(slot) != 0) batch.delete_elements(kRefused, {address_element(config_, slot)});
     std::erase_if(ports_, [&](const auto& item) {
       if (item.second.port.slot != slot) return false;
       remove_port(batch, item.second.port);
       return true;
     });
     return apply(batch);
+  }
+
+  Result<void> refuse(unsigned slot) {
+    const std::lock_guard lock(mutex_);
+    if (!members_.contains(slot) || !refused_.insert(slot).second) return {};
+    kernel::NftBatch batch(config_.table);
+    batch.add_elements(kRefused, {address_element(config_, slot)});
+    const auto done = apply(batch);
+    if (!done) refused_.erase(slot);
+    return done;
+  }
+
+  Result<void> accept(unsigned slot) {
+    const std::lock_guard lock(mutex_);
+    if (refused_.erase(slot) == 0) return {};
+    kernel::NftBatch batch(config_.table);
+    batch.delete_elements(kRefused, {address_element(config_, slot)});
+    const auto done = apply(batch);
+    if (!done) refused_.insert(slot);
+    return done;
   }
 
   Result<std::uint16_t> publish(PublishedPort port) {
@@ -172,9 +195,15 @@ class Firewall::Impl {
   Result<void> build() {
     kernel::NftBatch batch(config_.table);
     put_table(batch, config_);
-    std::vector<kernel::NftElement> members;
-    for (const unsigned slot : members_) members.push_back(member_element(config_, slot));
+    std::vector<kernel::NftElement> members, addresses, refused;
+    for (const unsigned slot : members_) {
+      members.push_back(member_element(config_, slot));
+      addresses.push_back(address_element(config_, slot));
+    }
+    for (const unsigned slot : refused_) refused.push_back(address_element(config_, slot));
     batch.add_elements(kMembers, members);
+    batch.add_elements(kAddresses, addresses);
+    batch.add_elements(kRefused, refused);
     std::set<unsigned> with_ports;
     for (const auto& [key, entry] : ports_) {
       put_port(batch, entry.port);
@@ -226,6 +255,7 @@ class Firewall::Impl {
   kernel::NetlinkSocket netfilter_;
   bool installed_ = false;
   std::set<unsigned> members_;
+  std::set<unsigned> refused_;  // some of the members
   std::map<Key, Entry> ports_;
 };
 
@@ -250,6 +280,8 @@ Result<void> Firewall::install() {
 Result<void> Firewall::remove() { return impl_->remove(); }
 Result<void> Firewall::admit(unsigned slot) { return impl_->admit(slot); }
 Result<void> Firewall::expel(unsigned slot) { return impl_->expel(slot); }
+Result<void> Firewall::refuse(unsigned slot) { return impl_->refuse(slot); }
+Result<void> Firewall::accept(unsigned slot) { return impl_->accept(slot); }
 Result<std::uint16_t> Firewall::publish(PublishedPort port) { return impl_->publish(port); }
 Result<void> Firewall::unpublish(Protocol protocol, std::uint16_t host_port) {
   return impl_->unpublish(protocol, host_port);

@@ -29,6 +29,9 @@ struct PublishedPort {
 //   - leaves the host with the host's address.
 // To a sandbox come: the host, replies, and published ports.
 //
+// Nobody waits for an answer that cannot come. The host refuses in the sandbox's place (TCP reset, ICMP port
+// unreachable) every packet to a slot that is not admitted, and every new connection to one that refuse() has named.
+//
 // Published ports also work on 127.0.0.1. For that the kernel must route 127.0.0.0/8 on the sandbox's interface
 // (route_localnet), which would let the sandbox talk to services that listen on the host's loopback only: the first
 // chain drops every packet from a sandbox to 127.0.0.0/8 before connection tracking translates replies, and the flag is
@@ -51,6 +54,11 @@ class Firewall {
   Result<void> admit(unsigned slot);
   // Its published ports go too. Unknown slots are fine.
   Result<void> expel(unsigned slot);
+
+  // From now on new connections to the slot are refused by the host; open ones are left alone. For sandboxes that are
+  // paused or being removed. Lasts until accept() or expel(). Slots that are not admitted are fine.
+  Result<void> refuse(unsigned slot);
+  Result<void> accept(unsigned slot);
 
   // Returns the host's port. It is held by a bound socket until unpublish(), so nothing else gets it; Code::Conflict
   // when something has it already: publishing must not take a port away from a service of the host.

@@ -14,6 +14,7 @@ constexpr std::string_view kLoopbackInterface("lo\0", 3);  // with its end: exac
 constexpr const char* kServices = "host_services";
 
 const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
+const std::vector<NftField> kAddressKey = {NftField::Destination};
 const std::vector<NftField> kPortKey = {NftField::Protocol, NftField::DestinationPort};
 
 // Before connection tracking: nothing else has seen or changed the packet yet.
@@ -33,6 +34,28 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
                                         .drop()));
 }
 
+// The host answers for addresses behind which nobody can. One that is not (or no longer) in kAddresses refuses
+// everything, so connections of a sandbox that is gone end too; one in kRefused takes no new connections. Interfaces
+// are not looked at: in the output hook a packet to a published port still has the one of its first destination.
+void put_refusals(kernel::NftBatch& batch, const NetworkConfig& config, const char* chain, bool translated_only) {
+  const auto to_sandbox = [&] {
+    NftRule rule;
+    rule.ipv4().destination(config.subnet.base, config.subnet.prefix_length).destination(config.gateway(), 32, false);
+    if (translated_only) rule.connection_translated();
+    return rule;
+  };
+  batch.add_rule(chain, std::move(to_sandbox().in_set(kAddresses, kAddressKey, false).tcp().reset()));
+  batch.add_rule(chain, std::move(to_sandbox().in_set(kAddresses, kAddressKey, false).unreachable()));
+  batch.add_rule(chain, std::move(to_sandbox().in_set(kRefused, kAddressKey).connection_new().tcp().reset()));
+  batch.add_rule(chain, std::move(to_sandbox().in_set(kRefused, kAddressKey).connection_new().unreachable()));
+}
+
+// What the host itself sends.
+void put_output(kernel::NftBatch& batch, const NetworkConfig& config) {
+  batch.add_chain({.name = "output", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_FILTER});
+  put_refusals(batch, config, "output", false);
+}
+
 void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   const std::string_view ours = config.interface_prefix;
   batch.add_chain({.name = "forward", .hook = NF_INET_FORWARD, .priority = NF_IP_PRI_FILTER});
@@ -42,6 +65,8 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
         "forward",
         std::move(NftRule().input_interface(ours).ipv4().destination(blocked.base, blocked.prefix_length).drop()));
   }
+  // Published ports only: to all others of the outside world sandboxes stay invisible.
+  put_refusals(batch, config, "forward", true);
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_established().accept()));
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_translated().accept()));
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).drop()));
@@ -86,8 +111,10 @@ void put_translation(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_rule(
       "leaving",
       std::move(NftRule().output_interface(ours).ipv4().source(kLoopback, 8).translate_source(config.gateway())));
+  // Refusals that the host sends to itself in a sandbox's name leave by lo.
   batch.add_rule("leaving", std::move(NftRule()
                                           .output_interface(ours, false)
+                                          .output_interface(kLoopbackInterface, false)
                                           .ipv4()
                                           .source(config.subnet.base, config.subnet.prefix_length)
                                           .source(config.gateway(), 32, false)
@@ -101,17 +128,26 @@ void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.delete_table();
   batch.add_table();
   batch.add_set(kMembers, kMemberKey);
+  batch.add_set(kAddresses, kAddressKey);
+  batch.add_set(kRefused, kAddressKey);
   batch.add_map(kPublished, kPortKey);
   batch.add_map(kPublishedOutside, kPortKey);
   put_early(batch, config);
   put_forward(batch, config);
   put_input(batch, config);
+  put_output(batch, config);
   put_translation(batch, config);
 }
 
 kernel::NftElement member_element(const NetworkConfig& config, unsigned slot) {
   kernel::NftElement element;
   element.key.interface(config.interface(slot)).address(config.address(slot));
+  return element;
+}
+
+kernel::NftElement address_element(const NetworkConfig& config, unsigned slot) {
+  kernel::NftElement element;
+  element.key.address(config.address(slot));
   return element;
 }
 

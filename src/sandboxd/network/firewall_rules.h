@@ -11,6 +11,8 @@ namespace osb::sandboxd {
 
 // Sets and maps of the table.
 inline constexpr const char* kMembers = "members";                     // interface . address of every slot
+inline constexpr const char* kAddresses = "addresses";                 // of the same slots
+inline constexpr const char* kRefused = "refused";                     // those of them that take no new connections
 inline constexpr const char* kPublished = "published";                 // ports for the host itself
 inline constexpr const char* kPublishedOutside = "published_outside";  // ports for everybody else
 
@@ -19,6 +21,7 @@ inline constexpr const char* kPublishedOutside = "published_outside";  // ports 
 void put_table(kernel::NftBatch& batch, const NetworkConfig& config);
 
 kernel::NftElement member_element(const NetworkConfig& config, unsigned slot);
+kernel::NftElement address_element(const NetworkConfig& config, unsigned slot);
 kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port);
 
 }  // namespace osb::sandboxd

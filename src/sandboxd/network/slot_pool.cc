@@ -125,6 +125,8 @@ class SlotPool::Impl {
 
   void give_back(Slot slot, bool recyclable) {
     // At once, not when the pool's thread comes to it: nothing leads into it any more when we return.
+    if (const auto done = firewall_.refuse(slot.index); !done)
+      log_error("address not refused", {{"slot", slot.index}, {"error", done.error().message}});
     if (const auto done = firewall_.unpublish_all(slot.index); !done) {
       log_error("published ports not removed", {{"slot", slot.index}, {"error", done.error().message}});
       recyclable = false;
@@ -225,6 +227,13 @@ class SlotPool::Impl {
       log_error("slot not expelled from the firewall", {{"slot", slot.index}, {"error", done.error().message}});
   }
 
+  // The end of the refusal that began with give_back().
+  bool accept(const Slot& slot) {
+    const auto done = firewall_.accept(slot.index);
+    if (!done) log_error("address stays refused", {{"slot", slot.index}, {"error", done.error().message}});
+    return done.has_value();
+  }
+
   bool wants_slot() const { return no_bridge_.empty() && ready_.size() < config_.ready_slots && !refill_failed_; }
   std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
   bool wants_forgetting() const { return dirty_count() > 0 && (forget_now_ || dirty_count() >= config_.recycle_batch); }
@@ -271,6 +280,7 @@ class SlotPool::Impl {
       traffic = !packets || *packets != slot.packets;
       keep = keep && packets;
     }
+    if (keep && !traffic) keep = accept(slot);
     if (!keep) drop(std::move(slot));
     lock.lock();
     if (keep)
@@ -297,7 +307,7 @@ class SlotPool::Impl {
     std::vector<unsigned> gone = dropped;
     for (Slot& slot : slots) {
       const auto packets = factory_.packets(slot);
-      if (done && packets) {
+      if (done && packets && accept(slot)) {
         slot.packets = *packets;
         clean.push_back(std::move(slot));
       } else {

@@ -70,6 +70,7 @@ class SlotPool {
   // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and makes the kernel forget
   // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it), or
   // without a network namespace, is dropped. That happens on the pool's thread. Interface counters are not reset.
+  // From the return on until the slot is ready for another sandbox the host refuses connections to its address.
   void give_back(Slot slot, bool recyclable);
 
   struct Counts {

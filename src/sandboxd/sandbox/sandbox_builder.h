@@ -102,6 +102,11 @@ class SandboxBuilder {
   // pool has been started.
   Result<LiveSandbox> adopt(const SandboxRecord& record) const;
 
+  // While a sandbox is paused, the host refuses new connections to its address: nobody inside would answer them. Open
+  // connections are left alone.
+  Result<void> refuse_connections(const LiveSandbox& live) const;
+  Result<void> accept_connections(const LiveSandbox& live) const;
+
   // Ends all processes and gives back what `live` holds. The directory stays, for its logs. Never fails: what resists
   // is logged, and found again by sweep().
   void tear_down(SandboxRecord& record, LiveSandbox live) const;

@@ -54,10 +54,14 @@ net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
                                        ", only a running one can be paused");
   }
   auto frozen = co_await pool_.run([&]() -> Result<void> {
-    if (auto done = entry->live->cgroup->freeze(true); !done) return done;
-    auto saved = save_state(builder_.directory(id), entry->record, State::Paused);
-    if (!saved) (void)entry->live->cgroup->freeze(false);
-    return saved;
+    if (auto done = builder_.refuse_connections(*entry->live); !done) return done;
+    auto done = entry->live->cgroup->freeze(true);
+    if (done) {
+      done = save_state(builder_.directory(id), entry->record, State::Paused);
+      if (!done) (void)entry->live->cgroup->freeze(false);
+    }
+    if (!done) (void)builder_.accept_connections(*entry->live);
+    return done;
   });
   if (!frozen) co_return with_context("pause sandbox " + id, frozen.error());
   set_state(*entry, State::Paused);
@@ -75,8 +79,12 @@ net::awaitable<Result<void>> SandboxManager::resume(std::string id) {
                                        ", only a paused one can be resumed");
   }
   auto thawed = co_await pool_.run([&]() -> Result<void> {
-    if (auto done = save_state(builder_.directory(id), entry->record, State::Running); !done) return done;
-    return entry->live->cgroup->freeze(false);
+    // Connections that come before the processes run again wait in their queues.
+    if (auto done = builder_.accept_connections(*entry->live); !done) return done;
+    auto done = save_state(builder_.directory(id), entry->record, State::Running);
+    if (done) done = entry->live->cgroup->freeze(false);
+    if (!done) (void)builder_.refuse_connections(*entry->live);
+    return done;
   });
   if (!thawed) co_return with_context("resume sandbox " + id, thawed.error());
   set_state(*entry, State::Running);

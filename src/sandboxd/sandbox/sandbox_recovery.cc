@@ -75,6 +75,10 @@ void SandboxManager::recover_one(const std::string& id, std::vector<SandboxRecor
       if (!thawed) log_error("sandbox left frozen", {{"id", id}, {"error", thawed.error().message}});
     }
     entry->record.status.state = frozen ? State::Paused : State::Running;
+    if (frozen) {
+      if (const auto refused = builder_.refuse_connections(*entry->live); !refused)
+        log_error("paused sandbox not refused", {{"id", id}, {"error", refused.error().message}});
+    }
     log_info("sandbox found again", {{"id", id}, {"state", to_string(entry->record.status.state)}});
   } else if (!had_ended) {
     if (live.error().code != Code::NotFound) {

@@ -24,9 +24,22 @@ constexpr std::chrono::milliseconds kDeathLimit = std::chrono::seconds(20);
 
 }  // namespace
 
+Result<void> SandboxBuilder::refuse_connections(const LiveSandbox& live) const {
+  if (!live.slot) return {};
+  return parts_.firewall.refuse(live.slot->index);
+}
+
+Result<void> SandboxBuilder::accept_connections(const LiveSandbox& live) const {
+  if (!live.slot) return {};
+  return parts_.firewall.accept(live.slot->index);
+}
+
 void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
   const std::string& id = record.spec.id;
   bool dead = true;
+  // Before anything ends: a connection that begins while processes die could find a namespace that does not answer.
+  if (auto refused = refuse_connections(live); !refused)
+    log_error("address not refused", {{"id", id}, {"error", refused.error().message}});
   if (live.cgroup) {
     if (auto killed = live.cgroup->kill(); !killed)
       log_error("kill failed", {{"id", id}, {"error", killed.error().message}});
