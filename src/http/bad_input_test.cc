@@ -138,6 +138,27 @@ TEST_F(BadInput, ASlowLorisIsCutOff) {
   EXPECT_EQ(status_in(read_to_end(*connection)), 408);
 }
 
+TEST_F(BadInput, TlsIsAnsweredAtOnceWithAHint) {
+  ServerOptions options;
+  options.limits.header_time = std::chrono::hours(1);
+  serve(read_everything, options);
+  std::string hello("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 11);
+  hello.resize(517, 'r');
+  for (const std::string& first : {hello, hello.substr(0, 2), hello + std::string(200'000, 'x')}) {
+    const std::string answer = exchange(first);
+    EXPECT_EQ(status_in(answer), 400);
+    EXPECT_NE(body_of(answer).find("this port speaks plain HTTP: use http://"), std::string::npos) << answer;
+  }
+  // In two pieces, and after a request on the same connection.
+  auto connection = connect();
+  send(*connection, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(status_in(read_until(*connection, "\r\n\r\n")), 200);
+  send(*connection, hello.substr(0, 1));
+  send(*connection, hello.substr(1));
+  EXPECT_NE(read_to_end(*connection).find("use http://"), std::string::npos);
+  still_serves();
+}
+
 TEST_F(BadInput, AnIdleConnectionIsClosedSilently) {
   ServerOptions options;
   options.limits.idle = Millis(50);

@@ -31,6 +31,7 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   std::size_t securing = 0;
   std::size_t accepting = 0;
   bool stopping = false;
+  LogRate tls_lines;          // of all sessions
   net::steady_timer changed;  // cancelled whenever a session or listener ends
 
   static net::awaitable<void> accept_loop(std::shared_ptr<State> self, Listener& listener);
@@ -96,8 +97,9 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   }
   auto connection = std::make_shared<Connection>();
   connection->transport = std::move(transport);
-  const auto place =
-      self->sessions.insert(self->sessions.end(), SessionHandle{connection, std::move(cancel), true, self->stopping});
+  const auto place = self->sessions.insert(
+      self->sessions.end(),
+      SessionHandle{connection, std::move(cancel), true, self->stopping, false, &self->tls_lines});
   try {
     co_await run_session(*place, self->handler, self->options);
   } catch (const std::exception&) {

@@ -6,6 +6,8 @@
 #include <exception>
 #include <span>
 
+#include "base/log.h"
+#include "http/linger.h"
 #include "http/response_writer.h"
 
 namespace osb::http {
@@ -14,6 +16,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kCopiedBody = 1024;
+constexpr std::string_view kClientHello = "\x16\x03";  // a TLS record: handshake, version 3.x
 
 class Session {
  public:
@@ -56,9 +59,7 @@ class Session {
       const bool sent = send_now() || (!handle_.cancelled && co_await send());
       report(!sent);
       if (!sent || !keep_ || handle_.stopping) {
-        // Unread input would turn our close into a reset that can destroy the response on its way: take in a little,
-        // for a short time, as long as the peer has not read the end.
-        if (sent && !body_->finished()) co_await linger();
+        if (sent && !body_->finished()) co_await linger(transport_);
         co_return;
       }
       request_ = {};
@@ -109,6 +110,7 @@ class Session {
         in.consume(2);
         searched_ = 0;
       }
+      if (in.data().starts_with(kClientHello)) return refused_tls();
       if (const std::size_t end = find_head_end(in.data(), searched_); end > 0) {
         if (end > limits_.header_bytes) return refused({Code::TooLarge, "the request head is too long"});
         auto head = parse_request_head(in.data().substr(0, end));
@@ -142,6 +144,15 @@ class Session {
   HeadState head_interrupted(const Error& error) {
     if (connection_->in.empty() || error.code != Code::Timeout) return HeadState::Ended;
     return refused({Code::Timeout, "the request head took too long"});
+  }
+
+  // The head would never end, so the client would wait for the time limit.
+  HeadState refused_tls() {
+    if (const auto left_out = handle_.tls_lines == nullptr ? std::nullopt : handle_.tls_lines->next()) {
+      log_warn("TLS spoken to a port of plain HTTP; clients must use http:// here",
+               {{"peer", peer_}, {"left_out", *left_out}});
+    }
+    return refused({Code::InvalidRequest, "this port speaks plain HTTP: use http:// instead of https://"});
   }
 
   HeadState refused(const Error& error) {
@@ -260,19 +271,6 @@ class Session {
     co_return true;
   }
 
-  net::awaitable<void> linger() {
-    transport_.shutdown_write();
-    transport_.set_timeout(std::chrono::seconds(2));
-    const auto until = SteadyClock::now() + std::chrono::seconds(2);
-    connection_->in.consume(connection_->in.size());
-    std::vector<char> sink(16 * 1024);
-    while (SteadyClock::now() < until) {
-      transport_.set_deadline(until);
-      auto got = co_await transport_.read_some(sink);
-      if (!got || *got == 0) co_return;
-    }
-  }
-
   // A request that could not be read: say why, if the peer still listens, and end.
   net::awaitable<void> refuse() {
     head_ = {};
@@ -281,7 +279,7 @@ class Session {
     keep_ = false;
     const bool sent = send_now() || co_await send();
     report(!sent);
-    if (sent) co_await linger();
+    if (sent) co_await linger(transport_);
   }
 
   // A 204 or 304 has neither a body nor a length; an answer to HEAD has the length of the body it leaves out.

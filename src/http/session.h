@@ -5,6 +5,7 @@
 
 #include <boost/asio/cancellation_signal.hpp>
 
+#include "base/log_rate.h"
 #include "http/connection.h"
 #include "http/server.h"
 
@@ -17,6 +18,7 @@ struct SessionHandle {
   bool idle = true;                                  // between requests: may be closed at any time
   bool stopping = false;                             // end after the response that is being sent
   bool cancelled = false;
+  LogRate* tls_lines = nullptr;  // of lines about TLS on a plain port; outlives the session
 };
 
 // Serves one connection until either side ends it. All arguments outlive the session: the server waits for it.

@@ -127,6 +127,30 @@ TEST_F(ConnectorTest, EveryFormOfOriginIsUnderstood) {
   EXPECT_FALSE(get("ftp://localhost"));
 }
 
+TEST_F(ConnectorTest, PlainHttpToATlsPortIsAnsweredInClearText) {
+  const std::uint16_t port = serve(true, greet);
+  const auto got = get("http://127.0.0.1:" + std::to_string(port));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_NE(got->find("this port speaks HTTPS: use https://"), std::string::npos) << *got;
+  // Whatever is sent behind it does not destroy the answer.
+  for (const std::string method : {"DELETE", "OPTIONS", "CONNECT"}) {
+    auto raw = await(io_, http::connect_plain(http::Address::tcp("127.0.0.1", port), 5s));
+    ASSERT_TRUE(raw) << raw.error().message;
+    (*raw)->set_timeout(10s);
+    ASSERT_TRUE(await(io_, (*raw)->write_all(method + " / HTTP/1.1\r\n" + std::string(200'000, 'x'))));
+    std::string answer;
+    char buffer[4096];
+    for (;;) {
+      const auto more = await(io_, (*raw)->read_some(buffer));
+      ASSERT_TRUE(more) << more.error().message << " after " << answer;
+      if (*more == 0) break;
+      answer.append(buffer, *more);
+    }
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 400 ")) << answer;
+  }
+  EXPECT_TRUE(get("https://127.0.0.1:" + std::to_string(port))) << "others are still served";
+}
+
 TEST_F(ConnectorTest, HttpsServesManyRequestsAndBigBodies) {
   const std::string big(20 << 20, 'b');
   const std::string port = std::to_string(serve(true, [&](http::Request& request) -> net::awaitable<http::Response> {

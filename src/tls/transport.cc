@@ -9,6 +9,8 @@
 
 #include <openssl/x509v3.h>
 
+#include "http/linger.h"
+#include "http/response_writer.h"
 #include "tls/openssl.h"
 #include "tls/resolver.h"
 
@@ -51,6 +53,21 @@ class TlsTransport final : public Transport {
   }
 
   SSL* ssl() { return ssl_.get(); }
+
+  // Records of TLS begin with a small number, requests with the name of a method.
+  bool peer_speaks_http() const { return first_byte_ >= 'A' && first_byte_ <= 'Z'; }
+
+  // After a handshake that failed: in clear text, to a client that speaks plain HTTP.
+  net::awaitable<void> refuse_http() {
+    http::Response response =
+        http::problem(400, "GENERAL::BAD_REQUEST", "this port speaks HTTPS: use https:// instead of http://");
+    const std::string body = std::get<std::string>(std::move(response.body));
+    std::string answer;
+    http::append_head(answer, response, body.size(), false, false, 1);
+    answer += body;
+    inner_->set_timeout(std::chrono::seconds(2));
+    if (co_await inner_->write_all(answer)) co_await http::linger(*inner_);
+  }
 
   // The certificate must be for `host`. False: no certificate can be.
   bool expect(const std::string& host) {
@@ -270,6 +287,7 @@ class TlsTransport final : public Transport {
     const Io io = inner_->try_read({into, static_cast<std::size_t>(size)});
     switch (io.kind) {
       case Io::Kind::Done:
+        if (first_byte_ == 0 && io.bytes > 0) first_byte_ = *into;
         return static_cast<int>(io.bytes);
       case Io::Kind::End:
         input_ended_ = true;
@@ -330,6 +348,7 @@ class TlsTransport final : public Transport {
   SslPtr ssl_;
   std::string stuck_;
   std::string other_names_;  // of a certificate that is not for the host we want
+  char first_byte_ = 0;      // that the peer sent
   int broken_ = 0;           // errno of what ended it
   int inner_error_ = 0;
   bool input_ended_ = false;
@@ -357,7 +376,14 @@ net::awaitable<Result<std::unique_ptr<Transport>>> accept_tls(std::shared_ptr<co
   const std::string whom = "client " + inner->peer();
   auto transport = std::make_unique<TlsTransport>(context->current().get(), std::move(inner));
   SSL_set_accept_state(transport->ssl());
-  if (auto shaken = co_await transport->handshake(timeout, whom); !shaken) co_return Failure(shaken.error());
+  if (auto shaken = co_await transport->handshake(timeout, whom); !shaken) {
+    Error error = shaken.error();
+    if (transport->peer_speaks_http()) {
+      co_await transport->refuse_http();
+      error.reason = kPlainHttp;
+    }
+    co_return Failure(std::move(error));
+  }
   co_return transport;
 }
 

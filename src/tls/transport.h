@@ -23,7 +23,8 @@ net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_tls(std::shared
                                                                      std::string host,
                                                                      std::chrono::milliseconds timeout);
 
-// Server side.
+// Server side. A client that speaks plain HTTP gets a 400 in clear text that says so; the error has this reason then.
+inline constexpr const char* kPlainHttp = "TLS::PLAIN_HTTP";
 net::awaitable<Result<std::unique_ptr<http::Transport>>> accept_tls(std::shared_ptr<const ServerContext> context,
                                                                     std::unique_ptr<http::Transport> inner,
                                                                     std::chrono::milliseconds timeout);

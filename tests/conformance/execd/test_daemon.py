@@ -11,6 +11,7 @@ import threading
 import httpx
 import pytest
 from execd_process import TOKEN_HEADER, binary
+from tls_hello import answer_to_tls, curl_https
 
 
 def run(*args, env=None, **options):
@@ -273,3 +274,13 @@ def test_many_connections_at_once(execd):
     for thread in threads:
         thread.join()
     assert results == [200] * 50
+
+
+def test_tls_spoken_to_the_plain_port_is_answered_and_logged(start_execd):
+    execd = start_execd()
+    for _ in range(3):
+        answer = answer_to_tls(execd.port)
+        assert answer.startswith("HTTP/1.1 400 ") and "this port speaks plain HTTP: use http://" in answer
+    assert curl_https(execd.port)[0] == 35  # "SSL connect error", told by the answer
+    assert "TLS spoken to a port of plain HTTP" in execd.log()
+    assert execd.client.get("/ping").status_code == 200

@@ -14,6 +14,7 @@ import threading
 import pytest
 
 from server_process import KEY_HEADER, free_port, server_binary
+from tls_hello import answer_to_tls, curl_https
 
 UUID = "6b0a2c7e-0000-4000-8000-000000000000"
 
@@ -487,3 +488,11 @@ def test_a_disk_that_fills_up_refuses_and_recovers(small_disk, make_server):
     server.start()
     assert server.get(id).status_code == 404
     server.remove_all()
+
+
+def test_tls_spoken_to_the_plain_port_is_answered_and_logged(server):
+    for _ in range(3):
+        answer = answer_to_tls(server.port)
+        assert answer.startswith("HTTP/1.1 400 ") and "this port speaks plain HTTP: use http://" in answer
+    assert curl_https(server.port)[0] == 35  # "SSL connect error", told by the answer
+    assert "TLS spoken to a port of plain HTTP" in server.log()
