@@ -106,10 +106,13 @@ def test_it_reaches_the_host_no_better_than_others(daemon):
 
 def test_a_paused_one_stands_still(daemon):
     sandbox = daemon.create("pause", runtime="runsc")
+    assert sandbox.execd.get("/ping").status_code == 200
     assert daemon.client.post("/v1/sandboxes/pause/pause").status_code == 204
     assert sandbox.inspect()["state"] == "paused"
     with pytest.raises(httpx.TimeoutException):
-        sandbox.execd.get("/ping", timeout=0.5)
+        sandbox.execd.get("/ping", timeout=0.5)  # on the open connection
+    with pytest.raises(httpx.ConnectError):
+        sandbox.execd.get("/ping")  # on a new one, which the host refuses
     assert daemon.client.post("/v1/sandboxes/pause/resume").status_code == 204
     assert sandbox.output("echo again") == "again"
 
