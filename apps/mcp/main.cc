@@ -93,7 +93,7 @@ int start(const std::vector<std::string>& args) {
   net::io_context io(1);
   auto client = sdk::Client::open(io.get_executor(), line->connection);
   if (!client) return refuse(client.error().message, 2);
-  const std::vector<Tool> tools = all_tools();
+  const std::vector<Tool> tools = line->all_tools ? all_tools() : common_tools();
   return line->stdio ? serve_stdio(io, *client, tools, *line) : serve_http(io, *client, tools, *line);
 }
 

@@ -34,7 +34,9 @@ class Call : public std::enable_shared_from_this<Call> {
     Sandboxes& sandboxes;
     // Starts a short task that may outlive the call: interrupting a command.
     std::function<void(net::awaitable<void>)> errand;
-    bool own_only;  // lists show this session's sandboxes instead of all of the server's
+    bool own_only;            // lists show this session's sandboxes instead of all of the server's
+    bool published;           // results have the published shapes
+    std::size_t reply_bytes;  // most bytes of a result, encoded; published shapes ignore it
   };
   // `progress_token` null: nobody wants progress.
   Call(const Environment& environment, json::object arguments, json::value progress_token,
@@ -51,6 +53,8 @@ class Call : public std::enable_shared_from_this<Call> {
   Sandboxes& sandboxes() const { return environment_.sandboxes; }
   const std::function<void(net::awaitable<void>)>& errand() const { return environment_.errand; }
   bool own_only() const { return environment_.own_only; }
+  bool published() const { return environment_.published; }
+  std::size_t reply_bytes() const { return environment_.reply_bytes; }
 
   // A step of a job with known steps.
   void progress(double done, double total, std::string_view message);

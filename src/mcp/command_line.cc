@@ -8,6 +8,8 @@
 namespace osb::mcp {
 namespace {
 
+constexpr double kLeastReplyBytes = 4096;
+constexpr double kMostReplyBytes = 16 << 20;
 constexpr const char* kTokenVariable = "OPENSANDBOX_MCP_TOKEN";
 
 std::optional<double> parse_number(const std::string& text) {
@@ -46,6 +48,13 @@ const std::string_view kUsage =
     "  --request-timeout-seconds N    (default: 30)\n"
     "  --use-server-proxy             reach sandboxes through the server\n"
     "  --ca-file PATH                 certificates to trust instead of the system's\n"
+    "\n"
+    "Tools:\n"
+    "  --all-tools                    offer all tools; default: the published ones and the most used of the others\n"
+    "  --max-reply-bytes N            most bytes of a result, 4096 to 16777216 (default: 65536); longer ones are cut\n"
+    "                                 and say how to read the rest\n"
+    "  --published-results            results in the shapes of the published server, for programs that parse them:\n"
+    "                                 output schemas, structured content, a time stamp per line; not for models\n"
     "\n"
     "Clients:\n"
     "  --keep | --cleanup             leave or remove (default) what a client made when it goes\n"
@@ -86,16 +95,21 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
       out.session.keep_sandboxes = false;
     else if (flag("--use-server-proxy"))
       out.connection.use_server_proxy = true;
+    else if (flag("--all-tools"))
+      out.all_tools = true;
+    else if (flag("--published-results"))
+      out.session.reply.published = true;
     if (!takes_value) continue;
 
-    constexpr std::string_view kWithValue[] = {"--transport",    "--domain",
-                                               "--protocol",     "--api-key",
-                                               "--api-key-file", "--request-timeout-seconds",
-                                               "--ca-file",      "--list",
-                                               "--log-level",    "--host",
-                                               "--port",         "--path",
-                                               "--token-file",   "--allow-origin",
-                                               "--allow-host",   "--session-timeout-seconds"};
+    constexpr std::string_view kWithValue[] = {"--transport",      "--domain",
+                                               "--protocol",       "--api-key",
+                                               "--api-key-file",   "--request-timeout-seconds",
+                                               "--ca-file",        "--list",
+                                               "--log-level",      "--host",
+                                               "--port",           "--path",
+                                               "--token-file",     "--allow-origin",
+                                               "--allow-host",     "--session-timeout-seconds",
+                                               "--max-reply-bytes"};
     if (std::ranges::find(kWithValue, name) == std::end(kWithValue)) {
       return fail(Code::InvalidRequest, "there is no option '" + name + "'");
     }
@@ -143,6 +157,10 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
     } else if (name == "--port") {
       const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out.port);
       if (error != std::errc() || end != value.data() + value.size() || value.empty()) return wrong("a port");
+    } else if (name == "--max-reply-bytes") {
+      const auto number = parse_number(value);
+      if (!number || *number < kLeastReplyBytes || *number > kMostReplyBytes) return wrong("4096 to 16777216");
+      out.session.reply.max_bytes = static_cast<std::size_t>(*number);
     } else if (name == "--path") {
       if (!value.starts_with('/')) return wrong("a path that begins with /");
       out.http.path = value;

@@ -18,6 +18,7 @@ extern const std::string_view kUsage;
 struct CommandLine {
   bool help = false, version = false;
   bool stdio = true;
+  bool all_tools = false;
   opensandbox::ConnectionConfig connection;
   SessionOptions session;
   HttpOptions http;

@@ -52,5 +52,17 @@ TEST(CommandLine, SecretsComeFromTheFirstLineOfAFile) {
   EXPECT_FALSE(fill_secrets(*line));
 }
 
+TEST(CommandLine, RepliesArePlainAndBoundedUnlessToldOtherwise) {
+  const auto plain = parse_command_line({});
+  EXPECT_FALSE(plain->session.reply.published || plain->all_tools);
+  EXPECT_EQ(plain->session.reply.max_bytes, 65'536u);
+  const auto other = parse_command_line({"--published-results", "--all-tools", "--max-reply-bytes=4096"});
+  EXPECT_TRUE(other->session.reply.published && other->all_tools);
+  EXPECT_EQ(other->session.reply.max_bytes, 4096u);
+  for (const char* wrong : {"0", "4095", "16777217", "many", ""}) {
+    EXPECT_FALSE(parse_command_line({"--max-reply-bytes", wrong})) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace osb::mcp

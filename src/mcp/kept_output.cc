@@ -10,8 +10,16 @@ constexpr std::size_t kLineCosts = sizeof(KeptOutput::Line) + 16;
 
 }  // namespace
 
+template <typename Which>
+void KeptOutput::forget(Which which) {
+  std::erase_if(runs_, [&](const auto& run) {
+    if (!which(*run)) return false;
+    bytes_ -= run->bytes;
+    return true;
+  });
+}
+
 std::shared_ptr<KeptOutput::Run> KeptOutput::begin(std::string sandbox_id, std::string session_id) {
-  forget_session(sandbox_id, session_id);
   auto run = std::make_shared<Run>();
   run->number = ++last_number_;
   run->sandbox_id = std::move(sandbox_id);
@@ -34,6 +42,13 @@ void KeptOutput::add(Run& run, Line line) {
   shrink(run);
 }
 
+void KeptOutput::finish(const Run& run, bool keep) {
+  forget([&](const Run& each) {
+    if (!keep) return &each == &run;
+    return each.number < run.number && each.sandbox_id == run.sandbox_id && each.session_id == run.session_id;
+  });
+}
+
 void KeptOutput::shrink(const Run& kept) {
   for (auto it = runs_.begin(); it != runs_.end() && bytes_ > kMostBytes;) {
     if (it->get() == &kept) {
@@ -51,19 +66,11 @@ std::shared_ptr<const KeptOutput::Run> KeptOutput::find(std::uint64_t number) co
 }
 
 void KeptOutput::forget_session(const std::string& sandbox_id, const std::string& session_id) {
-  std::erase_if(runs_, [&](const auto& run) {
-    if (run->sandbox_id != sandbox_id || run->session_id != session_id) return false;
-    bytes_ -= run->bytes;
-    return true;
-  });
+  forget([&](const Run& run) { return run.sandbox_id == sandbox_id && run.session_id == session_id; });
 }
 
 void KeptOutput::forget_sandbox(const std::string& sandbox_id) {
-  std::erase_if(runs_, [&](const auto& run) {
-    if (run->sandbox_id != sandbox_id) return false;
-    bytes_ -= run->bytes;
-    return true;
-  });
+  forget([&](const Run& run) { return run.sandbox_id == sandbox_id; });
 }
 
 }  // namespace osb::mcp

@@ -8,9 +8,8 @@
 
 namespace osb::mcp {
 
-// What runs in shell sessions printed beyond what their calls returned. Sandboxes keep the output of commands, not that
-// of sessions, so it is kept here: of each session the last run that printed too much, and of all together the latest
-// kMostBytes. On the loop.
+// Output of runs in shell sessions. Sandboxes keep the output of commands, not that of sessions, so it is kept here: of
+// each session the last run whose result left something out, and of all together the latest kMostBytes. On the loop.
 class KeptOutput {
  public:
   static constexpr std::size_t kMostBytesOfARun = 8 << 20;
@@ -29,15 +28,18 @@ class KeptOutput {
     std::uint64_t dropped = 0;  // lines behind these that were too many
   };
 
-  // A run that begins to print too much; it replaces what its session had.
   std::shared_ptr<Run> begin(std::string sandbox_id, std::string session_id);
   void add(Run& run, Line line);
+  // The run has ended. With `keep` it replaces the run that its session had, else it is forgotten.
+  void finish(const Run& run, bool keep);
   // Null: not known, or forgotten.
   std::shared_ptr<const Run> find(std::uint64_t number) const;
   void forget_session(const std::string& sandbox_id, const std::string& session_id);
   void forget_sandbox(const std::string& sandbox_id);
 
  private:
+  template <typename Which>
+  void forget(Which which);
   void shrink(const Run& kept);
 
   std::list<std::shared_ptr<Run>> runs_;  // the oldest first

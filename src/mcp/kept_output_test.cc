@@ -14,7 +14,12 @@ TEST(KeptOutput, ASessionHasItsLastRunThatPrintedTooMuch) {
   const auto other = kept.begin("box", "b");
   EXPECT_EQ(kept.find(first->number), first);
   const auto second = kept.begin("box", "a");
+  EXPECT_EQ(kept.find(first->number), first) << "its successor may turn out to be short";
+  kept.finish(*second, true);
   EXPECT_EQ(kept.find(first->number), nullptr);
+  const auto third = kept.begin("box", "a");
+  kept.finish(*third, false);
+  EXPECT_EQ(kept.find(third->number), nullptr);
   EXPECT_EQ(kept.find(second->number), second);
   EXPECT_EQ(kept.find(other->number), other);
   kept.forget_session("box", "a");

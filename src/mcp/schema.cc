@@ -113,6 +113,25 @@ json::object with_properties(std::initializer_list<Property> properties, json::o
   return schema;
 }
 
+json::object compact(const json::object& schema) {
+  json::object out;
+  for (const auto& [key, value] : schema) {
+    if (key == "default" && value.is_null()) continue;
+    if (key == "anyOf") {  // nullable()
+      for (const auto& [name, member] : compact(value.as_array().front().as_object())) out[name] = member;
+    } else if (key == "properties") {
+      json::object members;
+      for (const auto& [name, member] : value.as_object()) members[name] = compact(member.as_object());
+      out[key] = std::move(members);
+    } else if (value.is_object() && key != "default") {  // items, additionalProperties
+      out[key] = compact(value.as_object());
+    } else {
+      out[key] = value;
+    }
+  }
+  return out;
+}
+
 }  // namespace schema
 
 namespace {

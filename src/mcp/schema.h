@@ -39,6 +39,10 @@ json::object object(std::initializer_list<Property> properties, std::string_view
 // The schema with further properties in front of those it has.
 json::object with_properties(std::initializer_list<Property> properties, json::object schema);
 
+// The schema in fewer words, for models: optional members have no null form and no null default. Null is accepted for
+// them all the same.
+json::object compact(const json::object& schema);
+
 }  // namespace schema
 
 // `value` as the schema wants it: types checked, defaults filled in, and a string that holds JSON taken for the object

@@ -58,5 +58,19 @@ TEST(Schema, NamesWhatIsWrong) {
   }
 }
 
+TEST(Schema, TheCompactFormTakesTheSameArguments) {
+  const json::object full = schema::arguments(
+      {{"path", schema::string("")},
+       {"rules",
+        schema::nullable(schema::list_of(schema::object({{"to", schema::nullable(schema::integer("n"))}}), "r"))},
+       {"deep", schema::with_default(schema::boolean(""), false)}});
+  const json::value expected = json::parse(
+      R"({"type":"object","properties":{"path":{"type":"string"},"rules":{"description":"r","type":"array","items":)"
+      R"({"type":"object","properties":{"to":{"description":"n","type":"integer"}}}},)"
+      R"("deep":{"type":"boolean","default":false}},"required":["path"],"additionalProperties":false})");
+  EXPECT_EQ(json::value(schema::compact(full)), expected);
+  EXPECT_TRUE(conform(full, json::parse(R"({"path":"/","rules":null})"))) << "null stands for not given";
+}
+
 }  // namespace
 }  // namespace osb::mcp

@@ -19,13 +19,13 @@ constexpr std::string_view kLevels[] = {"debug", "info",     "notice", "warning"
 constexpr std::size_t kDefaultLevel = 3;
 
 constexpr std::string_view kInstructions =
-    "These tools create isolated sandboxes and work in them. Keep the sandbox_id that sandbox_create or "
-    "sandbox_connect "
-    "returns: every other tool needs it. Run programs with command_run (a non-zero exit code is a result, not an "
-    "error), "
-    "long ones with background=true and command_logs, several steps in one shell with session_create and session_run. "
-    "Read and write files with file_read and file_write; big files and long outputs come in parts, see next_range and "
-    "next_cursor. sandbox_get_endpoint tells where a port is reached. End sandboxes with sandbox_kill.";
+    "These tools create isolated Linux sandboxes and work in them. sandbox_create returns a sandbox_id, which the "
+    "other "
+    "tools take. For a sandbox that was not made here call sandbox_connect first, or pass connect_if_missing=true. Run "
+    "programs with command_run, long ones with background=true and command_output, several steps in one shell with "
+    "session_create and session_run. Read and write files with file_read and file_write. Long results are cut; they "
+    "say how to read the rest (next_cursor, next_range). sandbox_get_endpoint tells where a port is reached. End "
+    "sandboxes with sandbox_kill.";
 
 RpcFailure failure(int code, std::string message) { return RpcFailure(RpcError{code, std::move(message), nullptr}); }
 
@@ -119,7 +119,7 @@ void Session::handle_request(Message& message, const std::shared_ptr<Outlet>& ou
     result = failure(rpc::kInvalidParams, "uri: expected a string");
   } else if (method == "tools/list") {
     json::array all;
-    for (const Tool& tool : tools_) all.push_back(describe(tool));
+    for (const Tool& tool : tools_) all.push_back(describe(tool, options_.reply.published));
     result = page_of("tools", all, message.params);
   } else if (method == "resources/list") {
     result = page_of("resources", list_resources(sandboxes_), message.params);
@@ -188,7 +188,10 @@ void Session::call_tool(Message& message, const std::shared_ptr<Outlet>& outlet)
   const json::value* name = message.params.if_contains("name");
   if (name == nullptr || !name->is_string()) return refuse("name: expected a string");
   const auto tool = std::ranges::find(tools_, std::string_view(name->get_string()), &Tool::name);
-  if (tool == tools_.end()) return refuse("Unknown tool: " + std::string(name->get_string()));
+  if (tool == tools_.end()) {
+    return refuse("Unknown tool: " + std::string(name->get_string()) +
+                  ". Some tools are offered only when opensandbox-mcp runs with --all-tools");
+  }
   json::value arguments = json::object();
   if (json::value* given = message.params.if_contains("arguments"); given != nullptr && !given->is_null()) {
     if (!given->is_object()) return refuse("arguments: expected an object");
@@ -198,7 +201,7 @@ void Session::call_tool(Message& message, const std::shared_ptr<Outlet>& outlet)
   if (!checked) {
     // A result and no protocol error: the model sees it and can do better.
     const ToolResult wrong = tool_failure("INVALID_ARGUMENT", checked.error().message);
-    return outlet->answer(encode_result(message.id, encode_tool_result(*tool, wrong)));
+    return outlet->answer(encode_result(message.id, encode_tool_result(*tool, wrong, reply_style(message.id))));
   }
   start(message, std::move(checked->as_object()), &*tool, outlet);
 }
@@ -210,8 +213,12 @@ void Session::start(const Message& message, json::object arguments, const Tool* 
   };
   if (running_.size() >= options_.max_calls)
     return refuse(rpc::kBusy, "too many calls at the same time; try again later");
-  const Call::Environment environment{
-      loop_, sandboxes_, [this](net::awaitable<void> task) { spawn_errand(std::move(task)); }, options_.own_only};
+  const Call::Environment environment{loop_,
+                                      sandboxes_,
+                                      [this](net::awaitable<void> task) { spawn_errand(std::move(task)); },
+                                      options_.own_only,
+                                      options_.reply.published,
+                                      reply_style(message.id).max_bytes};
   auto running = std::make_shared<Running>();
   running->id = message.id;
   running->tool = tool;
@@ -260,7 +267,13 @@ net::awaitable<void> Session::run(std::shared_ptr<Running> running) {
 net::awaitable<RpcResult> Session::work(Running& running) {
   if (running.tool == nullptr) co_return co_await read_resource(*running.call);
   const ToolResult result = co_await running.tool->run(*running.call);
-  co_return encode_tool_result(*running.tool, result);
+  co_return encode_tool_result(*running.tool, result, reply_style(running.id));
+}
+
+ReplyStyle Session::reply_style(const json::value& id) const {
+  ReplyStyle style = options_.reply;
+  style.max_bytes -= std::min(style.max_bytes, encode_result(id, {}).size());
+  return style;
 }
 
 void Session::spawn_errand(net::awaitable<void> task) {

@@ -34,6 +34,7 @@ struct SessionOptions {
   // sandbox_list and snapshot_list show the client's own only: for servers with several clients.
   bool own_only = false;
   std::size_t max_calls = 64;  // at the same time
+  ReplyStyle reply = {};
 };
 
 // One client: the protocol from initialize on, its calls that run, its sandboxes. Lives on one loop. Requests that take
@@ -67,6 +68,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void start(const Message& message, json::object arguments, const Tool* tool, const std::shared_ptr<Outlet>& outlet);
   net::awaitable<void> run(std::shared_ptr<Running> running);
   net::awaitable<RpcResult> work(Running& running);
+  // For the answer to the request with this id.
+  ReplyStyle reply_style(const json::value& id) const;
   net::awaitable<void> remove_created();
   // A task that close() waits for.
   void spawn_errand(net::awaitable<void> task);

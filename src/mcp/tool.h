@@ -39,24 +39,37 @@ struct Hints {
 struct Tool {
   std::string name;
   std::string title;
-  std::string description;
-  Hints hints;
-  json::object input;  // JSON Schemas
-  json::object output;
+  std::string description;  // when to use it and what comes back, in few words: models read all of them
+  Hints hints = {};
+  json::object input = {};   // JSON Schemas
+  json::object output = {};  // of the published shape
   // Arguments have been checked against `input`. The call outlives the coroutine.
   net::awaitable<ToolResult> (*run)(Call&) = nullptr;
   // False: cancelling the call cancels the coroutine. True: it only learns of it (Call::on_cancel, Call::cancelled) and
   // brings what it has begun elsewhere to an end.
   bool ends_itself = false;
-  // The result is {"result": [..], ..}: its text has a block per item.
+  // The published result is {"result": [..], ..}: its text has a block per item.
   bool pages = false;
+  // Offered also without --all-tools.
+  bool common = false;
 };
 
 // Every tool, in the order that clients see.
 std::vector<Tool> all_tools();
+// Those of the published server and the few others that most agents use.
+std::vector<Tool> common_tools();
 
-json::object describe(const Tool& tool);
+// How results are encoded. Plain: one text block with compact JSON, without null members, at most `max_bytes` long.
+// Published: as the published server does it, with output schemas, the result twice (structured and as indented text)
+// and no limit but those of the tools' arguments.
+struct ReplyStyle {
+  static constexpr std::size_t kDefaultBytes = 65'536;
+  bool published = false;
+  std::size_t max_bytes = kDefaultBytes;
+};
+
+json::object describe(const Tool& tool, bool published);
 // The result of tools/call. Failures are results too: models read them.
-json::object encode_tool_result(const Tool& tool, const ToolResult& result);
+json::object encode_tool_result(const Tool& tool, const ToolResult& result, const ReplyStyle& style);
 
 }  // namespace osb::mcp

@@ -33,6 +33,15 @@ def tool(id, name, **arguments):
     return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
 
 
+def data_of(result):
+    """What a tool returned: of the published shape its structured content, else the JSON of its only text."""
+    assert not result["isError"], result
+    if "structuredContent" in result:
+        return result["structuredContent"]
+    (block,) = result["content"]
+    return json.loads(block["text"])
+
+
 class StdioMcp:
     """One client's process."""
 
@@ -71,8 +80,7 @@ class StdioMcp:
     def call(self, name, **arguments):
         self.next_id += 1
         result = self.ask(tool(self.next_id, name, **arguments))["result"]
-        assert not result["isError"], result
-        return result["structuredContent"]
+        return data_of(result)
 
     def leave(self):
         """Closes the input, as a client that ends; returns the exit status."""
@@ -128,9 +136,7 @@ class HttpMcp:
     def call(self, session, name, **arguments):
         response = self.post(tool("call", name, **arguments), session)
         assert response.status_code == 200, response.text
-        message = last_message(response)
-        assert not message["result"]["isError"], message
-        return message["result"]["structuredContent"]
+        return data_of(last_message(response)["result"])
 
     def stop(self):
         self.client.close()

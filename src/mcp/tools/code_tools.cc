@@ -1,5 +1,5 @@
 #include "mcp/schema.h"
-#include "mcp/tools/execution.h"
+#include "mcp/tools/run_output.h"
 
 namespace osb::mcp::tools {
 namespace {
@@ -16,13 +16,15 @@ net::awaitable<ToolResult> code_run(Call& call) {
   } else {
     options.language = call.text("language");
   }
-  OutputCollector collector(call, call.integer("max_output_bytes"));
+  const auto output = make_run_output(call);
   auto execution =
-      co_await sandbox->code().run(call.text("code"), options, interruptible(collector, call, *sandbox, Runs::Code));
+      co_await sandbox->code().run(call.text("code"), options, interruptible(*output, call, *sandbox, Runs::Code));
   if (!execution) co_return unless_offered(execution.error(), kFeature);
-  json::object out = collector.encode(*execution);
-  out["available"] = true;
-  out["next_cursor"] = nullptr;
+  // Interpreters do not keep their output.
+  json::object out = output->encode(*execution, [](const OutputPosition&) {
+    return Continuation{"", "write it to a file and read that with file_read"};
+  });
+  if (call.published()) out["available"] = true;
   co_return out;
 }
 
@@ -46,29 +48,29 @@ std::vector<Tool> code_tools() {
   json::object result = execution_schema();
   result.erase("required");  // an unavailable interpreter gives none of it
   return {
-      {"code_run",
-       "Run code",
-       "Run code in an interpreter that keeps its state. Needs a sandbox made from a code interpreter image; elsewhere "
-       "use command_run.",
-       {.destructive = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"code", schema::string("")},
-                          {"language", language},
-                          {"context_id", schema::nullable(schema::string("From code_create_context. Default: the "
-                                                                         "language's own context."))},
-                          {"max_output_bytes", max_output_argument()},
-                          {"connect_if_missing", connect}}),
-       schema::with_properties({{"available", available}, {"code", text}, {"message", text}}, std::move(result)),
-       code_run,
-       true},
-      {"code_create_context",
-       "New code context",
-       "Make an interpreter with a state of its own, for code_run.",
-       {},
-       schema::arguments({{"sandbox_id", id}, {"language", language}, {"connect_if_missing", connect}}),
-       schema::object(
+      {.name = "code_run",
+       .title = "Run code",
+       .description = "Run code in an interpreter that keeps its state between calls. Returns stdout, stderr, result "
+                      "and error. Needs a sandbox made from a code interpreter image; elsewhere use command_run.",
+       .hints = {.destructive = true},
+       .input =
+           schema::arguments({{"sandbox_id", id},
+                              {"code", schema::string("")},
+                              {"language", language},
+                              {"context_id", schema::nullable(schema::string("Default: the language's own context"))},
+                              {"max_output_bytes", max_output_argument()},
+                              {"connect_if_missing", connect}}),
+       .output =
+           schema::with_properties({{"available", available}, {"code", text}, {"message", text}}, std::move(result)),
+       .run = code_run,
+       .ends_itself = true},
+      {.name = "code_create_context",
+       .title = "New code context",
+       .description = "Make an interpreter with a state of its own. Returns context_id for code_run.",
+       .input = schema::arguments({{"sandbox_id", id}, {"language", language}, {"connect_if_missing", connect}}),
+       .output = schema::object(
            {{"available", available}, {"code", text}, {"message", text}, {"context_id", text}, {"language", text}}),
-       code_create_context},
+       .run = code_create_context},
   };
 }
 

@@ -18,11 +18,10 @@ net::awaitable<std::expected<sdk::Sandbox, ToolError>> find_sandbox(Call& call) 
   co_return std::move(*connected);
 }
 
-json::object sandbox_id_argument() { return schema::string("Sandbox identifier."); }
+json::object sandbox_id_argument() { return schema::string(""); }
 
 json::object connect_argument() {
-  return schema::with_default(
-      schema::boolean("Connect to the sandbox first if this client has not made it or connected to it."), false);
+  return schema::with_default(schema::boolean(""), false);  // the server's instructions explain it
 }
 
 json::object status_schema() { return schema::object({{"status", schema::string("What was done.")}}); }

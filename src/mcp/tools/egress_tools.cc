@@ -58,27 +58,31 @@ std::vector<Tool> egress_tools() {
                       {"policy", schema::nullable(schema::object({{"defaultAction", schema::string("")},
                                                                   {"egress", schema::list_of(rule, "")}}))}});
   return {
-      {"egress_get_policy",
-       "Show what a sandbox may reach",
-       "The egress policy of a sandbox. Only sandboxes that were created with a network_policy have one.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", id}, {"connect_if_missing", connect}}),
-       shape,
-       egress_get},
-      {"egress_patch_rules",
-       "Change what a sandbox may reach",
-       "Add egress rules; they replace existing rules for the same target, others and the default stay.",
-       {.destructive = true, .idempotent = true},
-       schema::arguments({{"sandbox_id", id}, {"rules", schema::list_of(rule, "")}, {"connect_if_missing", connect}}),
-       shape,
-       egress_patch},
-      {"egress_delete_rules",
-       "Remove egress rules",
-       "Remove the egress rules for these targets; unknown ones are fine.",
-       {.destructive = true, .idempotent = true},
-       schema::arguments({{"sandbox_id", id}, {"targets", schema::string_list("")}, {"connect_if_missing", connect}}),
-       shape,
-       egress_delete},
+      {.name = "egress_get_policy",
+       .title = "Show what a sandbox may reach",
+       .description =
+           "The network policy of a sandbox. Only sandboxes that were created with a network_policy have one.",
+       .hints = {.read_only = true},
+       .input = schema::arguments({{"sandbox_id", id}, {"connect_if_missing", connect}}),
+       .output = shape,
+       .run = egress_get},
+      {.name = "egress_patch_rules",
+       .title = "Change what a sandbox may reach",
+       .description = "Add network rules. A rule replaces the rule for the same target; other rules and the default "
+                      "stay. Returns the policy.",
+       .hints = {.destructive = true, .idempotent = true},
+       .input = schema::arguments(
+           {{"sandbox_id", id}, {"rules", schema::list_of(rule, "")}, {"connect_if_missing", connect}}),
+       .output = shape,
+       .run = egress_patch},
+      {.name = "egress_delete_rules",
+       .title = "Remove network rules",
+       .description = "Remove the network rules for these targets; unknown targets are fine. Returns the policy.",
+       .hints = {.destructive = true, .idempotent = true},
+       .input = schema::arguments(
+           {{"sandbox_id", id}, {"targets", schema::string_list("")}, {"connect_if_missing", connect}}),
+       .output = shape,
+       .run = egress_delete},
   };
 }
 

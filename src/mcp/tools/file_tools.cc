@@ -1,17 +1,18 @@
+#include <algorithm>
 #include <charconv>
 
-#include "base/utf8.h"
 #include "mcp/encoding.h"
+#include "mcp/reply_text.h"
 #include "mcp/schema.h"
 #include "mcp/tools/files.h"
 
 namespace osb::mcp::tools {
 namespace {
 
-constexpr std::int64_t kDefaultRead = 262'144;
+constexpr std::int64_t kDefaultRead = 32'768;
+constexpr std::int64_t kDefaultPublishedRead = 262'144;
 constexpr std::int64_t kMostRead = 8'388'608;
-constexpr std::int64_t kDefaultEntries = 1000;
-constexpr std::int64_t kMostEntries = 10'000;
+constexpr std::size_t kOtherReadFields = 512;  // of a result, encoded
 
 ToolFailure invalid(std::string message) { return tool_failure("INVALID_ARGUMENT", std::move(message)); }
 
@@ -56,6 +57,42 @@ net::awaitable<std::expected<opensandbox::ReadRange, ToolError>> parse_range(sdk
   co_return out;
 }
 
+std::size_t max_read_bytes(const Call& call) {
+  const std::int64_t* given = call.argument("max_bytes").if_int64();
+  if (given != nullptr) return static_cast<std::size_t>(*given);
+  return static_cast<std::size_t>(call.published() ? kDefaultPublishedRead : kDefaultRead);
+}
+
+// Takes off the end of a part what does not fit into the reply. Base64 makes 4 characters of 3 bytes.
+void cut_to_reply(const Call& call, std::size_t other_fields, Encoding encoding, Part& part) {
+  const std::size_t room = call.reply_bytes() - std::min(call.reply_bytes() / 2, other_fields + kOtherReadFields);
+  std::size_t fits = 0;
+  if (encoding == Encoding::Base64)
+    fits = room / 4 * 3;
+  else if (encoding == Encoding::Latin1)
+    fits = fitting_prefix(part.bytes, {part.bytes.size(), room / 2});  // a byte becomes up to two
+  else
+    fits = fitting_lines_prefix(part.bytes, {part.bytes.size(), room});
+  if (fits >= part.bytes.size()) return;
+  part.bytes.resize(fits);
+  part.truncated = true;
+}
+
+// How the rest of a truncated part is read.
+void encode_rest(json::object& out, const Part& part, const opensandbox::ReadRange& range, bool published) {
+  if (!range.first_line) {
+    out["next_range"] = "bytes=" + std::to_string(range.first_byte.value_or(0) + part.bytes.size()) + "-";
+    return;
+  }
+  const auto lines = static_cast<std::uint64_t>(std::ranges::count(part.bytes, '\n'));
+  if (published) return;  // that shape has no word for it
+  if (part.bytes.ends_with('\n')) {
+    out["next_first_line"] = *range.first_line + lines;
+  } else {
+    out["note"] = "line " + std::to_string(*range.first_line + lines) + " is too long: read it with range_header";
+  }
+}
+
 net::awaitable<ToolResult> file_read(Call& call) {
   auto sandbox = co_await find_sandbox(call);
   if (!sandbox) co_return ToolFailure(sandbox.error());
@@ -77,16 +114,17 @@ net::awaitable<ToolResult> file_read(Call& call) {
     if (!call.argument("line_count").is_null())
       range.line_count = static_cast<std::uint64_t>(call.integer("line_count"));
   }
-  auto got = co_await read_some(*sandbox, path, range, static_cast<std::size_t>(call.integer("max_bytes")));
+  auto got = co_await read_some(*sandbox, path, range, max_read_bytes(call));
   if (!got) co_return tool_failure(got.error());
+  if (!call.published()) cut_to_reply(call, reply_cost(path), *encoding, *got);
   if (got->truncated && *encoding == Encoding::Utf8) cut_at_character(got->bytes);
-  const std::uint64_t next = range.first_byte.value_or(0) + got->bytes.size();
-  // Whoever asks for a part in bytes may cut a character in two.
+  json::object out{{"path", path}, {"content", nullptr}, {"truncated", got->truncated}, {"next_range", nullptr}};
+  if (got->truncated) encode_rest(out, *got, range, call.published());
+  // A part in bytes may begin or end inside a character.
   auto text = to_text(std::move(got->bytes), *encoding, !header.empty());
   if (!text) co_return tool_failure("NOT_TEXT", path + ": " + text.error().message);
-  json::object out{{"path", path}, {"content", std::move(*text)}, {"truncated", got->truncated}};
-  out["next_range"] =
-      got->truncated && !lines ? json::value("bytes=" + std::to_string(next) + "-") : json::value(nullptr);
+  out["content"] = std::move(*text);
+  if (!call.published() && !got->truncated) out.erase("truncated");
   co_return out;
 }
 
@@ -113,50 +151,6 @@ net::awaitable<ToolResult> file_delete(Call& call) {
   if (!done) co_return tool_failure(done.error());
   for (const std::string& path : paths) call.sandboxes().forget_file(sandbox->id(), path);
   co_return status_result("deleted");
-}
-
-// A page of a list: from the cursor, at most `limit`.
-ToolResult page_of(const Call& call, const std::vector<opensandbox::FileInfo>& all) {
-  std::size_t from = 0;
-  if (const std::string cursor = call.text("cursor"); !cursor.empty()) {
-    const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), from);
-    if (error != std::errc() || end != cursor.data() + cursor.size() || from > all.size()) {
-      return invalid("cursor: expected the next_cursor of an earlier result");
-    }
-  }
-  const std::size_t to = std::min(all.size(), from + static_cast<std::size_t>(call.integer("limit")));
-  json::array result;
-  for (std::size_t i = from; i < to; ++i) result.push_back(encode_file_info(all[i]));
-  json::object out{{"result", std::move(result)}, {"total", all.size()}};
-  out["next_cursor"] = to < all.size() ? json::value(std::to_string(to)) : json::value(nullptr);
-  return out;
-}
-
-net::awaitable<ToolResult> file_search(Call& call) {
-  auto sandbox = co_await find_sandbox(call);
-  if (!sandbox) co_return ToolFailure(sandbox.error());
-  auto found = co_await sandbox->files().search(call.text("path"), call.text("pattern"));
-  if (!found) co_return tool_failure(found.error());
-  co_return page_of(call, *found);
-}
-
-net::awaitable<ToolResult> file_list_directory(Call& call) {
-  auto sandbox = co_await find_sandbox(call);
-  if (!sandbox) co_return ToolFailure(sandbox.error());
-  auto found = co_await sandbox->files().list(call.text("path"), static_cast<int>(call.integer("depth")));
-  if (!found) co_return tool_failure(found.error());
-  co_return page_of(call, *found);
-}
-
-net::awaitable<ToolResult> file_get_info(Call& call) {
-  auto sandbox = co_await find_sandbox(call);
-  if (!sandbox) co_return ToolFailure(sandbox.error());
-  const std::vector<std::string> paths = call.texts("paths");
-  auto infos = co_await sandbox->files().infos(paths);
-  if (!infos) co_return tool_failure(infos.error());
-  json::array out;
-  for (const auto& [path, info] : *infos) out.push_back(encode_file_info(info));
-  co_return out;
 }
 
 net::awaitable<ToolResult> file_create_directories(Call& call) {
@@ -223,12 +217,17 @@ net::awaitable<ToolResult> file_replace_contents(Call& call) {
   co_return out;
 }
 
-json::object entry_argument(int default_mode) {
-  return schema::object(
-      {{"path", schema::string("")},
-       {"mode", schema::with_default(schema::integer("Permissions, written as in chmod: 755."), default_mode)},
-       {"owner", schema::nullable(schema::string("User name."))},
-       {"group", schema::nullable(schema::string("Group name."))}});
+json::object mode_argument(int value) { return schema::with_default(schema::integer("As in chmod: 644"), value); }
+
+json::object entry_argument(int mode) {
+  return schema::object({{"path", schema::string("")},
+                         {"mode", mode_argument(mode)},
+                         {"owner", schema::nullable(schema::string(""))},
+                         {"group", schema::nullable(schema::string(""))}});
+}
+
+json::object position_argument(std::string_view description) {
+  return schema::nullable(schema::at_least(schema::integer(description), 1));
 }
 
 }  // namespace
@@ -236,143 +235,103 @@ json::object entry_argument(int default_mode) {
 std::vector<Tool> file_tools() {
   const json::object id = sandbox_id_argument();
   const json::object connect = connect_argument();
-  const json::object path = schema::string("Path in the sandbox.");
+  const json::object path = schema::string("");
   const json::object encoding =
-      schema::with_default(schema::string("utf-8, ascii, latin-1, or base64 for binary files."), "utf-8");
-  const auto count = [](std::string_view description, std::int64_t value, std::int64_t most) {
-    return schema::with_default(schema::at_most(schema::at_least(schema::integer(description), 1), most), value);
-  };
-  const auto position = [](std::string_view description) {
-    return schema::nullable(schema::at_least(schema::integer(description), 1));
-  };
-  const auto paths = [&](std::string_view description) {
-    return schema::arguments(
-        {{"sandbox_id", id}, {"paths", schema::string_list(description)}, {"connect_if_missing", connect}});
-  };
+      schema::with_default(schema::string("utf-8, ascii, latin-1, or base64 for binary files"), "utf-8");
+  const json::object paths =
+      schema::arguments({{"sandbox_id", id}, {"paths", schema::string_list("")}, {"connect_if_missing", connect}});
   const auto entries = [&](json::object entry) {
     return schema::arguments(
         {{"sandbox_id", id}, {"entries", schema::list_of(std::move(entry), "")}, {"connect_if_missing", connect}});
   };
-  const json::object limit = count("Most entries to return.", kDefaultEntries, kMostEntries);
-  const json::object cursor = schema::nullable(schema::string("next_cursor of the last page."));
-  const json::object page = schema::object({{"result", schema::list_of(file_info_schema(), "")},
-                                            {"total", schema::integer("Entries on all pages.")},
-                                            {"next_cursor", schema::nullable(schema::string("null: the last page."))}});
+  const json::object replaced = schema::object({{"path", path}, {"replaced_count", schema::integer("")}});
   return {
-      {"file_read",
-       "Read a file",
-       "Read a file of a sandbox. At most max_bytes are returned; when truncated, go on with range_header=next_range. "
-       "Use first_line and line_count for a part of a text file.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"path", path},
-                          {"encoding", encoding},
-                          {"range_header", schema::nullable(schema::string("A part in bytes, e.g. bytes=0-1023."))},
-                          {"first_line", position("A part in lines: the first one, from 1.")},
-                          {"line_count", position("How many lines.")},
-                          {"max_bytes", count("Most bytes to return.", kDefaultRead, kMostRead)},
-                          {"connect_if_missing", connect}}),
-       schema::object({{"path", path},
-                       {"content", schema::string("")},
-                       {"truncated", schema::boolean("The file goes on.")},
-                       {"next_range", schema::nullable(schema::string("range_header for what follows."))}}),
-       file_read},
-      {"file_write",
-       "Write a file",
-       "Write a file in a sandbox; an existing one is replaced, directories are made.",
-       {.destructive = true, .idempotent = true},
-       schema::arguments(
+      {.name = "file_read",
+       .title = "Read a file",
+       .description = "Read a file. Returns content; if truncated, call again with range_header=next_range (or "
+                      "first_line=next_first_line).",
+       .hints = {.read_only = true},
+       .input = schema::arguments(
            {{"sandbox_id", id},
             {"path", path},
-            {"content", schema::string("")},
             {"encoding", encoding},
-            {"mode", schema::with_default(schema::integer("Permissions, written as in chmod: 644."), 755)},
-            {"owner", schema::nullable(schema::string("User name."))},
-            {"group", schema::nullable(schema::string("Group name."))},
+            {"range_header", schema::nullable(schema::string("A part in bytes: bytes=0-1023"))},
+            {"first_line", position_argument("A part in lines, from 1")},
+            {"line_count", position_argument("")},
+            {"max_bytes",
+             schema::nullable(schema::at_most(schema::at_least(schema::integer("Default 32768"), 1), kMostRead))},
             {"connect_if_missing", connect}}),
-       status_schema(),
-       file_write},
-      {"file_delete",
-       "Delete files",
-       "Delete files in a sandbox.",
-       {.destructive = true},
-       paths("Files to delete."),
-       status_schema(),
-       file_delete},
-      {"file_search",
-       "Search for files",
-       "Find files below a directory whose name matches a glob pattern.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"path", schema::string("Directory to search in.")},
-                          {"pattern", schema::string("Glob for the name, e.g. *.py.")},
-                          {"limit", limit},
-                          {"cursor", cursor},
-                          {"connect_if_missing", connect}}),
-       page,
-       file_search,
-       false,
-       true},
-      {"file_list_directory",
-       "List a directory",
-       "List what is in a directory of a sandbox.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"path", schema::string("Directory to list.")},
-                          {"depth", count("How many levels.", 1, 32)},
-                          {"limit", limit},
-                          {"cursor", cursor},
-                          {"connect_if_missing", connect}}),
-       page,
-       file_list_directory,
-       false,
-       true},
-      {"file_get_info",
-       "File info",
-       "Type, size, owner, mode and times of files.",
-       {.read_only = true},
-       paths("Files and directories."),
-       schema::object({{"result", schema::list_of(file_info_schema(), "")}}),
-       file_get_info},
-      {"file_create_directories",
-       "Create directories",
-       "Create directories in a sandbox, with their parents.",
-       {.idempotent = true},
-       entries(entry_argument(755)),
-       status_schema(),
-       file_create_directories},
-      {"file_delete_directories",
-       "Delete directories",
-       "Delete directories in a sandbox and all that is in them.",
-       {.destructive = true},
-       paths("Directories to delete."),
-       status_schema(),
-       file_delete_directories},
-      {"file_move",
-       "Move files",
-       "Move or rename files and directories in a sandbox.",
-       {.destructive = true},
-       entries(schema::object({{"source", schema::string("")}, {"destination", schema::string("")}})),
-       status_schema(),
-       file_move},
-      {"file_set_permissions",
-       "Change permissions",
-       "Change mode, owner and group of files and directories.",
-       {.destructive = true, .idempotent = true},
-       entries(entry_argument(0)),
-       status_schema(),
-       file_set_permissions},
-      {"file_replace_contents",
-       "Replace in files",
-       "Replace every occurrence of a text in files. A count of 0 means that the text was not there.",
-       {.destructive = true},
-       entries(schema::object({{"path", schema::string("")},
-                               {"old_content", schema::string("Text to look for, exactly.")},
-                               {"new_content", schema::string("Text to put there.")}})),
-       schema::object({{"result", schema::list_of(schema::object({{"path", schema::string("")},
-                                                                  {"replaced_count", schema::integer("")}}),
-                                                  "")}}),
-       file_replace_contents},
+       .output = schema::object({{"path", path},
+                                 {"content", schema::string("")},
+                                 {"truncated", schema::boolean("The file goes on.")},
+                                 {"next_range", schema::nullable(schema::string("range_header for what follows."))}}),
+       .run = file_read,
+       .common = true},
+      {.name = "file_write",
+       .title = "Write a file",
+       .description = "Create or replace a file; missing directories are made.",
+       .hints = {.destructive = true, .idempotent = true},
+       .input = schema::arguments({{"sandbox_id", id},
+                                   {"path", path},
+                                   {"content", schema::string("")},
+                                   {"encoding", encoding},
+                                   {"mode", mode_argument(755)},
+                                   {"owner", schema::nullable(schema::string(""))},
+                                   {"group", schema::nullable(schema::string(""))},
+                                   {"connect_if_missing", connect}}),
+       .output = status_schema(),
+       .run = file_write,
+       .common = true},
+      {.name = "file_delete",
+       .title = "Delete files",
+       .description = "Delete files.",
+       .hints = {.destructive = true},
+       .input = paths,
+       .output = status_schema(),
+       .run = file_delete,
+       .common = true},
+      {.name = "file_create_directories",
+       .title = "Create directories",
+       .description = "Create directories and their parents.",
+       .hints = {.idempotent = true},
+       .input = entries(entry_argument(755)),
+       .output = status_schema(),
+       .run = file_create_directories,
+       .common = true},
+      {.name = "file_delete_directories",
+       .title = "Delete directories",
+       .description = "Delete directories with everything in them.",
+       .hints = {.destructive = true},
+       .input = paths,
+       .output = status_schema(),
+       .run = file_delete_directories,
+       .common = true},
+      {.name = "file_move",
+       .title = "Move files",
+       .description = "Move or rename files and directories.",
+       .hints = {.destructive = true},
+       .input = entries(schema::object({{"source", schema::string("")}, {"destination", schema::string("")}})),
+       .output = status_schema(),
+       .run = file_move,
+       .common = true},
+      {.name = "file_set_permissions",
+       .title = "Change permissions",
+       .description = "Change mode, owner and group of files and directories.",
+       .hints = {.destructive = true, .idempotent = true},
+       .input = entries(entry_argument(0)),
+       .output = status_schema(),
+       .run = file_set_permissions},
+      {.name = "file_replace_contents",
+       .title = "Replace in files",
+       .description = "Replace every occurrence of a text in files: the way to edit a file. Returns replaced_count per "
+                      "file; 0: old_content was not there.",
+       .hints = {.destructive = true},
+       .input = entries(schema::object({{"path", schema::string("")},
+                                        {"old_content", schema::string("Exact text, not a pattern")},
+                                        {"new_content", schema::string("")}})),
+       .output = schema::object({{"result", schema::list_of(replaced, "")}}),
+       .run = file_replace_contents,
+       .common = true},
   };
 }
 

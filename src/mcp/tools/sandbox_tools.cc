@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "mcp/schema.h"
-#include "mcp/tools/tools.h"
+#include "mcp/tools/list_page.h"
 
 namespace osb::mcp::tools {
 namespace {
 
 constexpr int kDefaultPageSize = 20;
+constexpr std::size_t kOtherListFields = 512;  // of a result, encoded
 
 opensandbox::ReadyOptions ready_options(const Call& call, std::string_view timeout) {
   opensandbox::ReadyOptions out;
@@ -116,6 +119,32 @@ net::awaitable<opensandbox::Result<opensandbox::SandboxList>> list_own(Call& cal
   co_return out;
 }
 
+// A page that does not fit into the reply is cut, and says which smaller pages continue it.
+json::object encode_list(const Call& call, const opensandbox::SandboxList& list) {
+  json::array infos;
+  std::size_t used = kOtherListFields;
+  for (const auto& info : list.items) {
+    json::object each = encode_info(info);
+    used += encoded_size(each);
+    if (used > call.reply_bytes() && !call.published() && !infos.empty()) break;
+    infos.push_back(std::move(each));
+  }
+  const opensandbox::Page& page = list.pagination;
+  json::object out{{"pagination", encode_page(page)}};
+  if (infos.size() < list.items.size()) {
+    // Smaller pages begin where this one does if their size divides this one's.
+    int size = std::max(page.page_size, 1);
+    while (size > 1 && (static_cast<std::size_t>(size) > infos.size() || page.page_size % size != 0)) --size;
+    infos.resize(std::min(infos.size(), static_cast<std::size_t>(size)));
+    const int next = (page.page - 1) * (page.page_size / size) + 2;
+    out["truncated"] = true;
+    out["note"] = fmt::format("{} of {} sandboxes of this page; continue with page_size={}, page={}", infos.size(),
+                              list.items.size(), size, next);
+  }
+  out["sandbox_infos"] = std::move(infos);
+  return out;
+}
+
 net::awaitable<ToolResult> sandbox_list(Call& call) {
   call.progress(0.1, 1.0, "Listing sandboxes");
   opensandbox::ListOptions wanted;
@@ -131,10 +160,8 @@ net::awaitable<ToolResult> sandbox_list(Call& call) {
   }
   auto listed = call.own_only() ? co_await list_own(call, wanted) : co_await call.sandboxes().manager().list(wanted);
   if (!listed) co_return tool_failure(listed.error());
-  json::array infos;
-  for (const auto& info : listed->items) infos.push_back(encode_info(info));
   call.progress(1.0, 1.0, "Done");
-  co_return json::object{{"sandbox_infos", std::move(infos)}, {"pagination", encode_page(listed->pagination)}};
+  co_return encode_list(call, *listed);
 }
 
 net::awaitable<ToolResult> sandbox_renew(Call& call) {
@@ -197,21 +224,21 @@ net::awaitable<ToolResult> sandbox_get_endpoint(Call& call) {
 }
 
 json::object policy_argument() {
-  const auto rule = schema::object({{"action", schema::one_of({"allow", "deny"}, "")},
-                                    {"target", schema::string("A domain name, *.domain, an address or a CIDR.")}});
-  return schema::nullable(schema::object(
-      {{"defaultAction", schema::with_default(schema::one_of({"allow", "deny"}, "For what no rule names."), "deny")},
-       {"egress", schema::nullable(schema::list_of(rule, "Rules, first match wins."))}},
-      "What the sandbox may reach."));
+  const auto rule = schema::object(
+      {{"action", schema::one_of({"allow", "deny"}, "")}, {"target", schema::string("Name, *.name, address or CIDR")}});
+  return schema::nullable(
+      schema::object({{"defaultAction", schema::with_default(schema::one_of({"allow", "deny"}, ""), "deny")},
+                      {"egress", schema::nullable(schema::list_of(rule, "First match wins"))}},
+                     "Which hosts the sandbox may reach"));
 }
 
 json::object filter_argument() {
   return schema::nullable(
-      schema::object({{"states", schema::nullable(schema::string_list("Any of these states."))},
-                      {"metadata", schema::nullable(schema::string_map("All of these pairs."))},
+      schema::object({{"states", schema::nullable(schema::string_list("Any of these"))},
+                      {"metadata", schema::nullable(schema::string_map("All of these"))},
                       {"page_size", schema::nullable(schema::at_most(schema::at_least(schema::integer(""), 1), 200))},
-                      {"page", schema::nullable(schema::at_least(schema::integer("From 1."), 1))}},
-                     "Which sandboxes to list."));
+                      {"page", schema::nullable(schema::at_least(schema::integer(""), 1))}},
+                     ""));
 }
 
 json::object page_schema() {
@@ -222,16 +249,19 @@ json::object page_schema() {
                          {"has_next_page", schema::boolean("")}});
 }
 
-json::object poll_argument() {
-  return schema::with_default(schema::at_least(schema::integer("Milliseconds between two readiness checks."), 1), 200);
-}
+json::object poll_argument() { return schema::with_default(schema::at_least(schema::integer(""), 1), 200); }
 
-json::object skip_argument() {
-  return schema::with_default(schema::boolean("Return before the sandbox is known to be ready."), false);
-}
+json::object skip_argument() { return schema::with_default(schema::boolean("Do not wait until it is ready"), false); }
 
 json::object seconds_argument(std::string_view description, json::value value) {
   return schema::with_default(schema::at_least(schema::number(description), 0), std::move(value));
+}
+
+json::object metadata_patch_argument() {
+  json::object map = schema::string_map("");
+  map["additionalProperties"] = schema::nullable(schema::string(""));
+  map["additionalProperties"].as_object().erase("default");
+  return map;
 }
 
 }  // namespace
@@ -257,127 +287,128 @@ std::vector<Tool> sandbox_tools() {
   const json::object on_one = schema::arguments({{"sandbox_id", id}});
   const json::object in_one = schema::arguments({{"sandbox_id", id}, {"connect_if_missing", connect}});
   return {
-      {"sandbox_create",
-       "Create a sandbox",
-       "Create a sandbox from a container image and wait until it is ready. Keep the returned sandbox_id: every other "
-       "tool needs it. The sandbox ends after timeout_seconds (see sandbox_renew), with sandbox_kill, and usually when "
-       "this connection ends.",
-       {},
-       schema::arguments({
-           {"image", schema::string("Image reference, e.g. python:3.12.")},
-           {"auth_username", schema::nullable(schema::string("Registry user name, for private images."))},
-           {"auth_password", schema::nullable(schema::string("Registry password or token."))},
-           {"timeout_seconds", seconds_argument("Lifetime in seconds. 0: until it is killed.", 600)},
-           {"ready_timeout_seconds", seconds_argument("How long to wait until it is ready.", 30)},
+      {.name = "sandbox_create",
+       .title = "Create a sandbox",
+       .description =
+           "Create a sandbox from a container image and wait until it is ready. Returns sandbox_id and info. "
+           "The sandbox ends after timeout_seconds (sandbox_renew extends it), with sandbox_kill, and "
+           "usually when this connection ends.",
+       .input = schema::arguments({
+           {"image", schema::string("e.g. python:3.12")},
+           {"auth_username", schema::nullable(schema::string("For private registries"))},
+           {"auth_password", schema::nullable(schema::string(""))},
+           {"timeout_seconds", seconds_argument("Lifetime. 0: until it is killed", 600)},
+           {"ready_timeout_seconds", seconds_argument("", 30)},
            {"health_check_polling_interval_ms", poll_argument()},
            {"skip_health_check", skip_argument()},
-           {"env", schema::nullable(schema::string_map("Environment variables of the sandbox."))},
-           {"metadata", schema::nullable(schema::string_map("Labels to find it by, see sandbox_list."))},
-           {"resource", schema::nullable(schema::string_map("Limits, e.g. {\"cpu\": \"1\", \"memory\": \"2Gi\"}."))},
+           {"env", schema::nullable(schema::string_map(""))},
+           {"metadata", schema::nullable(schema::string_map("Labels for sandbox_list"))},
+           {"resource", schema::nullable(schema::string_map("Limits: {\"cpu\": \"1\", \"memory\": \"2Gi\"}"))},
            {"network_policy", policy_argument()},
-           {"extensions", schema::nullable(schema::string_map("Passed to the server as they are."))},
-           {"entrypoint", schema::nullable(schema::string_list("Program and arguments to start in the sandbox."))},
+           {"extensions", schema::nullable(schema::string_map("Passed to the server"))},
+           {"entrypoint", schema::nullable(schema::string_list(""))},
        }),
-       created_schema(),
-       sandbox_create,
-       true},
-      {"sandbox_connect",
-       "Connect to a sandbox",
-       "Use a sandbox that exists already: afterwards the other tools take its id. It is not removed when this "
-       "connection ends.",
-       {.idempotent = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"connect_timeout_seconds", seconds_argument("How long to wait until it is ready.", 30)},
-                          {"health_check_polling_interval_ms", poll_argument()},
-                          {"skip_health_check", skip_argument()}}),
-       created_schema(),
-       sandbox_connect},
-      {"sandbox_kill",
-       "Remove a sandbox",
-       "End a sandbox and everything in it. Works for any id.",
-       {.destructive = true, .idempotent = true},
-       on_one,
-       status_schema(),
-       sandbox_kill},
-      {"sandbox_get_info",
-       "Sandbox info",
-       "State, image, deadline and metadata of a sandbox. Works for any id.",
-       {.read_only = true},
-       on_one,
-       info_schema(),
-       sandbox_get_info},
-      {"sandbox_list",
-       "List sandboxes",
-       "List sandboxes, filtered by state and metadata, page by page.",
-       {.read_only = true},
-       schema::arguments({{"filter", filter_argument()}}),
-       schema::object({{"sandbox_infos", schema::list_of(info_schema(), "")}, {"pagination", page_schema()}}),
-       sandbox_list},
-      {"sandbox_renew",
-       "Renew a sandbox",
-       "Give a sandbox a new deadline, counted from now.",
-       {.idempotent = true},
-       schema::arguments(
-           {{"sandbox_id", id}, {"timeout_seconds", schema::at_least(schema::number("Seconds from now."), 1)}}),
-       schema::object({{"expires_at", schema::string("The new deadline.")}}),
-       sandbox_renew},
-      {"sandbox_pause",
-       "Pause a sandbox",
-       "Freeze a sandbox; its processes go on where they were after sandbox_resume.",
-       {},
-       on_one,
-       status_schema(),
-       sandbox_pause},
-      {"sandbox_resume",
-       "Resume a sandbox",
-       "Let a paused sandbox go on and wait until it answers.",
-       {},
-       on_one,
-       status_schema(),
-       sandbox_resume},
-      {"sandbox_patch_metadata",
-       "Change metadata",
-       "Set metadata of a sandbox; null removes a key, others stay.",
-       {.idempotent = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"metadata",
-                           [] {
-                             json::object map = schema::string_map("Keys to set or, with null, to remove.");
-                             map["additionalProperties"] = schema::nullable(schema::string(""));
-                             map["additionalProperties"].as_object().erase("default");
-                             return map;
-                           }()}}),
-       info_schema(),
-       sandbox_patch_metadata},
-      {"sandbox_get_metrics",
-       "Sandbox metrics",
-       "CPU and memory use of a sandbox now.",
-       {.read_only = true},
-       in_one,
-       schema::object({{"cpu_count", schema::number("")},
-                       {"cpu_used_percentage", schema::number("")},
-                       {"memory_total_in_mib", schema::number("")},
-                       {"memory_used_in_mib", schema::number("")},
-                       {"timestamp", schema::integer("Unix time in milliseconds.")}}),
-       sandbox_get_metrics},
-      {"sandbox_healthcheck",
-       "Check a sandbox",
-       "Whether a sandbox answers.",
-       {.read_only = true},
-       in_one,
-       schema::object({{"sandbox_id", id}, {"healthy", schema::boolean("")}}),
-       sandbox_healthcheck},
-      {"sandbox_get_endpoint",
-       "Endpoint of a port",
-       "Where a port of the sandbox is reached from outside, and the headers that requests there need.",
-       {.read_only = true},
-       schema::arguments(
-           {{"sandbox_id", id},
-            {"port", schema::at_most(schema::at_least(schema::integer("Port in the sandbox."), 1), 65535)},
-            {"connect_if_missing", connect}}),
-       schema::object({{"endpoint", schema::string("host[:port][/path], without a scheme.")},
-                       {"headers", schema::string_map("")}}),
-       sandbox_get_endpoint},
+       .output = created_schema(),
+       .run = sandbox_create,
+       .ends_itself = true,
+       .common = true},
+      {.name = "sandbox_connect",
+       .title = "Connect to a sandbox",
+       .description = "Use a sandbox that was made elsewhere: afterwards the other tools take its id. It stays when "
+                      "this connection ends.",
+       .hints = {.idempotent = true},
+       .input = schema::arguments({{"sandbox_id", id},
+                                   {"connect_timeout_seconds", seconds_argument("", 30)},
+                                   {"health_check_polling_interval_ms", poll_argument()},
+                                   {"skip_health_check", skip_argument()}}),
+       .output = created_schema(),
+       .run = sandbox_connect,
+       .common = true},
+      {.name = "sandbox_kill",
+       .title = "Remove a sandbox",
+       .description = "Remove a sandbox and everything in it.",
+       .hints = {.destructive = true, .idempotent = true},
+       .input = on_one,
+       .output = status_schema(),
+       .run = sandbox_kill,
+       .common = true},
+      {.name = "sandbox_get_info",
+       .title = "Sandbox info",
+       .description = "State, image, deadline (expires_at; absent: none) and metadata of a sandbox.",
+       .hints = {.read_only = true},
+       .input = on_one,
+       .output = info_schema(),
+       .run = sandbox_get_info,
+       .common = true},
+      {.name = "sandbox_list",
+       .title = "List sandboxes",
+       .description = "List sandboxes by state and metadata, page by page.",
+       .hints = {.read_only = true},
+       .input = schema::arguments({{"filter", filter_argument()}}),
+       .output = schema::object({{"sandbox_infos", schema::list_of(info_schema(), "")}, {"pagination", page_schema()}}),
+       .run = sandbox_list,
+       .common = true},
+      {.name = "sandbox_renew",
+       .title = "Renew a sandbox",
+       .description = "Set the deadline of a sandbox to timeout_seconds from now. Returns expires_at.",
+       .hints = {.idempotent = true},
+       .input = schema::arguments({{"sandbox_id", id}, {"timeout_seconds", schema::at_least(schema::number(""), 1)}}),
+       .output = schema::object({{"expires_at", schema::string("The new deadline.")}}),
+       .run = sandbox_renew,
+       .common = true},
+      {.name = "sandbox_pause",
+       .title = "Pause a sandbox",
+       .description = "Freeze a sandbox. Its processes continue after sandbox_resume.",
+       .input = on_one,
+       .output = status_schema(),
+       .run = sandbox_pause,
+       .common = true},
+      {.name = "sandbox_resume",
+       .title = "Resume a sandbox",
+       .description = "Resume a paused sandbox and wait until it answers.",
+       .input = on_one,
+       .output = status_schema(),
+       .run = sandbox_resume,
+       .common = true},
+      {.name = "sandbox_patch_metadata",
+       .title = "Change metadata",
+       .description = "Set metadata of a sandbox. null removes a key; other keys stay. Returns the sandbox's info.",
+       .hints = {.idempotent = true},
+       .input = schema::arguments({{"sandbox_id", id}, {"metadata", metadata_patch_argument()}}),
+       .output = info_schema(),
+       .run = sandbox_patch_metadata},
+      {.name = "sandbox_get_metrics",
+       .title = "Sandbox metrics",
+       .description = "CPU and memory use of a sandbox now.",
+       .hints = {.read_only = true},
+       .input = in_one,
+       .output = schema::object({{"cpu_count", schema::number("")},
+                                 {"cpu_used_percentage", schema::number("")},
+                                 {"memory_total_in_mib", schema::number("")},
+                                 {"memory_used_in_mib", schema::number("")},
+                                 {"timestamp", schema::integer("Unix time in milliseconds.")}}),
+       .run = sandbox_get_metrics,
+       .common = true},
+      {.name = "sandbox_healthcheck",
+       .title = "Check a sandbox",
+       .description = "Whether a sandbox answers. Returns healthy.",
+       .hints = {.read_only = true},
+       .input = in_one,
+       .output = schema::object({{"sandbox_id", id}, {"healthy", schema::boolean("")}}),
+       .run = sandbox_healthcheck,
+       .common = true},
+      {.name = "sandbox_get_endpoint",
+       .title = "Endpoint of a port",
+       .description = "Where a port of the sandbox is reached from outside. Returns endpoint (host:port/path without a "
+                      "scheme) and the headers that requests need.",
+       .hints = {.read_only = true},
+       .input = schema::arguments({{"sandbox_id", id},
+                                   {"port", schema::at_most(schema::at_least(schema::integer(""), 1), 65535)},
+                                   {"connect_if_missing", connect}}),
+       .output = schema::object({{"endpoint", schema::string("host[:port][/path], without a scheme.")},
+                                 {"headers", schema::string_map("")}}),
+       .run = sandbox_get_endpoint,
+       .common = true},
   };
 }
 

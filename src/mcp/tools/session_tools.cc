@@ -1,26 +1,34 @@
 #include <charconv>
+#include <span>
+
+#include <fmt/format.h>
 
 #include "mcp/schema.h"
-#include "mcp/tools/execution.h"
+#include "mcp/tools/published_output.h"
 
 namespace osb::mcp::tools {
 namespace {
 
-// Where a page of kept output begins: "<run>.<line>".
+// Where a page of kept output begins: "<run>.<line>", or "<run>.<line>.<bytes into the line>".
 struct Cursor {
   std::uint64_t run = 0;
-  std::size_t line = 0;
+  OutputPosition at;
 };
 
-std::string cursor_of(std::uint64_t run, std::size_t line) { return std::to_string(run) + '.' + std::to_string(line); }
+std::string cursor_of(std::uint64_t run, const OutputPosition& at) {
+  return at.offset == 0 ? fmt::format("{}.{}", run, at.lines) : fmt::format("{}.{}.{}", run, at.lines, at.offset);
+}
 
 std::optional<Cursor> parse_cursor(const std::string& text) {
   Cursor out;
   const char* const end = text.data() + text.size();
   const auto [dot, error] = std::from_chars(text.data(), end, out.run);
   if (error != std::errc() || dot == end || *dot != '.') return std::nullopt;
-  const auto [last, wrong] = std::from_chars(dot + 1, end, out.line);
-  if (wrong != std::errc() || last != end) return std::nullopt;
+  const auto [line, wrong] = std::from_chars(dot + 1, end, out.at.lines);
+  if (wrong != std::errc()) return std::nullopt;
+  if (line == end) return out;
+  const auto [last, bad] = std::from_chars(line + 1, end, out.at.offset);
+  if (*line != '.' || bad != std::errc() || last != end) return std::nullopt;
   return out;
 }
 
@@ -32,6 +40,35 @@ net::awaitable<ToolResult> session_create(Call& call) {
   co_return json::object{{"session_id", *id}};
 }
 
+net::awaitable<opensandbox::Result<void>> take_and_keep(RunOutput& output, KeptOutput& kept, KeptOutput::Run& run,
+                                                        std::span<const opensandbox::ExecutionEvent> events) {
+  using Type = opensandbox::ExecutionEvent::Type;
+  for (const auto& event : events) {
+    output.take(event);
+    if (event.type != Type::Stdout && event.type != Type::Stderr) continue;
+    kept.add(run, {event.text, event.timestamp, event.type == Type::Stderr});
+  }
+  co_return opensandbox::Result<void>();
+}
+
+// Forgets a run that is not said to be worth keeping, also when it fails or is cancelled.
+class KeptRun {
+ public:
+  KeptRun(KeptOutput& kept, const Call& call)
+      : kept_(kept), run_(kept.begin(call.text("sandbox_id"), call.text("session_id"))) {}
+  ~KeptRun() { kept_.finish(*run_, keep_); }
+  KeptRun(const KeptRun&) = delete;
+  KeptRun& operator=(const KeptRun&) = delete;
+
+  KeptOutput::Run& run() { return *run_; }
+  void keep() { keep_ = true; }
+
+ private:
+  KeptOutput& kept_;
+  const std::shared_ptr<KeptOutput::Run> run_;
+  bool keep_ = false;
+};
+
 // Cancelling this drops the stream, and a sandbox ends a session's command when its client leaves; the session stays.
 net::awaitable<ToolResult> session_run(Call& call) {
   auto sandbox = co_await find_sandbox(call);
@@ -40,47 +77,73 @@ net::awaitable<ToolResult> session_run(Call& call) {
   options.cwd = call.text("working_directory");
   options.discard_output = true;
   if (!call.argument("timeout_seconds").is_null()) options.timeout = seconds(call.number("timeout_seconds"));
-  std::shared_ptr<KeptOutput::Run> rest;
   KeptOutput& kept = call.sandboxes().kept_output();
-  OutputCollector collector(call, call.integer("max_output_bytes"), [&](const opensandbox::ExecutionEvent& line) {
-    if (!rest) rest = kept.begin(call.text("sandbox_id"), call.text("session_id"));
-    kept.add(*rest, {line.text, line.timestamp, line.type == opensandbox::ExecutionEvent::Type::Stderr});
-  });
-  auto execution =
-      co_await sandbox->sessions().run(call.text("session_id"), call.text("command"), options, collect_into(collector));
+  KeptRun kept_run(kept, call);
+  const auto output = make_run_output(call);
+  auto sink = [&](std::span<const opensandbox::ExecutionEvent> events) {
+    return take_and_keep(*output, kept, kept_run.run(), events);
+  };
+  const std::string session = call.text("session_id");
+  auto execution = co_await sandbox->sessions().run(session, call.text("command"), options, std::move(sink));
   if (!execution) co_return tool_failure(execution.error());
-  json::object out = collector.encode(*execution);
-  out["next_cursor"] = rest ? json::value(cursor_of(rest->number, 0)) : json::value(nullptr);
+  json::object out = output->encode(*execution, [&](const OutputPosition& at) {
+    kept_run.keep();
+    const std::string cursor = cursor_of(kept_run.run().number, at);
+    return Continuation{cursor,
+                        fmt::format("session_output(session_id=\"{}\", cursor=\"{}\") returns them", session, cursor)};
+  });
+  if (!call.published()) out.erase("id");  // session_output takes the session's
   co_return out;
 }
 
-net::awaitable<ToolResult> session_output(Call& call) {
-  const auto at = parse_cursor(call.text("cursor"));
-  if (!at) co_return tool_failure("INVALID_ARGUMENT", "cursor: expected the next_cursor of an earlier result");
-  const auto run = call.sandboxes().kept_output().find(at->run);
-  if (!run || run->sandbox_id != call.text("sandbox_id") || run->session_id != call.text("session_id") ||
-      at->line > run->lines.size()) {
-    co_return tool_failure("OUTPUT_GONE",
-                           "this output is not kept any more: a later run printed too much, or the "
-                           "session was deleted");
-  }
-  const auto most = static_cast<std::size_t>(call.integer("max_output_bytes"));
+json::object published_page(const Call& call, const KeptOutput::Run& run, std::size_t first) {
+  const std::size_t most = max_output_bytes(call);
   json::array out_lines, error_lines;
-  std::size_t bytes = 0, line = at->line;
-  for (; line < run->lines.size(); ++line) {
-    const KeptOutput::Line& next = run->lines[line];
+  std::size_t bytes = 0, line = first;
+  for (; line < run.lines.size(); ++line) {
+    const KeptOutput::Line& next = run.lines[line];
     // The first line is always there: a page that holds nothing would never end.
-    const bool any = line > at->line;
-    if (any && (bytes + next.text.size() + 1 > most || line - at->line >= OutputCollector::kMostLines)) break;
+    const bool any = line > first;
+    if (any && (bytes + next.text.size() + 1 > most || line - first >= PublishedOutput::kMostLines)) break;
     bytes += next.text.size() + 1;
     (next.is_error ? error_lines : out_lines)
         .push_back(json::object{{"text", next.text}, {"timestamp", next.timestamp}, {"is_error", next.is_error}});
   }
-  const bool more = line < run->lines.size();
-  json::object out{{"id", run->session_id}, {"truncated", more}, {"skipped_events", more ? 0 : run->dropped}};
+  const bool more = line < run.lines.size();
+  json::object out{{"id", run.session_id}, {"truncated", more}, {"skipped_events", more ? 0 : run.dropped}};
   out["logs"] = json::object{{"stdout", std::move(out_lines)}, {"stderr", std::move(error_lines)}};
-  out["next_cursor"] = more ? json::value(cursor_of(run->number, line)) : json::value(nullptr);
-  co_return out;
+  out["next_cursor"] = more ? json::value(cursor_of(run.number, {line, 0, 0})) : json::value(nullptr);
+  return out;
+}
+
+json::object plain_page(const Call& call, const KeptOutput::Run& run, const OutputPosition& from) {
+  PlainPage page(output_room(call), from);
+  for (std::size_t line = from.lines; line < run.lines.size(); ++line) {
+    const KeptOutput::Line& next = run.lines[line];
+    if (!page.take(next.text == "\n" ? std::string_view() : next.text, next.is_error, 0)) break;
+  }
+  json::object out;
+  page.encode_into(out);
+  if (page.next().lines < run.lines.size()) {
+    out["truncated"] = true;
+    out["next_cursor"] = cursor_of(run.number, page.next());
+  } else if (run.dropped > 0) {
+    out["lost_lines"] = run.dropped;
+  }
+  return out;
+}
+
+net::awaitable<ToolResult> session_output(Call& call) {
+  const auto from = parse_cursor(call.text("cursor"));
+  if (!from) co_return tool_failure("INVALID_ARGUMENT", "cursor: expected the next_cursor of an earlier result");
+  const auto run = call.sandboxes().kept_output().find(from->run);
+  if (!run || run->sandbox_id != call.text("sandbox_id") || run->session_id != call.text("session_id") ||
+      from->at.lines > run->lines.size()) {
+    co_return tool_failure("OUTPUT_GONE",
+                           "this output is not kept any more: a later run printed too much, or the session was "
+                           "deleted. Run the command again with its output in a file and read that with file_read");
+  }
+  co_return call.published() ? published_page(call, *run, from->at.lines) : plain_page(call, *run, from->at);
 }
 
 net::awaitable<ToolResult> session_delete(Call& call) {
@@ -97,50 +160,53 @@ net::awaitable<ToolResult> session_delete(Call& call) {
 std::vector<Tool> session_tools() {
   const json::object id = sandbox_id_argument();
   const json::object connect = connect_argument();
-  const json::object session = schema::string("The id that session_create returned.");
-  const json::object directory = schema::nullable(schema::string("Directory to start in."));
+  const json::object session = schema::string("");
+  const json::object directory = schema::nullable(schema::string(""));
   return {
-      {"session_create",
-       "Open a shell session",
-       "Open a shell in a sandbox that keeps its variables, functions and directory between session_run calls.",
-       {},
-       schema::arguments({{"sandbox_id", id}, {"working_directory", directory}, {"connect_if_missing", connect}}),
-       schema::object({{"session_id", session}}),
-       session_create},
-      {"session_run",
-       "Run in a shell session",
-       "Run a command in a shell session. Unlike command_run it sees what earlier calls exported, defined and where "
-       "they went. stderr comes as stdout. Output beyond max_output_bytes is left out: fetch it with session_output "
-       "and "
-       "next_cursor.",
-       {.destructive = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"session_id", session},
-                          {"command", schema::string("Shell command.")},
-                          {"working_directory", directory},
-                          {"timeout_seconds", timeout_argument()},
-                          {"max_output_bytes", max_output_argument()},
-                          {"connect_if_missing", connect}}),
-       execution_schema(),
-       session_run},
-      {"session_output",
-       "More output of a shell session",
-       "The next page of what a session_run printed, where it or the last page was truncated. Kept are up to 8 MiB of "
-       "the session's last run that printed too much.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", id},
-                          {"session_id", session},
-                          {"cursor", schema::string("next_cursor of the last page.")},
-                          {"max_output_bytes", max_output_argument()}}),
-       output_page_schema(session),
-       session_output},
-      {"session_delete",
-       "Close a shell session",
-       "Close a shell session and end what runs in it.",
-       {.destructive = true},
-       schema::arguments({{"sandbox_id", id}, {"session_id", session}, {"connect_if_missing", connect}}),
-       status_schema(),
-       session_delete},
+      {.name = "session_create",
+       .title = "Open a shell session",
+       .description = "Open a shell that keeps variables, functions and directory between session_run calls. Returns "
+                      "session_id.",
+       .input =
+           schema::arguments({{"sandbox_id", id}, {"working_directory", directory}, {"connect_if_missing", connect}}),
+       .output = schema::object({{"session_id", session}}),
+       .run = session_create,
+       .common = true},
+      {.name = "session_run",
+       .title = "Run in a shell session",
+       .description = "Run a command in a shell session and wait for its end. Returns the same as command_run; stderr "
+                      "is part of stdout.",
+       .hints = {.destructive = true},
+       .input = schema::arguments({{"sandbox_id", id},
+                                   {"session_id", session},
+                                   {"command", schema::string("")},
+                                   {"working_directory", directory},
+                                   {"timeout_seconds", timeout_argument()},
+                                   {"max_output_bytes", max_output_argument()},
+                                   {"connect_if_missing", connect}}),
+       .output = execution_schema(),
+       .run = session_run,
+       .common = true},
+      {.name = "session_output",
+       .title = "More output of a shell session",
+       .description = "Read the part of the output that session_run left out (up to 8 MiB of the session's last long "
+                      "one).",
+       .hints = {.read_only = true},
+       .input = schema::arguments({{"sandbox_id", id},
+                                   {"session_id", session},
+                                   {"cursor", schema::string("next_cursor of the last result")},
+                                   {"max_output_bytes", max_output_argument()}}),
+       .output = output_page_schema(session),
+       .run = session_output,
+       .common = true},
+      {.name = "session_delete",
+       .title = "Close a shell session",
+       .description = "Close a shell session and end what runs in it.",
+       .hints = {.destructive = true},
+       .input = schema::arguments({{"sandbox_id", id}, {"session_id", session}, {"connect_if_missing", connect}}),
+       .output = status_schema(),
+       .run = session_delete,
+       .common = true},
   };
 }
 

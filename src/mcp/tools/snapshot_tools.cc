@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "mcp/schema.h"
-#include "mcp/tools/tools.h"
+#include "mcp/tools/list_page.h"
 
 namespace osb::mcp::tools {
 namespace {
@@ -36,7 +38,7 @@ net::awaitable<ToolResult> snapshot_list(Call& call) {
   // Nothing: all of the server's.
   std::vector<std::string> of = {wanted};
   if (wanted.empty() && call.own_only()) of = call.sandboxes().ids();
-  json::array out;
+  std::vector<opensandbox::Snapshot> all;
   for (const std::string& sandbox : of) {
     opensandbox::SnapshotListOptions options;
     options.sandbox_id = sandbox;
@@ -45,11 +47,11 @@ net::awaitable<ToolResult> snapshot_list(Call& call) {
       ++options.page;
       auto page = co_await call.sandboxes().manager().snapshots(options);
       if (!page) co_return tool_failure(page.error());
-      for (const auto& snapshot : page->items) out.push_back(encode_snapshot(snapshot));
+      std::ranges::move(page->items, std::back_inserter(all));
       more = page->pagination.has_next_page;
     }
   }
-  co_return out;
+  co_return list_page(call, "snapshots", all.size(), [&](std::size_t i) { return encode_snapshot(all[i]); });
 }
 
 net::awaitable<ToolResult> snapshot_delete(Call& call) {
@@ -88,42 +90,51 @@ std::vector<Tool> snapshot_tools() {
     return schema::with_default(schema::at_least(schema::number(description), 0), value);
   };
   return {
-      {"snapshot_create",
-       "Take a snapshot",
-       "Keep the files of a sandbox as they are now; snapshot_restore makes sandboxes of them.",
-       {},
-       schema::arguments({{"sandbox_id", sandbox_id_argument()},
-                          {"name", schema::nullable(schema::string("A name to find it by."))},
-                          {"wait_seconds", number("How long to wait until it is Ready; 0: do not wait.", 60)}}),
-       shape,
-       snapshot_create},
-      {"snapshot_get", "Snapshot info", "State of a snapshot.", {.read_only = true}, on_one, shape, snapshot_get},
-      {"snapshot_list",
-       "List snapshots",
-       "List snapshots, of one sandbox or of all.",
-       {.read_only = true},
-       schema::arguments({{"sandbox_id", schema::nullable(sandbox_id_argument())}}),
-       schema::object({{"result", schema::list_of(shape, "")}}),
-       snapshot_list},
-      {"snapshot_delete",
-       "Delete a snapshot",
-       "Delete a snapshot.",
-       {.destructive = true},
-       on_one,
-       status_schema(),
-       snapshot_delete},
-      {"snapshot_restore",
-       "Create a sandbox from a snapshot",
-       "Create a new sandbox with the files of a snapshot and wait until it is ready.",
-       {},
-       schema::arguments({{"snapshot_id", snapshot},
-                          {"timeout_seconds", number("Lifetime in seconds. 0: until it is killed.", 600)},
-                          {"ready_timeout_seconds", number("How long to wait until it is ready.", 30)},
-                          {"env", schema::nullable(schema::string_map("Environment variables of the sandbox."))},
-                          {"metadata", schema::nullable(schema::string_map("Labels to find it by."))}}),
-       created_schema(),
-       snapshot_restore,
-       true},
+      {.name = "snapshot_create",
+       .title = "Take a snapshot",
+       .description = "Keep the files of a sandbox as they are now. Returns id and status; snapshot_restore makes "
+                      "sandboxes from it.",
+       .input = schema::arguments({{"sandbox_id", sandbox_id_argument()},
+                                   {"name", schema::nullable(schema::string(""))},
+                                   {"wait_seconds", number("How long to wait until it is Ready", 60)}}),
+       .output = shape,
+       .run = snapshot_create},
+      {.name = "snapshot_get",
+       .title = "Snapshot info",
+       .description = "State of a snapshot.",
+       .hints = {.read_only = true},
+       .input = on_one,
+       .output = shape,
+       .run = snapshot_get},
+      {.name = "snapshot_list",
+       .title = "List snapshots",
+       .description = "List snapshots, of one sandbox or of all.",
+       .hints = {.read_only = true},
+       .input = schema::arguments({{"sandbox_id", schema::nullable(sandbox_id_argument())},
+                                   {"limit", limit_argument()},
+                                   {"cursor", cursor_argument()}}),
+       .output = list_schema(shape),
+       .run = snapshot_list,
+       .pages = true},
+      {.name = "snapshot_delete",
+       .title = "Delete a snapshot",
+       .description = "Delete a snapshot.",
+       .hints = {.destructive = true},
+       .input = on_one,
+       .output = status_schema(),
+       .run = snapshot_delete},
+      {.name = "snapshot_restore",
+       .title = "Create a sandbox from a snapshot",
+       .description = "Create a sandbox with the files of a snapshot and wait until it is ready. Returns the same as "
+                      "sandbox_create.",
+       .input = schema::arguments({{"snapshot_id", snapshot},
+                                   {"timeout_seconds", number("Lifetime. 0: until it is killed", 600)},
+                                   {"ready_timeout_seconds", number("", 30)},
+                                   {"env", schema::nullable(schema::string_map(""))},
+                                   {"metadata", schema::nullable(schema::string_map("Labels for sandbox_list"))}}),
+       .output = created_schema(),
+       .run = snapshot_restore,
+       .ends_itself = true},
   };
 }
 

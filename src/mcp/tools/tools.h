@@ -12,6 +12,8 @@ std::vector<Tool> sandbox_tools();
 std::vector<Tool> command_tools();
 std::vector<Tool> session_tools();
 std::vector<Tool> file_tools();
+std::vector<Tool> file_list_tools();
+std::vector<Tool> image_tools();
 std::vector<Tool> snapshot_tools();
 std::vector<Tool> egress_tools();
 std::vector<Tool> code_tools();

@@ -13,10 +13,11 @@ const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js")
 export const types = await load("types.js");
 
 export const overHttp = Boolean(process.env.MCP_URL);
+const args = ["--log-level", "warn", ...(process.env.MCP_ARGS ?? "").split(" ").filter(Boolean)];
 
 const makeTransport = () => {
   if (!overHttp) {
-    return new StdioClientTransport({ command: process.env.MCP_BINARY, args: ["--log-level", "warn"], env: process.env });
+    return new StdioClientTransport({ command: process.env.MCP_BINARY, args, env: process.env });
   }
   const headers = process.env.MCP_TOKEN ? { Authorization: `Bearer ${process.env.MCP_TOKEN}` } : {};
   return new StreamableHTTPClientTransport(new URL(process.env.MCP_URL), { requestInit: { headers } });
@@ -30,8 +31,16 @@ export const connect = async () => {
   return {
     client,
     transport,
-    // The structured result of a tool; text and structure must say the same.
+    // What a tool returned: one text block with JSON, and nothing else.
     call: async (name, args = {}, options = undefined) => {
+      const result = await client.callTool({ name, arguments: args }, undefined, options);
+      assert.notEqual(result.isError, true, `${name}: ${JSON.stringify(result.content)}`);
+      assert.equal(result.structuredContent, undefined, "the same data twice");
+      assert.equal(result.content.length, 1);
+      return JSON.parse(result.content[0].text);
+    },
+    // The published shape: structure and text say the same.
+    callPublished: async (name, args = {}, options = undefined) => {
       const result = await client.callTool({ name, arguments: args }, undefined, options);
       assert.notEqual(result.isError, true, `${name}: ${JSON.stringify(result.content)}`);
       const list = result.structuredContent.result;
@@ -56,7 +65,7 @@ export const connect = async () => {
   };
 };
 
-export const lines = (execution) => execution.logs.stdout.map((line) => line.text);
+export const lines = ({ stdout }) => stdout.split("\n").slice(0, -1);
 
 // For assert.rejects: a protocol error with this code.
 export const rpcError = (code) => (error) => {

@@ -16,10 +16,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 def test_the_client_works(server, suite, transport):
     node = shutil.which("node")
     assert node, "node is missing; run scripts/setup test"
-    environment = mcp_environment(server, MCP_BINARY=mcp_binary())
+    args = ["--all-tools"] + (["--published-results"] if suite.name.startswith("published") else [])
+    environment = mcp_environment(server, MCP_BINARY=mcp_binary(), MCP_ARGS=" ".join(args))
     listening = None
     if transport == "http":
-        listening = HttpMcp(server, token="a-token-for-tests")
+        listening = HttpMcp(server, *args, token="a-token-for-tests")
         environment |= {"MCP_URL": listening.url, "MCP_TOKEN": listening.token}
     try:
         command = [node, "--test", "--test-timeout=120000", "--test-reporter=spec", str(suite)]

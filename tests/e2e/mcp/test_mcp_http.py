@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from mcp_process import HttpMcp, initialize, last_message, messages, tool
+from mcp_process import HttpMcp, data_of, initialize, last_message, messages, tool
 
 PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
 TOKEN = "a-token-for-tests"
@@ -101,7 +101,7 @@ def test_who_takes_no_stream_gets_one_object(mcp, session):
     message["params"]["_meta"] = {"progressToken": 1}
     response = mcp.post(message, session, Accept="application/json")
     assert response.headers["Content-Type"].startswith("application/json")
-    assert response.json()["result"]["structuredContent"]["exit_code"] == 0
+    assert data_of(response.json()["result"])["exit_code"] == 0
 
 
 def test_sessions_do_not_see_each_other(mcp, session):
@@ -146,7 +146,7 @@ def test_a_lost_stream_is_continued(server, mcp, session):
     assert rest.status_code == 200
     answer = last_message(rest)
     assert answer["id"] == "long"
-    assert [line["text"] for line in answer["result"]["structuredContent"]["logs"]["stdout"]] == ["first", "second"]
+    assert data_of(answer["result"])["stdout"] == "first\nsecond\n"
     assert not any("first" in json.dumps(message.get("params", "")) for message in messages(rest))
     # There is nothing more to come.
     over = [line[4:] for line in rest.text.splitlines() if line.startswith("id: ")][-1]
@@ -188,7 +188,7 @@ session = client.post(sys.argv[1], json=begin).headers["Mcp-Session-Id"]
 with client.stream("GET", sys.argv[1], headers={"Mcp-Session-Id": session}) as stream:
     headers = {"Mcp-Session-Id": session, "Accept": "application/json"}
     made = client.post(sys.argv[1], json=create, headers=headers).json()
-    print(session, made["result"]["structuredContent"]["sandbox_id"], flush=True)
+    print(session, json.loads(made["result"]["content"][0]["text"])["sandbox_id"], flush=True)
     for line in stream.iter_lines():
         pass
 """

@@ -17,7 +17,7 @@ test("a created sandbox is what was asked for", async () => {
   assert.equal(info.id, id);
   assert.equal(info.status.state, "Running");
   assert.deepEqual(info.metadata, { from: "mcp" });
-  assert.deepEqual(info.image, { image: "host", auth: null });
+  assert.deepEqual(info.image, { image: "host" });
   const left = (new Date(info.expires_at) - Date.now()) / 1000;
   assert.ok(left > 500 && left <= 600, `${left} s left`);
 });
@@ -49,62 +49,105 @@ test("a command's output, environment, directory and exit code", async () => {
   const execution = await mcp.call("command_run", inside({
     command: "echo $GREETING $MORE; echo oops >&2; pwd; exit 3", env: { MORE: "world" }, working_directory: "/usr",
   }));
-  assert.deepEqual(lines(execution), ["hello world", "/usr"]);
-  assert.deepEqual(execution.logs.stderr.map((line) => [line.text, line.is_error]), [["oops", true]]);
-  assert.equal(execution.exit_code, 3);
-  assert.equal(execution.error.value, "3");
-  assert.equal(execution.complete, null);
-  assert.equal(execution.truncated, false);
-  const well = await mcp.call("command_run", inside({ command: "true" }));
-  assert.equal(well.exit_code, 0);
-  assert.ok(well.complete.execution_time_in_millis >= 0);
+  const { duration_ms, ...rest } = execution;
+  assert.deepEqual(rest, { exit_code: 3, stdout: "hello world\n/usr\n", stderr: "oops\n" });
+  assert.ok(duration_ms >= 0, JSON.stringify(execution));
+  const well = await mcp.call("command_run", inside({ command: "echo; printf 'no end'" }));
+  assert.deepEqual([well.exit_code, well.stdout, well.stderr], [0, "\nno end\n", ""]);
+  assert.ok(well.duration_ms >= 0);
 });
 
 test("a command is killed after its time", async () => {
   const execution = await mcp.call("command_run", inside({ command: "sleep 600", timeout_seconds: 0.3 }));
   assert.notEqual(execution.exit_code, 0);
-  assert.equal(execution.complete, null);
 });
 
-test("long output comes in pages", async () => {
-  let page = await mcp.call("command_run", inside({ command: "seq 5000", max_output_bytes: 4000 }));
-  assert.equal(page.exit_code, 0);
-  assert.equal(page.truncated, true);
-  const all = [...lines(page)];
-  let pages = 1;
-  const args = { execution_id: page.id, max_output_bytes: 8000 };
-  while (page.next_cursor !== null) {
-    page = await mcp.call("command_output", inside({ ...args, cursor: page.next_cursor }));
-    assert.equal(page.skipped_events, 0);
-    all.push(...lines(page));
+const numbers = (count) => Array.from({ length: count }, (_, i) => `${i + 1}\n`).join("");
+// Begin and end of a cut output, and the call that its note names.
+const cut = (text) => {
+  const [, head, bytes, lines, tool, args, tail] = text.match(/^([^]*)\n\[\.\.\. (\d+) bytes \((\d+) lines\) left out: (\w+)\((.*)\) returns them \.\.\.\]\n([^]*)$/);
+  const named = Object.fromEntries(args.split(", ").map((each) => each.split("=")).map(([key, value]) => [key, JSON.parse(value)]));
+  return { head, tail, bytes: Number(bytes), lines: Number(lines), tool, args: named };
+};
+// What the note promises: the left out part, page by page, until it has been read.
+const readOn = async ({ tool, args }, fields, wanted) => {
+  let text = "", pages = 0, page;
+  for (let cursor = args.cursor; cursor !== undefined && text.length < wanted; cursor = page.next_cursor) {
+    page = await mcp.call(tool, inside({ ...args, ...fields, cursor }));
+    assert.equal(page.lost_events ?? page.lost_bytes ?? page.lost_lines, undefined);
+    text += page.stdout;
     ++pages;
   }
-  assert.deepEqual(all, Array.from({ length: 5000 }, (_, i) => String(i + 1)));
-  assert.equal(pages, 4);
-  assert.equal((await mcp.fails("command_output", inside({ execution_id: page.id, cursor: "x" }))).code, "INVALID_ARGUMENT");
+  return { text: text.slice(0, wanted), pages };
+};
+
+test("long output has a begin, an end and a note that says how to read the rest", async () => {
+  const result = await mcp.call("command_run", inside({ command: "seq 5000; echo problem >&2; exit 2", max_output_bytes: 4000 }));
+  assert.deepEqual([result.exit_code, result.truncated, result.stderr], [2, true, "problem\n"]);
+  const { head, tail, bytes, lines: left, tool, args } = cut(result.stdout);
+  const all = numbers(5000);
+  assert.ok(all.startsWith(head) && all.endsWith(tail) && head.length > 1500 && tail.length > 1500, result.stdout);
+  assert.ok(head.endsWith("\n") && head.length + tail.length <= 4000);
+  assert.equal(head.length + bytes + tail.length, all.length);
+  assert.equal(left, 5000 - head.split("\n").length - tail.split("\n").length + 2);
+  assert.deepEqual([tool, args], ["command_output", { execution_id: result.id, cursor: result.next_cursor }]);
+  const rest = await readOn({ tool, args }, { max_output_bytes: 8000 }, bytes);
+  assert.equal(head + rest.text + tail, all);
+  assert.equal(rest.pages, 3);
+  // The whole again, by its id alone; its end by any cursor behind it.
+  const again = await mcp.call("command_output", inside({ execution_id: result.id, max_output_bytes: 4000 }));
+  assert.deepEqual([again.exit_code, again.stdout], [2, result.stdout]);
+  assert.equal((await mcp.fails("command_output", inside({ execution_id: result.id, cursor: "x" }))).code, "INVALID_ARGUMENT");
 });
 
-test("background commands: status, logs by cursor, interruption", async () => {
+test("a line that is longer than a reply is cut, and read on inside the line", async () => {
+  const command = `python3 -c 'print("begin" + "\\u00fc" * 100000 + "end")'`;
+  const result = await mcp.call("command_run", inside({ command, env: { PYTHONIOENCODING: "utf-8" }, max_output_bytes: 10000 }));
+  assert.ok(result.stdout.startsWith("beginü") && result.stdout.endsWith("üend\n"), result.stdout.slice(0, 100));
+  const [, head, bytes, tail] = result.stdout.match(/^([^]*)\n\[\.\.\. (\d+) bytes .*\.\.\.\]\n([^]*)$/);
+  let middle = "", cursor = result.next_cursor;
+  while (Buffer.byteLength(middle) < Number(bytes)) {
+    const page = await mcp.call("command_output", inside({ execution_id: result.id, cursor }));
+    middle += page.stdout;
+    cursor = page.next_cursor;
+  }
+  assert.equal(head + Buffer.from(middle).subarray(0, Number(bytes)).toString() + tail, `begin${"ü".repeat(100000)}end\n`);
+});
+
+test("bytes that are no text do no harm", async () => {
+  const bytes = "python3 -c 'import os; os.write(1, bytes(range(256)) * 2000)'";
+  const result = await mcp.call("command_run", inside({ command: bytes }));
+  assert.equal(result.truncated, true);
+  assert.ok(result.stdout.includes("\u0000\u0001") && result.stdout.includes("\ufffd"));
+});
+
+test("background commands: output so far, what is new, status, interruption", async () => {
   await mcp.call("command_run", inside({ command: "mkfifo /root/go" }));
-  const { id: first } = await mcp.call("command_run", inside({
-    command: "echo first; read -r _ < /root/go; echo second; exit 5", background: true,
+  const started = await mcp.call("command_run", inside({
+    command: "echo first; read -r _ < /root/go; seq 5000; exit 5", background: true,
   }));
-  const started = await mcp.call("command_status", inside({ execution_id: first }));
-  assert.equal(started.running, true);
-  assert.equal(started.exit_code, null);
-  let seen = "", cursor = null, logs;
-  const follow = async (until) => {
-    do {
-      logs = await mcp.call("command_logs", inside({ execution_id: first, cursor, max_output_bytes: 4 }));
-      seen += logs.content;
-      cursor = logs.cursor;
-    } while (!until());
-  };
-  await follow(() => seen.endsWith("first\n"));
+  const first = started.id;
+  assert.deepEqual(started, { id: first, running: true });
+  let output;
+  do output = await mcp.call("command_output", inside({ execution_id: first })); while (output.stdout === "");
+  assert.deepEqual([output.stdout, output.running, output.exit_code], ["first\n", true, undefined]);
+  const fresh = await mcp.call("command_output", inside({ execution_id: first, cursor: output.next_cursor }));
+  assert.deepEqual([fresh.stdout, fresh.running], ["", true]);
   await mcp.call("command_run", inside({ command: "echo > /root/go" }));
-  await follow(() => !logs.running && !logs.truncated);
-  assert.equal(seen, "first\nsecond\n");
-  assert.equal(logs.exit_code, 5);
+  do output = await mcp.call("command_output", inside({ execution_id: first, max_output_bytes: 4000 })); while (output.running);
+  assert.equal(output.exit_code, 5);
+  const { head, tail, bytes, tool, args } = cut(output.stdout);
+  assert.equal(args.execution_id, first);
+  const rest = await readOn({ tool, args }, { max_output_bytes: 8000 }, bytes);
+  assert.equal(head + rest.text + tail, `first\n${numbers(5000)}`);
+  // Followed from the beginning, as programs do.
+  let seen = "", cursor, logs;
+  do {
+    logs = await mcp.call("command_logs", inside({ execution_id: first, cursor, max_output_bytes: 5000 }));
+    seen += logs.content;
+    cursor = logs.cursor;
+  } while (logs.truncated);
+  assert.equal(seen, `first\n${numbers(5000)}`);
   const { id: second } = await mcp.call("command_run", inside({ command: "sleep 600", background: true }));
   assert.deepEqual(await mcp.call("command_interrupt", inside({ execution_id: second })), { status: "interrupted" });
   let status;
@@ -117,17 +160,13 @@ test("sessions remember", async () => {
   const run = (command) => mcp.call("session_run", inside({ session_id, command }));
   await run("export MINE=1; cd lib");
   assert.deepEqual(lines(await run('echo "$MINE"; pwd')), ["1", "/usr/lib"]);
-  let page = await mcp.call("session_run", inside({ session_id, command: "seq 5000", max_output_bytes: 4000 }));
-  assert.equal(page.truncated, true);
-  const all = [...lines(page)];
-  const first = page.next_cursor;
+  const long = await mcp.call("session_run", inside({ session_id, command: "seq 5000", max_output_bytes: 4000 }));
+  const first = long.next_cursor;
   assert.deepEqual(lines(await run("echo between")), ["between"]);
-  while (page.next_cursor !== null) {
-    page = await mcp.call("session_output", inside({ session_id, cursor: page.next_cursor, max_output_bytes: 8000 }));
-    assert.equal(page.skipped_events, 0);
-    all.push(...lines(page));
-  }
-  assert.deepEqual(all, Array.from({ length: 5000 }, (_, i) => String(i + 1)));
+  const { head, tail, bytes, tool, args } = cut(long.stdout);
+  assert.deepEqual([tool, args], ["session_output", { session_id, cursor: first }]);
+  const rest = await readOn({ tool, args }, { max_output_bytes: 8000 }, bytes);
+  assert.equal(head + rest.text + tail, numbers(5000));
   assert.equal((await mcp.fails("session_output", inside({ session_id, cursor: "x" }))).code, "INVALID_ARGUMENT");
   await mcp.call("session_run", inside({ session_id, command: "seq 5000", max_output_bytes: 4000 }));
   assert.equal((await mcp.fails("session_output", inside({ session_id, cursor: first }))).code, "OUTPUT_GONE");
@@ -141,12 +180,15 @@ test("files: write, read, parts, encodings", async () => {
   const content = "one\nzwei ü\n三\nfour\n";
   assert.deepEqual(await mcp.call("file_write", inside({ path, content, mode: 640 })), { status: "written" });
   const whole = await mcp.call("file_read", inside({ path }));
-  assert.deepEqual(whole, { path, content, truncated: false, next_range: null });
+  assert.deepEqual(whole, { path, content });
   assert.deepEqual(lines(await mcp.call("command_run", inside({ command: `stat -c %a ${path}` }))), ["640"]);
   const read = async (fields) => (await mcp.call("file_read", inside({ path, ...fields }))).content;
   assert.equal(await read({ range_header: "bytes=0-2" }), "one");
   assert.equal(await read({ range_header: "bytes=-5" }), "four\n");
   assert.equal(await read({ first_line: 2, line_count: 2 }), "zwei ü\n三");
+  const part = await mcp.call("file_read", inside({ path, first_line: 2, max_bytes: 12 }));
+  assert.deepEqual([part.content, part.truncated], ["zwei ü\n三\n", true]);
+  assert.equal(await read({ first_line: part.next_first_line }), "four");
   assert.equal(await read({ encoding: "latin-1", range_header: "bytes=0-3" }), "one\n");
   // Pages end between characters, so that they can be put together.
   let page, together = "", range_header = null;
@@ -174,20 +216,20 @@ test("files and directories: search, list, info, move, replace, permissions, del
   assert.deepEqual(await mcp.call("file_create_directories", inside({ entries: [{ path: "/root/d/e", mode: 700 }] })), { status: "created" });
   for (const name of ["a.py", "b.py", "c.txt"]) await mcp.call("file_write", inside({ path: `/root/d/${name}`, content: "old old" }));
   const found = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py" }));
-  assert.deepEqual(found.result.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py"]);
-  assert.equal(found.result[0].size, 7);
+  assert.deepEqual(found.files.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py"]);
+  assert.equal(found.files[0].size, 7);
   const first = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1 }));
   const second = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1, cursor: first.next_cursor }));
-  assert.deepEqual([first.total, second.next_cursor], [2, null]);
-  assert.deepEqual([...first.result, ...second.result], found.result);
-  assert.deepEqual((await mcp.call("file_search", inside({ path: "/root/d", pattern: "none" }))).result, []);
+  assert.deepEqual([first.total, second.next_cursor], [2, undefined]);
+  assert.deepEqual([...first.files, ...second.files], found.files);
+  assert.deepEqual((await mcp.call("file_search", inside({ path: "/root/d", pattern: "none" }))).files, []);
   const listed = await mcp.call("file_list_directory", inside({ path: "/root/d" }));
-  assert.deepEqual(listed.result.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py", "/root/d/c.txt", "/root/d/e"]);
+  assert.deepEqual(listed.files.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py", "/root/d/c.txt", "/root/d/e"]);
   const info = await mcp.call("file_get_info", inside({ paths: ["/root/d/e"] }));
-  assert.deepEqual([info.result[0].type, info.result[0].mode], ["directory", 700]);
+  assert.deepEqual([info[0].type, info[0].mode], ["directory", 700]);
   assert.deepEqual(
     await mcp.call("file_replace_contents", inside({ entries: [{ path: "/root/d/a.py", old_content: "old", new_content: "new" }] })),
-    { result: [{ path: "/root/d/a.py", replaced_count: 2 }] },
+    [{ path: "/root/d/a.py", replaced_count: 2 }],
   );
   assert.deepEqual(await mcp.call("file_move", inside({ entries: [{ source: "/root/d/a.py", destination: "/root/d/e/z.py" }] })), { status: "moved" });
   assert.equal((await mcp.call("file_read", inside({ path: "/root/d/e/z.py" }))).content, "new new");
@@ -198,12 +240,18 @@ test("files and directories: search, list, info, move, replace, permissions, del
   await mcp.fails("file_get_info", inside({ paths: ["/root/d"] }));
 });
 
+test("images are listed", async () => {
+  const { images, total } = await mcp.call("image_list");
+  assert.equal(images.length, total);
+  assert.ok(images.some(({ image }) => image === "host"), JSON.stringify(images));
+});
+
 test("snapshots", async () => {
   await mcp.call("file_write", inside({ path: "/root/note", content: "kept" }));
   const snapshot = await mcp.call("snapshot_create", inside({ name: "from-mcp" }));
   assert.equal(snapshot.status.state, "Ready");
   const listed = await mcp.call("snapshot_list", {});
-  assert.deepEqual(listed.result.map((each) => each.id), [snapshot.id]);
+  assert.deepEqual(listed.snapshots.map((each) => each.id), [snapshot.id]);
   const restored = await mcp.call("snapshot_restore", { snapshot_id: snapshot.id });
   assert.equal(restored.info.snapshot_id, snapshot.id);
   const note = await mcp.call("file_read", { sandbox_id: restored.sandbox_id, path: "/root/note" });
@@ -229,9 +277,9 @@ test("what this sandbox does not offer is told in a form of its own", async () =
     ["code_run", { code: "1 + 1" }],
     ["code_create_context", {}],
   ]) {
-    const { code, structured } = await mcp.fails(name, inside(fields));
+    const { code, text } = await mcp.fails(name, inside(fields));
     assert.equal(code, "NOT_AVAILABLE", name);
-    assert.deepEqual([structured.available, structured.code], [false, "NOT_AVAILABLE"]);
+    assert.match(text, /is not available in this sandbox/);
   }
 });
 
@@ -273,7 +321,7 @@ test("wrong arguments and failures are results that say what is wrong", async ()
 
 test("a killed sandbox is gone", async () => {
   const { sandbox_id } = await mcp.call("sandbox_create", { image: "host", skip_health_check: true, timeout_seconds: 0 });
-  assert.equal((await mcp.call("sandbox_get_info", { sandbox_id })).expires_at, null);
+  assert.equal((await mcp.call("sandbox_get_info", { sandbox_id })).expires_at, undefined);
   assert.deepEqual(await mcp.call("sandbox_kill", { sandbox_id }), { status: "killed" });
   await mcp.fails("sandbox_get_info", { sandbox_id });
   assert.equal((await mcp.fails("command_run", { sandbox_id, command: "true" })).code, "SANDBOX_NOT_CONNECTED");
