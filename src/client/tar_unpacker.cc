@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/id.h"
 #include "client/errors.h"
 #include "client/local_file.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace opensandbox {
@@ -259,12 +258,10 @@ Result<bool> TarUnpacker::sparse_map() {
 }
 
 Result<osb::UniqueFd> TarUnpacker::open_beneath(const std::string& path, int flags) const {
-  open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  const long fd = ::syscall(SYS_openat2, root_.get(), path.empty() ? "." : path.c_str(), &how, sizeof(how));
+  const int fd = osb::sys::try_openat2(root_.get(), path.empty() ? "." : path.c_str(), flags,
+                                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
   if (fd < 0) return from_errno("open " + path, errno);
-  return osb::UniqueFd(static_cast<int>(fd));
+  return osb::UniqueFd(fd);
 }
 
 Result<TarUnpacker::Place> TarUnpacker::place_of(const std::string& path) const {

@@ -4,15 +4,14 @@
 #include <archive_entry.h>
 #include <cerrno>
 #include <filesystem>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 #include <vector>
 
 #include "image/tar_reader.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -173,16 +172,12 @@ Result<void> Unpacker::unpack(archive_entry* entry) {
 }
 
 Result<UniqueFd> Unpacker::open_beneath(const std::string& path) {
-  open_how how{};
-  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  for (;;) {
-    const long fd = ::syscall(SYS_openat2, root_, path.empty() ? "." : path.c_str(), &how, sizeof how);
-    if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-    if (errno == ELOOP) return refuse(path, "a parent is a symbolic link");
-    if (errno == ENOTDIR) return refuse(path, "a parent is not a directory");
-    if (errno != EINTR && errno != EAGAIN) return sys::from_errno("open " + path.substr(0, 200), errno);
-  }
+  const int fd = sys::try_openat2(root_, path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY,
+                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (fd >= 0) return UniqueFd(fd);
+  if (errno == ELOOP) return refuse(path, "a parent is a symbolic link");
+  if (errno == ENOTDIR) return refuse(path, "a parent is not a directory");
+  return sys::from_errno("open " + path.substr(0, 200), errno);
 }
 
 // Parents that the layer does not mention are ordinary directories of root.

@@ -6,13 +6,11 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <thread>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "image/tar_header.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::image {
@@ -138,15 +137,11 @@ Result<void> TreeWriter::copy(int file, std::string_view path, std::uint64_t off
 // --- what the files are ------------------------------------------------------------------------------------------
 
 Result<UniqueFd> TreeWriter::open_directory(const std::string& path) const {
-  open_how how{};
-  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  for (;;) {
-    const long fd = ::syscall(SYS_openat2, root_, path.empty() ? "." : path.c_str(), &how, sizeof how);
-    if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return changed(path);
-    if (errno != EINTR && errno != EAGAIN) return sys::from_errno("open " + shown(path), errno);
-  }
+  const int fd = sys::try_openat2(root_, path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY,
+                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  if (fd >= 0) return UniqueFd(fd);
+  if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return changed(path);
+  return sys::from_errno("open " + shown(path), errno);
 }
 
 Result<TreeWriter::Extras> TreeWriter::attributes(int fd, std::string_view path) const {

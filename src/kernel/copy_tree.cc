@@ -8,14 +8,12 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <thread>
 #include <unistd.h>
@@ -25,6 +23,7 @@
 
 #include "kernel/copy_tree_attributes.h"
 #include "kernel/reflink.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::kernel {
@@ -60,14 +59,8 @@ std::string path_of(const Pending& directory) {
 bool is_whiteout(const struct stat& st) { return S_ISCHR(st.st_mode) && st.st_rdev == 0; }
 
 Result<UniqueFd> open_directory(int root, const std::string& path) {
-  open_how how{};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
-  for (;;) {
-    const long fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
-    if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-    if (errno != EINTR && errno != EAGAIN) return sys::from_errno("open", errno);
-  }
+  return sys::openat2(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME,
+                      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV);
 }
 
 class TreeCopier {
@@ -119,9 +112,9 @@ class TreeCopier {
   Result<void> copy_directory(Worker& worker, const std::shared_ptr<const Pending>& pending) {
     const std::string path = path_of(*pending);
     auto from = open_directory(source_, path);
-    if (!from) return with_context(path, from.error());
+    if (!from) return Failure(from.error());
     const auto to = open_directory(destination_, path);
-    if (!to) return with_context(path, to.error());
+    if (!to) return Failure(to.error());
     if (auto copied = copy_entries(worker, {pending, from->get(), to->get()}); !copied) return copied;
     // Last, because entries change the directory's times. The root's are copied like any other's.
     struct stat st;

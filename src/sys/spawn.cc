@@ -6,7 +6,6 @@
 #include <cstring>
 #include <dirent.h>
 #include <linux/close_range.h>
-#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <memory>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "sys/clone.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 // glibc's own name of clone(): ThreadSanitizer replaces `clone` by one that expects the child to have its own memory.
@@ -141,11 +141,7 @@ OSB_IN_CHILD bool arrange_descriptors(ChildArgument& a) {
 // Descriptors of the parent are open until exec: a link of /proc to one of them (/proc/self/fd/4) would lead to where
 // only the parent may go. Kernels and filters without openat2 know no such rule.
 OSB_IN_CHILD bool enter(const char* path) {
-  open_how how;
-  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  how.mode = 0;
-  how.resolve = RESOLVE_NO_MAGICLINKS;
-  const long directory = raw(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+  const int directory = try_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
   if (directory >= 0) return raw(SYS_fchdir, directory) == 0;
   return (errno == ENOSYS || errno == EPERM) && raw(SYS_chdir, path) == 0;
 }

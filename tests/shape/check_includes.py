@@ -17,6 +17,9 @@ TEST = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)")
 BACKENDS = ("native", "docker", "kubernetes")
 # Static glibc loads code at run time for these; what execd links must do without.
 RUNTIME_LOADED = re.compile(r"\b(getaddrinfo|gethostbyname|getpwnam|getpwuid|getgrnam|getgrgid|iconv_open|dlopen)(_r)?\s*\(")
+# openat2 answers EAGAIN during renames: sys/openat2.h repeats it, and nothing else calls it.
+RAW_OPENAT2 = re.compile(r"\bSYS_openat2\b")
+OPENAT2 = pathlib.PurePath("src/sys/openat2.cc")
 STATIC_MODULES = ("base", "sys", "async", "http", "api", "execd")
 
 
@@ -73,6 +76,8 @@ class Checker:
                 self.check_include(path, number, module, quoted=match[1], system=match[2])
             elif match := TEST.match(line):
                 self.check_test_name(path, number, f"{match[1]}.{match[2]}")
+            elif RAW_OPENAT2.search(line) and not is_test(path) and path != OPENAT2:
+                self.problem(path, number, "SYS_openat2: call sys::openat2, which repeats the call after EAGAIN")
             elif module in STATIC_MODULES and not is_test(path) and (match := RUNTIME_LOADED.search(line)):
                 if not line.lstrip().startswith("//"):
                     self.problem(path, number, f"{match[1]} cannot be used in what execd links (static glibc)")

@@ -88,6 +88,10 @@ class Shape(unittest.TestCase):
         self.write("src/http/ssl.cc", "#include <openssl/ssl.h>\n")
         self.expect_one("src/http/ssl.cc:1", "OpenSSL stays inside")
 
+    def test_openat2_without_the_wrapper(self):
+        self.write("src/execd/open.cc", "const long fd = ::syscall(SYS_openat2, root, path, &how, sizeof how);\n")
+        self.expect_one("src/execd/open.cc:1", "sys::openat2")
+
     def test_unknown_module_and_bare_name(self):
         self.write("src/http/a.cc", '#include "utils/x.h"\n')
         self.expect_one("utils is no module")

@@ -6,7 +6,6 @@
 #include <linux/capability.h>
 #include <linux/limits.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <optional>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 
 #include "base/log.h"
 #include "execd/file/path.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -125,13 +125,11 @@ Result<void> refuse_proc_links(std::string path) {
 }
 
 Result<void> refuse_magic_links(const std::string& path) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_MAGICLINKS;
-  const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how)));
+  const UniqueFd file(sys::try_openat2(AT_FDCWD, path.c_str(), O_PATH, RESOLVE_NO_MAGICLINKS));
   if (file) return {};
   if (errno == ENOSYS || errno == EPERM) return refuse_proc_links(path);
-  if (errno == ELOOP) return sys::from_errno("open " + path, ELOOP);
+  // EAGAIN and EINTR: nobody knows yet whether a link is in the way.
+  if (errno == ELOOP || errno == EAGAIN || errno == EINTR) return sys::from_errno("open " + path, errno);
   return {};  // the call that wants the file will tell
 }
 

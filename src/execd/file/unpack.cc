@@ -2,13 +2,12 @@
 
 #include <atomic>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/json_escape.h"
 #include "execd/file/path.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -43,10 +42,7 @@ int open_beneath(int root, const char* path) {
     errno = ENOSYS;
     return -1;
   }
-  open_how how{};
-  how.flags = kDirectoryFlags;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  const int fd = static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how));
+  const int fd = sys::try_openat2(root, path, kDirectoryFlags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
   if (fd < 0 && (errno == ENOSYS || errno == EPERM)) missing = true;
   return fd;
 }

@@ -3,15 +3,14 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
-#include <linux/openat2.h>
 #include <optional>
 #include <sstream>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "api/lifecycle_error.h"
 #include "base/json_escape.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -91,12 +90,11 @@ Result<bool> check_mounted(const std::vector<PinnedMount>& mounts, const std::st
   const UniqueFd root(::openat(process->get(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.get() < 0) return false;
   for (const PinnedMount& mount : mounts) {
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_IN_ROOT;  // links in the image are the container's
-    const UniqueFd seen(static_cast<int>(::syscall(SYS_openat2, root.get(), mount.target.c_str(), &how, sizeof how)));
-    if (seen.get() < 0 && (errno == ENOSYS || errno == EPERM)) return false;
-    if (seen.get() < 0 || !same_file(seen.get(), mount.file.get())) return leads_elsewhere(mount);
+    // Links in the image are the container's.
+    const auto seen = sys::openat2(root.get(), mount.target, O_PATH, RESOLVE_IN_ROOT);
+    if (!seen && (seen.error().sys_errno == ENOSYS || seen.error().sys_errno == EPERM)) return false;
+    if (!seen && seen.error().code == Code::Unavailable) return Failure(seen.error());
+    if (!seen || !same_file(seen->get(), mount.file.get())) return leads_elsewhere(mount);
   }
   return true;
 }

@@ -1,6 +1,5 @@
 #include <cerrno>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -8,6 +7,7 @@
 
 #include "kernel/child.h"
 #include "sandboxd/launch/launch_child.h"
+#include "sys/openat2.h"
 
 namespace osb::sandboxd {
 
@@ -225,10 +225,7 @@ OSB_IN_CHILD void make_devices(ChildPlan& plan) {
 }  // namespace
 
 OSB_IN_CHILD int open_in_root(const char* path, int flags) {
-  struct open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_MAGICLINKS;
-  return static_cast<int>(raw(SYS_openat2, AT_FDCWD, path, &how, sizeof how));
+  return sys::try_openat2(AT_FDCWD, path, flags, RESOLVE_NO_MAGICLINKS);
 }
 
 OSB_IN_CHILD void build_child_stage(ChildPlan& plan) {

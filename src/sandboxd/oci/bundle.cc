@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <future>
-#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -15,6 +13,7 @@
 #include "kernel/mount.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/root_overlays.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -76,12 +75,9 @@ Result<void> mount_tmpfs(const std::string& path, const std::string& options, un
 
 // Links of the image are followed inside the root, which `..` does not leave.
 Result<UniqueFd> open_in(int root, const std::string& path) {
-  struct open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const long fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
-  if (fd < 0) return sys::from_errno("open " + path + " of the sandbox", errno);
-  return UniqueFd(static_cast<int>(fd));
+  auto directory = sys::openat2(root, path, O_PATH | O_DIRECTORY, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+  if (!directory) return with_context("root of the sandbox", directory.error());
+  return directory;
 }
 
 // With the directories above it. Returns the last one.

@@ -1,12 +1,11 @@
 #include "sandboxd/sandbox/image_user.h"
 
 #include <charconv>
-#include <linux/openat2.h>
 #include <optional>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sys/openat2.h"
 #include "sys/passwd.h"
 #include "sys/syscall.h"
 
@@ -15,18 +14,21 @@ namespace {
 
 constexpr std::uint32_t kLargestId = 65535;
 
-// The file as the stacked layers show it, as a path that can be opened; links in an image lead nowhere but into it.
-// A whiteout (a character device) hides what lies below.
-UniqueFd open_in_layers(const std::string& name, const std::vector<std::string>& layers) {
+// The file as the stacked layers show it; nothing if no layer has it. Links in an image lead nowhere but into it. A
+// whiteout (a character device) hides the file of the layers below. A layer that cannot be read is an error: the file
+// of a lower layer would give the name another user.
+Result<UniqueFd> open_in_layers(const std::string& name, const std::vector<std::string>& layers) {
   for (const std::string& layer : layers) {
-    const UniqueFd root(::open(layer.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    UniqueFd file(static_cast<int>(::syscall(SYS_openat2, root.get(), name.c_str(), &how, sizeof how)));
-    if (file.get() < 0) continue;
+    const auto root = sys::open_at(AT_FDCWD, layer, O_PATH | O_DIRECTORY);
+    if (!root) return Failure(root.error());
+    auto file = sys::openat2(root->get(), name, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (!file) {
+      const int error = file.error().sys_errno;
+      if (error == ENOENT || error == ENOTDIR || error == ELOOP) continue;
+      return with_context("layer " + layer, file.error());
+    }
     struct stat info{};
-    if (::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode)) return file;
+    if (::fstat(file->get(), &info) == 0 && S_ISREG(info.st_mode)) return file;
     return UniqueFd();
   }
   return UniqueFd();
@@ -56,9 +58,11 @@ Result<ImageUser> find_image_user(std::string_view text, const std::vector<std::
     out.home = "/root";
     return out;
   }
-  const UniqueFd passwd = open_in_layers("etc/passwd", layers);
-  const UniqueFd group = open_in_layers("etc/group", layers);
-  sys::UserDatabase users(path_of(passwd), path_of(group));
+  const auto passwd = open_in_layers("etc/passwd", layers);
+  if (!passwd) return Failure(passwd.error());
+  const auto group = open_in_layers("etc/group", layers);
+  if (!group) return Failure(group.error());
+  sys::UserDatabase users(path_of(*passwd), path_of(*group));
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   auto uid = number(name);

@@ -4,14 +4,13 @@
 #include <cerrno>
 #include <climits>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "sandboxd/volume/volume_spec.h"
+#include "sys/openat2.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -28,18 +27,6 @@ Failure refused(Code code, const char* reason, std::string message, int sys_errn
 
 Failure not_allowed(const std::string& path, std::string_view why) {
   return refused(Code::InvalidRequest, "VOLUME::HOST_PATH_NOT_ALLOWED", fmt::format("host path {}: {}", path, why));
-}
-
-Result<UniqueFd> open_path(int directory, const std::string& path, std::uint64_t resolve) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = resolve;
-  for (;;) {
-    const long fd = ::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how);
-    if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-    // EAGAIN: something was renamed while ".." was resolved; the kernel cannot tell, so it asks to try again.
-    if (errno != EINTR && errno != EAGAIN) return sys::from_errno("open " + path, errno);
-  }
 }
 
 Result<std::string> real_path(int fd) {
@@ -69,11 +56,11 @@ std::string below(const std::string& path, const std::string& prefix) {
 }  // namespace
 
 Result<UniqueFd> open_beneath(int directory, const std::string& path) {
-  return open_path(directory, path, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+  return sys::openat2(directory, path, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 }
 
 Result<UniqueFd> make_beneath(int directory, const std::string& path) {
-  auto at = open_path(directory, ".", RESOLVE_BENEATH);
+  auto at = sys::openat2(directory, ".", O_PATH, RESOLVE_BENEATH);
   for (std::size_t start = 0; at && start <= path.size();) {
     const std::size_t slash = std::min(path.find('/', start), path.size());
     const std::string name = path.substr(start, slash - start);
@@ -117,7 +104,7 @@ Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_miss
   const Allowed* const real = written != nullptr ? nullptr : covering(path, &Allowed::real);
   if (written == nullptr && real == nullptr) return not_allowed(path, "not in sandboxd's list of allowed host paths");
 
-  auto found = open_path(AT_FDCWD, path, RESOLVE_NO_MAGICLINKS);
+  auto found = sys::openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_MAGICLINKS);
   if (found) return found;
   const int failed = found.error().sys_errno;
   if (failed == ELOOP) return not_allowed(path, "goes through a magic link, or links in a circle");
@@ -128,7 +115,7 @@ Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_miss
   const std::string& spelled = written != nullptr ? written->written : real->real;
   const std::string& prefix = written != nullptr ? written->real : real->real;
   if (is_at_or_below(state_, prefix)) return not_allowed(path, "missing, and not made above sandboxd's own state");
-  auto root = open_path(AT_FDCWD, prefix, RESOLVE_NO_SYMLINKS);
+  auto root = sys::openat2(AT_FDCWD, prefix, O_PATH, RESOLVE_NO_SYMLINKS);
   auto made = root ? make_beneath(root->get(), below(path, spelled)) : std::move(root);
   if (made) return made;
   return refused(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED",
@@ -149,10 +136,10 @@ Result<UniqueFd> HostPaths::open(const std::string& path, bool create_if_missing
   if (checked) checked();
 
   // The checked path once more, literally: whatever was swapped meanwhile, this one lies where it says.
-  auto root = open_path(AT_FDCWD, allowed->real, RESOLVE_NO_SYMLINKS);
+  auto root = sys::openat2(AT_FDCWD, allowed->real, O_PATH, RESOLVE_NO_SYMLINKS);
   const std::string rest = below(*real, allowed->real);
-  auto opened =
-      root && rest != "." ? open_path(root->get(), rest, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) : std::move(root);
+  auto opened = root && rest != "." ? sys::openat2(root->get(), rest, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+                                    : std::move(root);
   if (!opened) return not_allowed(path, "was changed while it was being opened; try again");
   struct stat st;
   if (::fstat(opened->get(), &st) < 0) return sys::from_errno("stat " + path, errno);
