@@ -25,7 +25,10 @@ struct Ground {
     roots = std::make_unique<ReadyRoots>(*world.pool, *directories, 1 << 20, std::vector<std::string>{});
   }
   RootKind kind() const { return must(RootKind::of({(dir / "layer").string()}, false, NetworkMode::Bridge)); }
+  // refill() leaves the pool's last ready slot alone, so the pool's own thread has to replace the slots that were
+  // taken.
   void prepare() {
+    world.pool->wait_until_idle();
     roots->want(kind());
     roots->refill();
   }
