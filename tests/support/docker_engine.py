@@ -424,6 +424,35 @@ class RootlessPodman(Podman):
 
     user = 54321
 
+    # slirp4netns opens /dev/net/tun as the user. A new machine lets only root do that, or has no such node. So the engine's
+    # mount namespace gets a /dev of its own: the machine's nodes, links and directories, and another tun. The machine's is
+    # not touched.
+    DEVICES = """
+        mkdir -p "$1"
+        mount -t tmpfs -o mode=755,nosuid dev "$1"
+        mkdir "$1/net"
+        mknod "$1/net/tun" c 10 200
+        chmod 666 "$1/net/tun"
+        for each in /dev/*; do
+            name=${each#/dev/}
+            [ "$name" != net ] || continue
+            if [ -d "$each" ] && [ ! -L "$each" ]; then
+                mkdir "$1/$name"
+                mount --rbind "$each" "$1/$name"
+            else
+                cp -a "$each" "$1/$name"
+            fi
+        done
+        mount --move "$1" /dev
+    """
+
+    def start(self):
+        self._inside(["sh", "-euc", self.DEVICES, "devices", self.directory / "dev"])
+        super().start()
+
+    def _inside(self, command):
+        subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--", *map(str, command)], check=True)
+
     def _command(self):
         self._make_user()
         return ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", "env",
@@ -437,8 +466,7 @@ class RootlessPodman(Podman):
             file = self.directory / name
             known = pathlib.Path("/etc") / name
             file.write_text((known.read_text() if name in ("passwd", "group") else "") + line)
-            subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--", "mount", "--bind", file, known],
-                           check=True)
+            self._inside(["mount", "--bind", file, known])
         for name in ("home", "runtime", "data", "exec", "tmp", "networks"):
             (self.directory / name).mkdir(exist_ok=True)
             os.chown(self.directory / name, self.user, self.user)
