@@ -29,7 +29,7 @@ ctest := ctest --output-on-failure --no-label-summary --no-tests=error
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images test demo up bench asan tsan fuzz conformance soak chaos fmt lint clean
+.PHONY: help build images test demo up down bench asan tsan fuzz conformance soak chaos fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -56,9 +56,12 @@ demo: build ## the main job, with timings: a sandbox, commands, files, a snapsho
 	@scripts/setup run
 	@scripts/demo
 
-up: build ## sandboxd and the server in the foreground on 127.0.0.1:8080 (PORT=n), until Ctrl-C
+up: build ## sandboxd and the server in the foreground on 127.0.0.1:8080 (PORT=n), until Ctrl-C; their state stays
 	@scripts/setup run
 	@scripts/up
+
+down: ## stops what `make up` has started; PURGE=1 also deletes its sandboxes, images, snapshots and volumes
+	@build/release/bin/osb down $(if $(PURGE),--purge) $(if $(DIR),--dir $(DIR))
 
 bench: ## side-by-side measurements, half an hour; results in build/bench and docs/benchmarks.md. QUICK=1: only to see that it works
 	@scripts/setup bench

@@ -1,4 +1,5 @@
-"""sandboxd and opensandbox-server for scripts/demo and scripts/up: started together, ended together, nothing left."""
+"""sandboxd and opensandbox-server for scripts/demo: started together, ended together, nothing left. `make up` does not
+use them: it keeps its state."""
 
 import contextlib
 import glob
@@ -34,8 +35,10 @@ def become_root():
         return
     if shutil.which("sudo") is None:
         sys.exit("This needs root: sandboxes are made of namespaces, mounts and cgroups. Run it as root or install sudo.")
-    keep = [f"{name}={os.environ[name]}" for name in ("BIN", "PORT", "TERM", *KEY_VARIABLES) if name in os.environ]
-    os.execvp("sudo", ["sudo", "env", *keep, sys.executable, "-B", *sys.argv])
+    # Keys go by the environment: everyone can read the words of a command.
+    keys = [f"--preserve-env={name}" for name in KEY_VARIABLES if name in os.environ]
+    keep = [f"{name}={os.environ[name]}" for name in ("BIN", "DIR", "HOME", "PORT", "TERM") if name in os.environ]
+    os.execvp("sudo", ["sudo", *keys, "env", *keep, sys.executable, "-B", *sys.argv])
 
 
 def end_on_signals():

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -40,6 +41,12 @@ int refuse(const Error& error) {
   return 1;
 }
 
+bool is_number(const std::string& text, gid_t& number) {
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && last == end;
+}
+
 Result<DaemonConfig> configure(const CommandLine& line) {
   auto config = load_config(line.config_path, line.config_given);
   if (!config) return config;
@@ -54,7 +61,11 @@ Result<DaemonConfig> configure(const CommandLine& line) {
     std::error_code error;
     config->sandbox.execd = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "execd").string();
   }
-  if (const group* found = ::getgrnam(config->group.c_str())) config->sandbox.group = found->gr_gid;
+  if (const group* found = ::getgrnam(config->group.c_str())) {
+    config->sandbox.group = found->gr_gid;
+  } else if (gid_t number = 0; is_number(config->group, number)) {
+    config->sandbox.group = number;
+  }
   complete_config(*config);
   return config;
 }

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -21,17 +22,30 @@ def nothing_left():
     """Instead of the one that looks at the SDK suites' server: here every test starts its own, and looks itself."""
 
 
+@pytest.fixture
+def directory(tmp_path):
+    """Of `make up`; what is left there is deleted as `make down PURGE=1` does it."""
+    with tempfile.TemporaryDirectory(prefix="up-") as around:
+        os.chmod(around, 0o711)  # the server has no privilege
+        made = pathlib.Path(around) / "service"
+        yield made
+        subprocess.run([f"{BIN}/osb", "down", "--dir", made, "--purge", "--yes"], check=True, timeout=60)
+        assert not made.exists()
+        assert subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout == ""
+
+
 class Up:
     """scripts/up, started, with what it printed."""
 
-    def __init__(self, **environment):
+    def __init__(self, directory, home, **environment):
+        self.environment = {**ENVIRONMENT, "HOME": str(home), "DIR": str(directory), **environment}
         self.process = subprocess.Popen([ROOT / "scripts" / "up"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        text=True, env={**ENVIRONMENT, **environment})
+                                        text=True, env=self.environment)
+        self.directory = directory
         self.said = ""
         for line in self.process.stdout:
             self.said += line
-            if line.startswith("Logs: "):
-                self.directory = pathlib.Path(line.split()[1]).parent
+            if line.startswith("Stop: Ctrl-C"):
                 return
         raise RuntimeError(self.process.communicate()[1])
 
@@ -48,26 +62,32 @@ class Up:
                     return int(status["Uid"].split()[0]), int(status["CapEff"], 16)
         raise AssertionError("no server")
 
-    def quickstart(self, key=None):
+    def quickstart(self, key=None, program=None):
         environment = {**ENVIRONMENT, "OPEN_SANDBOX_DOMAIN": re.search(r"OPEN_SANDBOX_DOMAIN=(\S+)", self.said)[1],
                        "OPEN_SANDBOX_API_KEY": key or self.key}
-        return subprocess.run([sys.executable, "-B", ROOT / "examples" / "python" / "quickstart.py"], env=environment,
-                              capture_output=True, text=True, timeout=60)
+        words = ["-c", program] if program else [ROOT / "examples" / "python" / "quickstart.py"]
+        return subprocess.run([sys.executable, "-B", *words], env=environment, capture_output=True, text=True,
+                              timeout=60)
 
     def end(self, number=signal.SIGINT):
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out + err
 
-    def traces(self):
-        cgroups = [str(path) for pattern in ("osb-up-*", "*/osb-up-*") for path in
-                   pathlib.Path("/sys/fs/cgroup").glob(pattern) if path.name.endswith(f"-{self.process.pid}")]
-        tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
-        return cgroups + [str(self.directory)] * self.directory.exists() + tables.split("\n")[:-1]
+    def processes(self):
+        return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                if str(self.directory).encode() in _read(path)]
 
 
-def test_quickstart_against_make_up():
-    up = Up(PORT="18080")
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # it has just ended
+
+
+def test_quickstart_against_make_up(directory, tmp_path):
+    up = Up(directory, tmp_path, PORT="18080")
     try:
         ran = up.quickstart()
         assert ran.returncode == 0, ran.stderr
@@ -80,38 +100,37 @@ def test_quickstart_against_make_up():
     finally:
         code, said = up.end()
     assert code == 0, said
-    assert up.traces() == []
+    assert "Stopped" in said and up.processes() == []
 
 
-def test_make_up_takes_a_key_and_removes_sandboxes_that_still_run():
-    up = Up(PORT="18081", OPENSANDBOX_SERVER_API_KEY="a-key-of-mine")
+def test_make_up_takes_a_key_and_keeps_sandboxes_that_still_run(directory, tmp_path):
+    up = Up(directory, tmp_path, PORT="18081", OPENSANDBOX_SERVER_API_KEY="a-key-of-mine")
     try:
         assert up.key == "a-key-of-mine"
         # Without its last line the example leaves the sandbox alive.
         program = (ROOT / "examples" / "python" / "quickstart.py").read_text().replace("    sandbox.kill()\n", "")
-        ran = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=60,
-                             env={**ENVIRONMENT, "OPEN_SANDBOX_DOMAIN": "127.0.0.1:18081",
-                                  "OPEN_SANDBOX_API_KEY": up.key})
+        ran = up.quickstart(program=program)
         assert ran.returncode == 0, ran.stderr
     finally:
         code, said = up.end(signal.SIGTERM)
     assert code == 128 + signal.SIGTERM, said
-    assert up.traces() == []
+    assert "1 sandbox keeps running" in said and up.processes() == []
+    again = Up(directory, tmp_path)
+    assert "1 sandbox runs" in again.said and again.key == "a-key-of-mine" and "127.0.0.1:18081" in again.said
+    assert again.end()[0] == 0
 
 
-def test_a_port_that_is_taken_is_said_in_one_sentence():
-    up = Up(PORT="18082")
+def test_a_port_that_is_taken_is_said_in_one_sentence(directory, tmp_path):
+    up = Up(directory, tmp_path, PORT="18082")
     try:
         second = subprocess.run([ROOT / "scripts" / "up"], capture_output=True, text=True, timeout=60,
-                                env={**ENVIRONMENT, "PORT": "18082"})
+                                env={**up.environment, "DIR": f"{directory}-2"})
         assert second.returncode == 1
-        assert "opensandbox-server did not start" in second.stderr
-        assert "18082" in second.stderr
+        assert "port 18082 of this machine is in use by" in second.stderr
         assert "Traceback" not in second.stderr
         assert up.quickstart().returncode == 0  # the first is none the worse
     finally:
         up.end()
-    assert up.traces() == []
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["works", "programs missing"])

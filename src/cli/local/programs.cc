@@ -67,9 +67,13 @@ Result<void> become_root() {
   if (::isatty(STDIN_FILENO) == 0) return fail(Code::Forbidden, std::string(kWhy) + "; run it with sudo");
   auto line = sys::read_text("/proc/self/cmdline");
   if (!line) return Failure(line.error());
-  std::vector<std::string> words{*sudo, "env"};
-  for (const char* name :
-       {"HOME", "TERM", "OPEN_SANDBOX_DOMAIN", "OPEN_SANDBOX_API_KEY", "OPENSANDBOX_SERVER_API_KEY"}) {
+  // Keys go by the environment: everyone can read the words of a command.
+  std::vector<std::string> words{*sudo};
+  for (const char* name : {"OPEN_SANDBOX_API_KEY", "OPENSANDBOX_SERVER_API_KEY"}) {
+    if (std::getenv(name) != nullptr) words.push_back(std::string("--preserve-env=") + name);
+  }
+  words.emplace_back("env");
+  for (const char* name : {"HOME", "TERM", "OPEN_SANDBOX_DOMAIN", "OPEN_SANDBOX_PROFILE", "OPEN_SANDBOX_PROTOCOL"}) {
     if (const char* value = std::getenv(name)) words.push_back(std::string(name) + "=" + value);
   }
   std::error_code failed;

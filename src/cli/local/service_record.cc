@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "cli/local/service_network.h"
 #include "sys/process_tree.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
@@ -21,23 +23,82 @@ namespace json = boost::json;
 
 std::filesystem::path file_of(const std::filesystem::path& directory) { return directory / "service.json"; }
 
+std::string boot_id() {
+  auto text = sys::read_text("/proc/sys/kernel/random/boot_id");
+  return text ? text->substr(0, text->find('\n')) : std::string();
+}
+
 json::value to_json(const std::optional<DaemonProcess>& process) {
   if (!process) return nullptr;
-  return json::object{{"pid", process->pid}, {"start", process->start}};
+  return json::object{{"pid", process->pid}, {"start", process->start}, {"boot", process->boot}};
+}
+
+json::object to_json(const ServiceRecord& record) {
+  json::array profiles;
+  for (const SavedProfile& each : record.profiles) {
+    profiles.push_back(json::object{{"file", each.file.string()}, {"name", each.name}});
+  }
+  return {{"port", record.port},
+          {"key", record.key},
+          {"cgroup_parent", record.cgroup_parent},
+          {"table", record.table},
+          {"interface_prefix", record.interface_prefix},
+          {"network", record.network},
+          {"host_paths", json::array(record.host_paths.begin(), record.host_paths.end())},
+          {"profiles", std::move(profiles)},
+          {"sandboxd", to_json(record.sandboxd)},
+          {"server", to_json(record.server)}};
 }
 
 void read_process_of(api::ObjectReader& reader, std::string_view name, std::optional<DaemonProcess>& out) {
   reader.object(name, [&](api::ObjectReader& process) {
     out = DaemonProcess{static_cast<pid_t>(process.required_int64("pid", 1)),
-                        static_cast<std::uint64_t>(process.required_int64("start", 0))};
+                        static_cast<std::uint64_t>(process.required_int64("start", 0)),
+                        process.optional_string("boot").value_or("")};
   });
+}
+
+Result<ServiceRecord> from_json(const json::value& value) {
+  ServiceRecord out;
+  api::ObjectReader reader(value, {});
+  out.port = static_cast<std::uint16_t>(reader.required_int64("port", 1, 65535));
+  out.key = reader.required_string("key");
+  out.cgroup_parent = reader.required_string("cgroup_parent");
+  out.table = reader.required_string("table");
+  // Older versions did not write the following ones; the defaults are the values that those used.
+  out.interface_prefix = reader.optional_string("interface_prefix").value_or(out.interface_prefix);
+  out.network = static_cast<unsigned>(reader.optional_int64("network", 0, kServiceNetworks - 1).value_or(0));
+  out.host_paths = reader.string_list("host_paths").value_or(std::vector<std::string>());
+  reader.array("profiles", [&](api::ObjectReader& profile) {
+    out.profiles.push_back({profile.required_string("file"), profile.required_string("name")});
+  });
+  read_process_of(reader, "sandboxd", out.sandboxd);
+  read_process_of(reader, "server", out.server);
+  if (auto ok = reader.finish(); !ok) return Failure(ok.error());
+  return out;
+}
+
+Result<void> write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return sys::from_errno("write", errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
 }
 
 }  // namespace
 
 bool DaemonProcess::alive() const {
   const auto process = sys::read_process(pid);
-  return process && process->alive && process->start == start;
+  return process && process->alive && process->start == start && (boot.empty() || boot == boot_id());
+}
+
+DaemonProcess identify_daemon(pid_t pid) {
+  DaemonProcess out{pid, 0, boot_id()};
+  if (const auto found = sys::read_process(pid)) out.start = found->start;
+  return out;
 }
 
 Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& directory) {
@@ -55,42 +116,46 @@ Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& di
   if (!text) return Failure(text.error());
   auto value = api::parse_json(*text);
   if (!value) return with_context("read " + file, value.error());
-  ServiceRecord out;
-  api::ObjectReader reader(*value, {});
-  out.port = static_cast<std::uint16_t>(reader.required_int64("port", 1, 65535));
-  out.key = reader.required_string("key");
-  out.cgroup_parent = reader.required_string("cgroup_parent");
-  out.table = reader.required_string("table");
-  read_process_of(reader, "sandboxd", out.sandboxd);
-  read_process_of(reader, "server", out.server);
-  if (auto ok = reader.finish(); !ok) return with_context("read " + file, ok.error());
-  return out;
+  auto record = from_json(*value);
+  if (!record) return with_context("read " + file, record.error());
+  return *record;
 }
 
 Result<void> write_record(const std::filesystem::path& directory, const ServiceRecord& record) {
-  const std::string file = file_of(directory), next = file + ".new";
-  const std::string text = json::serialize(json::object{{"port", record.port},
-                                                        {"key", record.key},
-                                                        {"cgroup_parent", record.cgroup_parent},
-                                                        {"table", record.table},
-                                                        {"sandboxd", to_json(record.sandboxd)},
-                                                        {"server", to_json(record.server)}});
+  return replace_file(file_of(directory), json::serialize(to_json(record)));
+}
+
+Result<void> replace_file(const std::filesystem::path& path, std::string_view text, gid_t group) {
+  const std::string next = path.string() + ".new";
   (void)::unlink(next.c_str());
   const UniqueFd out(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (out.get() < 0) return sys::from_errno("write " + next, errno);
-  const ssize_t written = ::write(out.get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size()))
-    return sys::from_errno("write " + next, written < 0 ? errno : ENOSPC);
-  if (::rename(next.c_str(), file.c_str()) != 0) return sys::from_errno("write " + file, errno);
+  if (auto done = write_all(out.get(), text); !done) return with_context(next, done.error());
+  if (group != 0 && (::fchown(out.get(), ::geteuid(), group) != 0 || ::fchmod(out.get(), 0640) != 0)) {
+    return sys::from_errno("set the owner of " + next, errno);
+  }
+  if (::fsync(out.get()) != 0) return sys::from_errno("write " + next, errno);
+  if (::rename(next.c_str(), path.c_str()) != 0) return sys::from_errno("write " + path.string(), errno);
+  const UniqueFd around(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (around.get() >= 0) (void)::fsync(around.get());
   return {};
 }
 
-Result<UniqueFd> lock_service(const std::filesystem::path& directory) {
+Result<UniqueFd> lock_service(const std::filesystem::path& directory, const std::function<void()>& waiting) {
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd.get() < 0) return sys::from_errno("open " + directory.string(), errno);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return sys::from_errno("lock " + directory.string(), errno);
-    return fail(Code::Conflict, "another osb is starting or stopping the service in " + directory.string());
+    waiting();
+    while (::flock(fd.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) return sys::from_errno("lock " + directory.string(), errno);
+    }
+  }
+  struct stat held{};
+  struct stat named{};
+  if (::fstat(fd.get(), &held) != 0 || ::lstat(directory.c_str(), &named) != 0 || held.st_dev != named.st_dev ||
+      held.st_ino != named.st_ino) {
+    return fail(Code::NotFound, directory.string() + " was removed by another osb");
   }
   return fd;
 }

@@ -2,41 +2,63 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
 
 namespace osb::cli {
 
-// A process that outlives us. Pid and start time together name it for good.
+// A process that outlives us. Boot, pid and start time together name it for good.
 struct DaemonProcess {
   pid_t pid = 0;
   std::uint64_t start = 0;
+  std::string boot = {};  // empty in records of older versions: not compared
 
   bool alive() const;
 };
 
-// What `osb up` leaves behind for `osb down`: service.json in the service's directory, readable by its owner only.
+// The process with this pid as it is now.
+DaemonProcess identify_daemon(pid_t pid);
+
+// The profile that `osb up` has written.
+struct SavedProfile {
+  std::filesystem::path file;
+  std::string name;
+};
+
+// All that `osb up` has to remember about a service: service.json in the service's directory, readable by its owner
+// only. It stays until `osb down --purge`.
 struct ServiceRecord {
   std::uint16_t port = 0;
   std::string key;
   std::string cgroup_parent;
   std::string table;  // of nftables
+  std::string interface_prefix = "osl-";
+  unsigned network = 0;                 // see service_network.h
+  std::vector<std::string> host_paths;  // sandboxes may mount these directories of the host
+  std::vector<SavedProfile> profiles;
   std::optional<DaemonProcess> sandboxd, server;
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port); }
+  std::string domain() const { return "127.0.0.1:" + std::to_string(port); }
+  std::string url() const { return "http://" + domain(); }
   bool running() const { return sandboxd && sandboxd->alive() && server && server->alive(); }
 };
 
-// Nothing: no service was started there.
+// Nothing: no service lives there.
 Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& directory);
-// Replaces it as a whole.
+// Replaces it as a whole; on the disk when this returns.
 Result<void> write_record(const std::filesystem::path& directory, const ServiceRecord& record);
 
-// Held by whoever starts or stops the service; Code::Conflict when somebody else does. The directory must exist.
-Result<UniqueFd> lock_service(const std::filesystem::path& directory);
+// A small file, replaced as a whole and on the disk when this returns. Readers are its owner, root, and `group`.
+Result<void> replace_file(const std::filesystem::path& path, std::string_view text, gid_t group = 0);
+
+// Held while a service is started, stopped or removed. Waits for another osb that holds it; `waiting` is called first.
+// Code::NotFound when there is no such directory, also when the other osb has removed it meanwhile.
+Result<UniqueFd> lock_service(const std::filesystem::path& directory, const std::function<void()>& waiting);
 
 }  // namespace osb::cli

@@ -1,18 +1,13 @@
-"""osb up, down and doctor: what belongs to this machine."""
+"""osb up, down and doctor: services of this machine."""
 
-import glob
 import json
 import os
 import pathlib
-import shutil
 import socket
-import tempfile
 
 import httpx
 import pytest
 from osb_program import Osb, osb_binary
-from sandboxd_process import binary
-from server_process import free_port, server_binary
 
 
 @pytest.fixture(autouse=True)
@@ -20,87 +15,52 @@ def nothing_left():
     """Overrides the suite's: here every test has a service of its own."""
 
 
-class NoServer:
-    key = "a-key-for-tests"
-
-    def __init__(self):
-        self.port = free_port()
-
-
-@pytest.fixture
-def osb(tmp_path, monkeypatch):
-    """In a directory with the other programs, as they are installed."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, program in (("osb", osb_binary()), ("sandboxd", binary("sandboxd")), ("execd", binary("execd")),
-                          ("opensandbox-server", server_binary())):
-        shutil.copy(program, programs / name)
-    monkeypatch.setenv("OSB_BINARY", str(programs / "osb"))
-    return Osb(NoServer(), tmp_path)
-
-
-@pytest.fixture
-def directory():
-    """Of the service: the names of sockets are short."""
-    with tempfile.TemporaryDirectory(prefix="up-") as made:
-        yield pathlib.Path(made) / "service"
-
-
-def processes(directory):
-    """Of the service in this directory."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if str(directory).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-        except OSError:
-            pass  # it has just ended
-    return found
+def test_up_and_down(service, tmp_path):
+    osb = service.osb
+    up = service.up()
+    assert up["url"] == f"http://127.0.0.1:{osb.server.port}" and up["api_key"] == osb.server.key and up["started"]
+    assert httpx.get(up["url"] + "/health", trust_env=False).status_code == 200
+    assert osb.run("run", "host", "--", "echo", "hello").stdout == b"hello\n"
+    kept = osb.json("sandbox", "create", "--image", "host")["id"]
+    # A second time it says the same; where another server answers nothing is started.
+    assert service.up() == {**up, "started": False, "sandboxes_running": 1}
+    assert osb.json("up", "--dir", tmp_path / "other")["status"] == "answers already"
+    record = service.record
+    assert service.cgroups() and len(service.processes()) == 2
+    assert (service.directory / "service.json").stat().st_mode & 0o777 == 0o600
+    assert kept in osb.ok("sandbox", "list", "-o", "json")
+    doctor = osb.json("doctor")
+    assert doctor["ok"], doctor
+    states = {check["check"]: check["state"] for check in doctor["checks"]}
+    assert states["server"] == states["api key"] == states["backend"] == states["overlayfs"] == "ok"
+    assert service.purge() == {"status": "purged", "directory": str(service.directory)}
+    assert not service.directory.exists()
+    assert service.processes() == [] and service.cgroups(record) == []
+    assert "Nothing" in osb.ok("down", "--dir", service.directory)
+    assert service.purge()["status"] == "absent"
 
 
-def cgroups(record):
-    return glob.glob(f"/sys/fs/cgroup/{record['cgroup_parent']}") + \
-        glob.glob(f"/sys/fs/cgroup/*/{record['cgroup_parent']}")
+def test_the_server_has_no_privilege(service):
+    service.up()
+    status = pathlib.Path(f"/proc/{service.record['server']['pid']}/status").read_text()
+    lines = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert all(id != "0" for id in lines["Uid"].split() + lines["Gid"].split()) and not lines["Groups"].strip()
+    assert {int(lines[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0} and lines["NoNewPrivs"] == "1"
 
 
-def test_up_and_down(osb, directory, tmp_path):
-    up = osb.json("up", "--dir", directory)
-    try:
-        assert up["url"] == f"http://127.0.0.1:{osb.server.port}" and up["api_key"] == osb.server.key
-        assert httpx.get(up["url"] + "/health", trust_env=False).status_code == 200
-        assert osb.run("run", "host", "--", "echo", "hello").stdout == b"hello\n"
-        kept = osb.json("sandbox", "create", "--image", "host")["id"]
-        # A second time it says the same; where another server answers nothing is started.
-        assert osb.json("up", "--dir", directory) == up
-        assert osb.json("up", "--dir", tmp_path / "other")["status"] == "answers already"
-        record = json.loads((directory / "service.json").read_text())
-        assert cgroups(record) and processes(directory)
-        assert (directory / "service.json").stat().st_mode & 0o777 == 0o600
-        assert kept in osb.ok("sandbox", "list", "-o", "json")
-        doctor = osb.json("doctor")
-        assert doctor["ok"], doctor
-        states = {check["check"]: check["state"] for check in doctor["checks"]}
-        assert states["server"] == states["api key"] == states["backend"] == states["overlayfs"] == "ok"
-    finally:
-        osb.ok("down", "--dir", directory)
-    assert not directory.exists()
-    assert processes(directory) == [] and cgroups(record) == []
-    assert "Nothing" in osb.ok("down", "--dir", directory)
-
-
-def test_down_after_sandboxd_has_died(osb, directory, tmp_path):
-    osb.ok("up", "--dir", directory, "--save")
-    record = json.loads((directory / "service.json").read_text())
+def test_purge_after_sandboxd_has_died(service, tmp_path):
+    service.up("--save")
+    record = service.record
     config = tmp_path / ".opensandbox" / "config.toml"
-    assert osb.server.key in config.read_text() and config.stat().st_mode & 0o077 == 0
-    osb.ok("sandbox", "create", "--image", "host")
-    os.kill(record["sandboxd"]["pid"], 9)
-    osb.ok("down", "--dir", directory)
-    assert not directory.exists() and processes(directory) == [] and cgroups(record) == []
+    assert service.osb.server.key in config.read_text() and config.stat().st_mode & 0o077 == 0
+    service.osb.ok("sandbox", "create", "--image", "host")
+    service.kill("sandboxd")
+    service.purge()
+    assert not service.directory.exists() and service.processes() == [] and service.cgroups(record) == []
 
 
 @pytest.mark.parametrize("before", [None, 0o644])
-def test_what_is_saved_stays_the_users(osb, directory, tmp_path, before):
+def test_what_is_saved_stays_the_users(service, tmp_path, before):
     """`osb up` becomes root with the user's HOME."""
     os.chown(tmp_path, 12345, 12346)
     config = tmp_path / ".opensandbox" / "config.toml"
@@ -110,30 +70,85 @@ def test_what_is_saved_stays_the_users(osb, directory, tmp_path, before):
         config.chmod(before)
         for path in (config, config.parent):
             os.chown(path, 12345, 12346)
-    osb.ok("up", "--dir", directory, "--save")
-    osb.ok("down", "--dir", directory)
-    assert osb.server.key in config.read_text()
+    service.up("--save")
+    assert service.osb.server.key in config.read_text()
     assert config.stat().st_mode & 0o777 == 0o600
     for path in (config, config.parent):
         assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
     assert os.listdir(config.parent) == ["config.toml"]
 
 
-def test_what_up_refuses(osb, directory, tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "file").write_text("keep me")
-    assert "--dir" in osb.refused("up", "--dir", tmp_path / "mine")
-    assert (tmp_path / "mine" / "file").read_text() == "keep me"
+def test_what_up_refuses(service):
+    osb = service.osb
+    mine, private = service.directory.parent / "mine", service.directory.parent / "private"
+    mine.mkdir()
+    (mine / "file").write_text("keep me")
+    assert "something else" in osb.refused("up", "--dir", mine)
+    assert (mine / "file").read_text() == "keep me"
+    private.mkdir(0o700)
+    assert f"chmod o+x {private}" in osb.refused("up", "--dir", private / "service")
+    assert not (private / "service").exists()
+    (pathlib.Path(osb_binary()).parent / "execd").unlink()
+    assert "execd is missing" in osb.refused("up", "--dir", service.directory)
+    assert not service.directory.exists()
+
+
+def test_a_busy_port_names_the_process_that_holds_it(service, make_service):
+    osb = service.osb
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = osb.run("up", "--dir", directory, "--port", port)
-        assert done.returncode == 1 and b"did not start" in done.stderr, done.stderr
-    assert not (directory).exists() and processes(directory) == []
-    (pathlib.Path(osb_binary()).parent / "execd").unlink()
-    assert "execd is missing" in osb.refused("up", "--dir", directory)
+        said = osb.refused("up", "--dir", service.directory, "--port", port)
+        assert f"(process {os.getpid()})" in said and "osb up --port " in said and "doctor" not in said, said
+        assert not service.directory.exists() and service.processes() == []
+        # The same when there is state; nothing of it is touched.
+        service.up()
+        service.down()
+        before = service.record
+        assert f"(process {os.getpid()})" in osb.refused("up", "--dir", service.directory, "--port", port)
+        assert service.record == before
+    service.up()
+    said = osb.refused("up", "--dir", make_service("other").directory, "--port", osb.server.port)
+    assert "an OpenSandbox server" in said and f"(process {service.record['server']['pid']})" in said, said
 
 
-def test_doctor_says_what_to_do(osb, tmp_path):
+def test_the_port_can_be_changed(service):
+    service.up()
+    sandboxd = service.record["sandboxd"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    up = service.up("--port", port)
+    assert up["domain"] == f"127.0.0.1:{port}" and up["started"]
+    assert service.record["sandboxd"] == sandboxd, "only the server is concerned"
+    assert httpx.get(up["url"] + "/health", trust_env=False).status_code == 200
+    service.osb.env["OPEN_SANDBOX_DOMAIN"] = up["domain"]
+    service.down()
+    assert service.up()["domain"] == up["domain"]
+
+
+def test_purge_asks(service):
+    osb = service.osb
+    service.up()
+    osb.ok("sandbox", "create", "--image", "host")
+    said = osb.refused("down", "--dir", service.directory, "--purge", code=2)
+    assert "--yes" in said and "1 running" in said
+    for answer in ("n\n", "\n", "\x04"):
+        with osb.terminal("down", "--dir", service.directory, "--purge") as terminal:
+            terminal.expect("1 running")
+            terminal.expect(r"\[y/N\] ")
+            terminal.type(answer)
+            terminal.expect("Nothing was deleted")
+            assert terminal.wait() == 1
+    assert service.up()["sandboxes_running"] == 1
+    with osb.terminal("down", "--dir", service.directory, "--purge") as terminal:
+        terminal.expect(r"\[y/N\] ")
+        terminal.type("y\n")
+        terminal.expect("deleted")
+        assert terminal.wait() == 0
+    assert not service.directory.exists() and service.processes() == []
+
+
+def test_doctor_says_what_to_do(service, tmp_path):
+    osb = service.osb
     done = osb.run("doctor", "-o", "json")
     report = json.loads(done.stdout)
     assert done.returncode == 1 and not report["ok"]

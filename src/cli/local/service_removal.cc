@@ -1,0 +1,164 @@
+#include "cli/local/service_removal.h"
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <unistd.h>
+#include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "api/json.h"
+#include "cli/local/daemon_start.h"
+#include "cli/local/list_directory.h"
+#include "cli/local/service_network.h"
+#include "http/client.h"
+#include "sys/pidfd.h"
+#include "sys/spawn.h"
+#include "sys/text_file.h"
+
+namespace osb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr std::chrono::seconds kDeath(5);  // of a process that was killed
+
+// Removes every sandbox through sandboxd, which knows all that belongs to one.
+net::awaitable<void> remove_sandboxes(std::string socket) {
+  http::Client client(http::make_plain_connector());
+  const std::string origin = "unix:" + socket;
+  http::ClientRequest question;
+  question.target = "/v1/sandboxes";
+  auto answer = co_await client.send(origin, std::move(question));
+  if (!answer) co_return;
+  auto body = co_await answer->body->read_all(64 << 20);
+  if (!body) co_return;
+  auto value = api::parse_json(*body);
+  if (!value) co_return;
+  const json::object* object = value->if_object();
+  const json::value* list = object != nullptr ? object->if_contains("sandboxes") : nullptr;
+  if (list == nullptr || !list->is_array()) co_return;
+  for (const json::value& each : list->get_array()) {
+    const json::object* sandbox = each.if_object();
+    const json::value* id = sandbox != nullptr ? sandbox->if_contains("id") : nullptr;
+    if (id == nullptr || !id->is_string()) continue;
+    http::ClientRequest request;
+    request.method = "DELETE";
+    request.target = "/v1/sandboxes/" + std::string(id->get_string());
+    auto removed = co_await client.send(origin, std::move(request));
+    if (removed && removed->body) (void)co_await removed->body->read_all(1 << 20);
+  }
+}
+
+// Cgroups of the service, in every hierarchy.
+std::vector<fs::path> cgroups_of(const std::string& parent) {
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  const fs::path root = "/sys/fs/cgroup";
+  if (fs::exists(root / parent, ignored)) out.push_back(root / parent);
+  for (const fs::path& each : list_directory(root)) {
+    if (!fs::is_symlink(each, ignored) && fs::is_directory(each / parent, ignored)) out.push_back(each / parent);
+  }
+  return out;
+}
+
+// The cgroup and all below it, each before its children.
+std::vector<fs::path> with_children(const fs::path& cgroup) {
+  std::vector<fs::path> out{cgroup};
+  std::error_code ignored;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    for (const fs::path& each : list_directory(out[i])) {
+      if (fs::is_directory(each, ignored)) out.push_back(each);
+    }
+  }
+  return out;
+}
+
+// Ends what is in one cgroup, also where a dead sandboxd has left it frozen, and removes it.
+void remove_cgroup(const fs::path& cgroup) {
+  for (const auto& [name, value] :
+       {std::pair{"cgroup.kill", "1"}, {"freezer.state", "THAWED"}, {"cgroup.freeze", "0"}}) {
+    if (::access((cgroup / name).c_str(), W_OK) == 0) (void)sys::write_text(cgroup / name, value);
+  }
+  if (const auto text = sys::read_text(cgroup / "cgroup.procs")) {
+    sys::for_each_line(*text, [](std::string_view line) {
+      const auto pidfd = sys::open_pidfd(std::atoi(std::string(line).c_str()));
+      if (!pidfd) return;
+      (void)sys::send_signal(pidfd->get(), SIGKILL);
+      (void)sys::wait_ended(pidfd->get(), kDeath);
+    });
+  }
+  (void)::rmdir(cgroup.c_str());
+}
+
+// Sandboxes outlive a sandboxd that has died; what is in cgroups of our name is ours.
+void remove_cgroups(const std::string& parent) {
+  for (const fs::path& top : cgroups_of(parent)) {
+    const std::vector<fs::path> all = with_children(top);
+    for (auto each = all.rbegin(); each != all.rend(); ++each) remove_cgroup(*each);
+  }
+}
+
+bool is_populated(const fs::path& cgroup) {
+  return std::ranges::any_of(with_children(cgroup), [](const fs::path& each) {
+    const auto text = sys::read_text(each / "cgroup.procs");
+    return text && !text->empty();
+  });
+}
+
+// Best effort: a host may have neither program, and then has nothing of ours there.
+void run_quietly(const std::vector<std::string>& words) {
+  const auto program = sys::find_program(words[0], "/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/sbin");
+  if (!program) return;
+  sys::SpawnPlan plan;
+  plan.program = *program;
+  plan.argv = words;
+  auto child = sys::spawn(plan);
+  if (!child) return;
+  (void)sys::wait_ended(child->pidfd.get(), kDeath);
+  (void)sys::reap(*child);
+}
+
+}  // namespace
+
+std::size_t count_running_sandboxes(const ServiceRecord& record) {
+  std::set<std::string> names;
+  for (const fs::path& top : cgroups_of(record.cgroup_parent)) {
+    std::error_code ignored;
+    for (const fs::path& each : list_directory(top)) {
+      if (fs::is_directory(each, ignored) && is_populated(each)) names.insert(each.filename());
+    }
+  }
+  return names.size();
+}
+
+Result<void> remove_service(const fs::path& directory, const ServiceRecord& record) {
+  if (record.server) stop_daemon(*record.server);
+  if (record.sandboxd && record.sandboxd->alive()) {
+    net::io_context loop(1);
+    net::co_spawn(loop, remove_sandboxes(directory / "run" / "sandboxd.sock"), net::detached);
+    loop.run();
+    stop_daemon(*record.sandboxd);
+  }
+  remove_cgroups(record.cgroup_parent);
+  run_quietly({"nft", "delete", "table", "inet", record.table});
+  if (release_network(directory, record.network)) {
+    run_quietly({"ip", "route", "del", "unreachable", subnet_of(record.network)});
+    run_quietly({"ip", "address", "del", gateway_address_of(record.network) + "/32", "dev", "lo"});
+  }
+  std::error_code failed;
+  for (const fs::path& each : list_directory(directory)) {
+    if (each.filename() == "service.json") continue;
+    fs::remove_all(each, failed);
+    if (failed) return fail(Code::Internal, "remove " + each.string() + ": " + failed.message());
+  }
+  fs::remove_all(directory, failed);
+  if (failed) return fail(Code::Internal, "remove " + directory.string() + ": " + failed.message());
+  return {};
+}
+
+}  // namespace osb::cli
