@@ -1,5 +1,8 @@
 #include "runtime/native/native_spec.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -32,6 +35,15 @@ std::vector<std::string> decode_entrypoint(const std::string& text) {
   return out;
 }
 
+// One label of a domain name (RFC 1123).
+bool is_hostname(std::string_view text) {
+  const auto letter_or_digit = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !text.empty() && text.size() <= 63 && letter_or_digit(text.front()) && letter_or_digit(text.back()) &&
+         std::ranges::all_of(text, [&](char c) { return letter_or_digit(c) || c == '-'; });
+}
+
 Result<native::Limits> to_limits(const api::StringMap& wanted, std::string& gpus) {
   native::Limits out;
   for (const auto& [name, text] : wanted) {
@@ -50,6 +62,15 @@ Result<native::Limits> to_limits(const api::StringMap& wanted, std::string& gpus
     }
   }
   return out;
+}
+
+// What people see in prompts: the metadata `name` where it can be a host name, else made from the id.
+std::string hostname_of(const SandboxSpec& spec) {
+  if (spec.create->metadata) {
+    const auto name = spec.create->metadata->find("name");
+    if (name != spec.create->metadata->end() && is_hostname(name->second)) return name->second;
+  }
+  return "sandbox-" + spec.id.substr(0, 8);
 }
 
 Result<native::Volume> to_volume(const api::Volume& volume, std::size_t index) {
@@ -88,6 +109,7 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   auto words = api::entrypoint_words(wanted.entrypoint);
   if (!words) return Failure(words.error());
   out.entrypoint = std::move(*words);
+  out.hostname = hostname_of(spec);
   out.env = wanted.env;
   if (wanted.resource_limits) {
     auto limits = to_limits(*wanted.resource_limits, out.gpus);

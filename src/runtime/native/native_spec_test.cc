@@ -48,6 +48,25 @@ TEST(NativeSpec, AnEntrypointOfOneStringIsSplitAndShownAsAsked) {
   EXPECT_EQ(convert(create).error().code, Code::InvalidRequest);
 }
 
+TEST(NativeSpec, TheHostNameIsTheNameOrMadeFromTheId) {
+  auto create = wanted();
+  EXPECT_EQ(convert(create)->hostname, "sandbox-id-1");
+  for (const auto& [name, hostname] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"web-1", "web-1"},
+                                                                  {"Build7", "Build7"},
+                                                                  {"my box", "sandbox-id-1"},
+                                                                  {"-x", "sandbox-id-1"},
+                                                                  {"x-", "sandbox-id-1"},
+                                                                  {"a.b", "sandbox-id-1"},
+                                                                  {"a\nb", "sandbox-id-1"},
+                                                                  {"", "sandbox-id-1"},
+                                                                  {std::string(63, 'a'), std::string(63, 'a')},
+                                                                  {std::string(64, 'a'), "sandbox-id-1"}}) {
+    create.metadata = api::StringMap{{"name", name}};
+    EXPECT_EQ(convert(create)->hostname, hostname) << name;
+  }
+}
+
 TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
   SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", {{"opensandbox.io/id", "id-1"}}};
   const auto native = to_native(spec);

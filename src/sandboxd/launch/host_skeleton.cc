@@ -1,7 +1,5 @@
 #include "sandboxd/launch/host_skeleton.h"
 
-#include <array>
-#include <fcntl.h>
 #include <filesystem>
 #include <string_view>
 #include <sys/stat.h>
@@ -9,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sandboxd/launch/host_copy.h"
+#include "sandboxd/launch/host_packages.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -22,29 +22,76 @@ struct Directory {
   uid_t owner = 0;
 };
 constexpr Directory kDirectories[] = {
-    {"/dev", 0755},      {"/etc", 0755},       {"/etc/ssl", 0755},   {"/home", 0755},    {"/home/sandbox", 0755, 1000},
-    {"/media", 0755},    {"/mnt", 0755},       {"/opt", 0755},       {"/proc", 0555},    {"/root", 0700},
-    {"/run", 0755},      {"/run/lock", 01777}, {"/srv", 0755},       {"/sys", 0555},     {"/tmp", 01777},
-    {"/usr", 0755},      {"/var", 0755},       {"/var/cache", 0755}, {"/var/lib", 0755}, {"/var/log", 0755},
+    {"/dev", 0755},       {"/etc", 0755},     {"/etc/ssl", 0755},
+    {"/etc/pam.d", 0755}, {"/home", 0755},    {"/home/sandbox", 0755, 1000},
+    {"/media", 0755},     {"/mnt", 0755},     {"/opt", 0755},
+    {"/proc", 0555},      {"/root", 0700},    {"/run", 0755},
+    {"/run/lock", 01777}, {"/srv", 0755},     {"/sys", 0555},
+    {"/tmp", 01777},      {"/usr", 0755},     {"/var", 0755},
+    {"/var/cache", 0755}, {"/var/lib", 0755}, {"/var/log", 0755},
     {"/var/tmp", 01777},
 };
 
 struct Text {
   const char* path;
   const char* text;
+  mode_t mode = 0644;
+  gid_t group = 0;
 };
+constexpr gid_t kShadow = 42;
+// Users and groups with the numbers that Debian gives them, so that packages find those they expect. Nobody has a
+// password.
 constexpr Text kFiles[] = {
     {"/etc/passwd",
-     "root:x:0:0:root:/root:/bin/sh\n"
+     "root:x:0:0:root:/root:/bin/bash\n"
+     "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
+     "bin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
+     "sys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
+     "man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
+     "mail:x:8:8:mail:/var/mail:/usr/sbin/nologin\n"
+     "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
+     "backup:x:34:34:backup:/var/backups:/usr/sbin/nologin\n"
+     "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n"
      "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-     "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"},
-    {"/etc/group", "root:x:0:\ntty:x:5:\nnogroup:x:65534:\nsandbox:x:1000:\n"},
-    {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
+     "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\n"},
+    {"/etc/group",
+     "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nman:x:12:\nkmem:x:15:\n"
+     "dialout:x:20:\ncdrom:x:24:\nsudo:x:27:\naudio:x:29:\nwww-data:x:33:\nbackup:x:34:\nsrc:x:40:\nshadow:x:42:\n"
+     "utmp:x:43:\nvideo:x:44:\nplugdev:x:46:\nstaff:x:50:\ngames:x:60:\nusers:x:100:\nnogroup:x:65534:\n"
+     "sandbox:x:1000:\n"},
+    {"/etc/shadow",
+     "root:*:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\nsys:*:19000:0:99999:7:::\n"
+     "man:*:19000:0:99999:7:::\nmail:*:19000:0:99999:7:::\nwww-data:*:19000:0:99999:7:::\n"
+     "backup:*:19000:0:99999:7:::\n_apt:*:19000:0:99999:7:::\nnobody:*:19000:0:99999:7:::\n"
+     "sandbox:*:19000:0:99999:7:::\n",
+     0640, kShadow},
+    {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"},
     {"/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
     {"/etc/resolv.conf", ""},
     {"/etc/hostname", "sandbox\n"},
     {"/etc/ssl/openssl.cnf", "[req]\ndistinguished_name = name\n[name]\n"},
+    // The prompt names the sandbox, which is the host name.
+    {"/etc/bash.bashrc", "[ -z \"$PS1\" ] || PS1='\\u@\\h:\\w\\$ '\n"},
+    {"/etc/profile",
+     "if [ -n \"$BASH_VERSION\" ]; then\n  . /etc/bash.bashrc\nelif [ -n \"$PS1\" ]; then\n"
+     "  PS1=\"$(id -un)@$(hostname)\\$ \"\nfi\n"
+     "for file in /etc/profile.d/*.sh; do\n  [ ! -r \"$file\" ] || . \"$file\"\ndone\nunset file\n"},
+    {"/root/.bashrc", ". /etc/bash.bashrc\n"},
+    {"/home/sandbox/.bashrc", ". /etc/bash.bashrc\n"},
+    {"/etc/pam.d/other",
+     "auth required pam_unix.so\naccount required pam_unix.so\npassword required pam_unix.so\n"
+     "session required pam_unix.so\n"},
 };
+
+// Programs with which root becomes another user or changes one. Others have no way to: they cannot gain privileges.
+constexpr const char* kRootOnly[] = {"su",   "su-l", "runuser", "runuser-l", "sudo",
+                                     "chsh", "chfn", "passwd",  "chpasswd",  "newusers"};
+constexpr std::string_view kRootOnlyRules =
+    "auth sufficient pam_rootok.so\n"
+    "auth optional pam_echo.so Only root can do this: programs in a sandbox gain no privileges. Run the command as "
+    "root,"
+    " or name the user when you start it.\n"
+    "@include other\n";
 
 struct Link {
   const char* path;
@@ -59,77 +106,9 @@ constexpr Link kLinks[] = {
 
 // All that comes from the host's /etc.
 constexpr const char* kFromHost[] = {
-    "/etc/ssl/certs", "/etc/ca-certificates.conf", "/etc/alternatives", "/etc/localtime",
-    "/etc/timezone",  "/etc/ld.so.cache",          "/etc/ld.so.conf",   "/etc/ld.so.conf.d",
+    "/etc/ssl/certs",   "/etc/ca-certificates.conf", "/etc/alternatives", "/etc/localtime",  "/etc/timezone",
+    "/etc/ld.so.cache", "/etc/ld.so.conf",           "/etc/ld.so.conf.d", "/etc/login.defs",
 };
-
-Result<void> make_directory(const std::string& path, mode_t mode, uid_t owner = 0) {
-  if (::mkdir(path.c_str(), mode) < 0) return sys::from_errno("make " + path, errno);
-  if (::chmod(path.c_str(), mode) < 0 || ::chown(path.c_str(), owner, owner) < 0) {
-    return sys::from_errno("set mode of " + path, errno);
-  }
-  return {};
-}
-
-Result<void> make_link(const std::string& path, const std::string& to) {
-  if (::symlink(to.c_str(), path.c_str()) < 0) return sys::from_errno("make link " + path, errno);
-  return {};
-}
-
-Result<void> write_file(const std::string& path, std::string_view text) {
-  auto file = sys::open_at(AT_FDCWD, path, O_CREAT | O_EXCL | O_WRONLY, 0644);
-  if (!file) return Failure(file.error());
-  if (::fchmod(file->get(), 0644) < 0) return sys::from_errno("set mode of " + path, errno);
-  while (!text.empty()) {
-    const ssize_t done = ::write(file->get(), text.data(), text.size());
-    if (done < 0) return sys::from_errno("write " + path, errno);
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
-  return {};
-}
-
-// A regular file that every user of the host may read: its content. Anything else is left out.
-Result<void> copy_public_file(const std::string& from, const std::string& to) {
-  auto file = sys::open_at(AT_FDCWD, from, O_RDONLY | O_NONBLOCK);
-  if (!file) return file.error().sys_errno == ENOENT ? Result<void>() : Failure(file.error());
-  struct stat st{};
-  if (::fstat(file->get(), &st) < 0) return sys::from_errno("stat " + from, errno);
-  if (!S_ISREG(st.st_mode) || (st.st_mode & S_IROTH) == 0) return {};
-  std::string text;
-  std::array<char, 65536> buffer;
-  for (ssize_t got; (got = ::read(file->get(), buffer.data(), buffer.size())) != 0;) {
-    if (got < 0) return sys::from_errno("read " + from, errno);
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  return write_file(to, text);
-}
-
-// Links into /usr, or to a neighbour, lead to the same thing inside. Of others the content is taken.
-bool link_works_inside(const fs::path& target, const fs::path& from) {
-  const fs::path whole = (from.parent_path() / target).lexically_normal();
-  return whole.string().starts_with("/usr/") || whole.string().starts_with("/etc/alternatives/") ||
-         whole.parent_path() == from.parent_path();
-}
-
-Result<void> copy_from_host(const fs::path& from, const std::string& to) {
-  struct stat st{};
-  if (::lstat(from.c_str(), &st) < 0) return {};
-  if (S_ISLNK(st.st_mode)) {
-    std::error_code failed;
-    const fs::path target = fs::read_symlink(from, failed);
-    if (failed) return sys::from_errno("read link " + from.string(), failed.value());
-    if (link_works_inside(target, from)) return make_link(to, target.string());
-  }
-  if (!S_ISDIR(st.st_mode)) return copy_public_file(from.string(), to);
-  if ((st.st_mode & S_IXOTH) == 0) return {};
-  if (auto made = make_directory(to, 0755); !made) return made;
-  std::error_code failed;
-  for (fs::directory_iterator it(from, failed), end; !failed && it != end; it.increment(failed)) {
-    if (auto copied = copy_from_host(it->path(), to + "/" + it->path().filename().string()); !copied) return copied;
-  }
-  if (failed) return sys::from_errno("read " + from.string(), failed.value());
-  return {};
-}
 
 // /bin, /sbin, /lib, /lib64, ..: as on the host.
 Result<void> copy_usr_links(const std::string& root) {
@@ -152,7 +131,14 @@ Result<void> fill(const std::string& root) {
     if (auto made = make_directory(root + directory.path, directory.mode, directory.owner); !made) return made;
   }
   for (const Text& file : kFiles) {
-    if (auto made = write_file(root + file.path, file.text); !made) return made;
+    if (auto made = write_file(root + file.path, file.text, file.mode, file.group); !made) return made;
+  }
+  for (const char* program : kRootOnly) {
+    if (auto made = write_file(std::string(root) + "/etc/pam.d/" + program, kRootOnlyRules); !made) return made;
+  }
+  std::error_code ignored;
+  if (fs::exists("/usr/bin/sudo", ignored)) {
+    if (auto made = write_file(root + "/etc/sudoers", "root ALL=(ALL:ALL) ALL\n", 0440); !made) return made;
   }
   for (const Link& link : kLinks) {
     if (auto made = make_link(root + link.path, link.to); !made) return made;
@@ -160,6 +146,7 @@ Result<void> fill(const std::string& root) {
   for (const char* path : kFromHost) {
     if (auto copied = copy_from_host(path, root + path); !copied) return copied;
   }
+  if (auto added = add_package_database(root); !added) return added;
   return copy_usr_links(root);
 }
 

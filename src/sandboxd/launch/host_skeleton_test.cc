@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "sandboxd/launch/host_copy.h"
 #include "sandboxd/launch/launch_fixture.h"
 #include "sys/text_file.h"
 
@@ -44,14 +45,21 @@ TEST_F(HostRootTest, ShowsNothingElseOfTheHost) {
     etc.insert(entry.path().filename().string());
   }
   const std::set<std::string> known = {
-      "passwd",     "group",       "nsswitch.conf",        "hosts",        "resolv.conf", "hostname", "ssl",
-      "mtab",       "os-release",  "ca-certificates.conf", "alternatives", "localtime",   "timezone", "ld.so.cache",
-      "ld.so.conf", "ld.so.conf.d"};
+      "passwd",       "group",      "nsswitch.conf", "hosts",       "resolv.conf",
+      "hostname",     "ssl",        "mtab",          "os-release",  "ca-certificates.conf",
+      "alternatives", "localtime",  "timezone",      "ld.so.cache", "ld.so.conf",
+      "ld.so.conf.d", "shadow",     "bash.bashrc",   "profile",     "pam.d",
+      "sudoers",      "login.defs", "apt",           "dpkg",        "debconf.conf"};
   for (const std::string& name : etc) EXPECT_TRUE(known.contains(name)) << name;
-  EXPECT_EQ(output_of(host_plan("ls -A /home /root /var/lib /run /srv /opt /mnt /home/sandbox", "a")),
-            "/home:\nsandbox\n\n/home/sandbox:\n\n/mnt:\n\n/opt:\n\n/root:\n\n/run:\nlock\n\n/srv:\n\n/var/lib:\n");
+  EXPECT_EQ(
+      output_of(host_plan("ls -A /home /root /var/lib /run /srv /opt /mnt /home/sandbox", "a")),
+      "/home:\nsandbox\n\n/home/sandbox:\n.bashrc\n\n/mnt:\n\n/opt:\n\n/root:\n.bashrc\n\n/run:\nlock\n\n/srv:\n\n"
+      "/var/lib:\napt\ndpkg\n");
   EXPECT_FALSE(std::filesystem::exists(skeleton_ + "/etc/ssl/private"));
-  EXPECT_FALSE(std::filesystem::exists(skeleton_ + "/etc/shadow"));
+  for (const auto& entry : std::filesystem::directory_iterator(skeleton_ + "/etc/apt")) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with("auth.conf")) << entry.path();
+  }
+  EXPECT_THAT(sys::read_text(skeleton_ + "/etc/shadow").value_or("no file"), Not(HasSubstr("$")));
 }
 
 TEST_F(HostRootTest, CertificatesCanBeRead) {
@@ -98,6 +106,40 @@ TEST_F(HostRootTest, SetuidProgramsWorkOnlyWithoutNoNewPrivileges) {
     wanted.gid = 1000;
     wanted.no_new_privileges = no_new_privileges;
     EXPECT_EQ(output_of(std::move(wanted)), euid);
+  }
+}
+
+TEST_F(HostRootTest, PackagesOfTheHostAreKnown) {
+  EXPECT_EQ(output_of(host_plan("dpkg-query -W -f '${Status}\n' dpkg; cd /var/lib/dpkg/info && ls dpkg.list", "a")),
+            "install ok installed\ndpkg.list\n");
+}
+
+TEST(HostCopy, FilesThatOthersMayNotReadAndCredentialsAreLeftOut) {
+  EXPECT_TRUE(holds_credentials("deb https://user:secret@packages.example/debian stable main\n"));
+  EXPECT_TRUE(holds_credentials("Acquire::http::Proxy \"http://token@proxy.example:3128\";"));
+  EXPECT_TRUE(holds_credentials("deb http://a.example/ x\nURIs: https://u:p@b.example"));
+  EXPECT_FALSE(holds_credentials("deb [signed-by=/usr/share/keyrings/a.gpg] https://packages.example/@scope stable"));
+  EXPECT_FALSE(holds_credentials("# Maintainer: somebody@example.org\nURIs: http://deb.debian.org/debian\n"));
+
+  const osb::testing::TempDir dir;
+  const auto from = dir / "from";
+  std::filesystem::create_directory(from);
+  const auto put = [&](const char* name, const char* text, mode_t mode) {
+    std::ofstream(from / name) << text;
+    ::chmod((from / name).c_str(), mode);
+  };
+  put("open", "http://a.example", 0644);
+  put("login", "http://u:p@a.example", 0644);
+  put("closed", "secret", 0640);
+  for (const auto& [how, wanted] : {std::pair{Take::Copy, std::set<std::string>{"open", "login"}},
+                                    std::pair{Take::WithoutCredentials, std::set<std::string>{"open"}},
+                                    std::pair{Take::Share, std::set<std::string>{"open", "login"}}}) {
+    const std::string to = (dir / ("to" + std::to_string(static_cast<int>(how)))).string();
+    ASSERT_TRUE(copy_from_host(from, to, how));
+    std::set<std::string> there;
+    for (const auto& entry : std::filesystem::directory_iterator(to)) there.insert(entry.path().filename().string());
+    EXPECT_EQ(there, wanted);
+    EXPECT_EQ(sys::read_text(to + "/open").value_or(""), "http://a.example");
   }
 }
 

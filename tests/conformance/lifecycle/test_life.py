@@ -84,6 +84,15 @@ def test_an_entrypoint_of_one_string_is_split_as_a_shell_splits_it(server):
     assert open_quote.status_code == 400 and "/entrypoint" in open_quote.json()["message"], open_quote.text
 
 
+def test_the_host_name_tells_which_sandbox_one_is_in(server):
+    if server.daemon.code_prefix != "NATIVE":
+        return  # containers have the names that the engine gives them
+    named = server.create(metadata={"name": "web-1"})["id"]
+    assert server.run(named, "hostname; getent hosts web-1 | wc -l") == "web-1\n1"
+    other = server.create(metadata={"name": "no_host_name"})["id"]
+    assert server.run(other, "hostname") == f"sandbox-{other[:8]}"
+
+
 def test_lists_are_filtered_and_paged(server):
     ids = [server.create(metadata={"group": group, "n": str(n)})["id"] for n, group in enumerate("aab")]
     response = server.client.get("/v1/sandboxes", params={"metadata": "group=a", "pageSize": 1})

@@ -100,14 +100,34 @@ def test_changes_to_usr_do_not_reach_the_host(daemon):
     assert os.stat("/usr").st_mode & 0o022 == 0
 
 
+def test_changes_to_the_package_database_do_not_reach_the_host(daemon):
+    """Its files are shared with the host's on disk, below the private layer."""
+    sandbox = daemon.create("prisoner")
+    files = ["/var/lib/dpkg/status", "/var/lib/dpkg/info/dpkg.list", "/var/lib/dpkg/info/dpkg.postinst"]
+
+    def look(name):
+        with open(name, "rb") as file:
+            info = os.fstat(file.fileno())
+            return file.read(), info.st_ino, info.st_mode, info.st_uid, info.st_mtime_ns
+
+    before = {name: look(name) for name in files}
+    for name in files:
+        sandbox.output(f"echo broken >> {name}; truncate -s 5 {name}; chmod 4777 {name}; chown sandbox {name}")
+        sandbox.output(f"ln {name} /tmp/link && echo broken > /tmp/link && rm /tmp/link {name}")
+    assert {name: look(name) for name in files} == before
+
+
 def test_the_hosts_private_directories_are_not_shown(daemon):
     sandbox = daemon.create("prisoner")
-    for directory in ("/root", "/srv", "/opt", "/mnt", "/media"):
+    for directory in ("/srv", "/opt", "/mnt", "/media"):
         assert sandbox.output(f"find {directory} -mindepth 1") == "", directory
-    listing = sandbox.output("find /etc /home /var /run -type f").split()
-    for name in ("/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/fstab"):
+    assert sandbox.output("find /root -mindepth 1; cat /root/.bashrc") == "/root/.bashrc\n. /etc/bash.bashrc"
+    # Packages of the host's /usr are known, nothing else of /var.
+    listing = sandbox.output("find /etc /home /var /run -path /var/lib/dpkg -prune -o -type f -print").split()
+    for name in ("/etc/gshadow", "/etc/machine-id", "/etc/fstab"):
         assert name not in listing
-    assert not [name for name in listing if "/ssh" in name or name.startswith(("/var/lib/", "/var/log/", "/run/"))]
+    assert not [name for name in listing if "/ssh" in name or name.startswith(("/var/", "/run/"))]
+    assert set(sandbox.output("cut -d : -f 2 /etc/shadow").split()) == {"*"}, "nobody has a password"
     # Users are made up: those of the host are nobody's business.
     users = sandbox.output("cut -d : -f 1 /etc/passwd").split()
     assert "root" in users and "nobody" in users
