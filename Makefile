@@ -14,6 +14,12 @@ SOAK_MINUTES ?= 80
 CHAOS_MINUTES ?= 10
 CHAOS_CLIENTS ?= 50
 CHAOS_SEED ?=
+FRESH_CPU ?=
+FRESH_LOAD ?=
+FRESH_MINUTES ?= 300
+FRESH_CCACHE ?=
+FRESH_ROOT ?=
+FILTER ?=
 
 # One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -24,12 +30,13 @@ apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
 fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
 sources = $(shell git ls-files '*.cc' '*.h')
 soak_share = $(shell echo $$(($(SOAK_MINUTES) / 4)))
-ctest := ctest --output-on-failure --no-label-summary --no-tests=error
+# ctest in one build directory; ends with the failed and the skipped tests and the counts.
+run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images test demo up down bench asan tsan fuzz conformance soak chaos fmt lint clean
+.PHONY: help build images ready test demo up down bench asan tsan fuzz conformance soak chaos fresh fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -44,13 +51,16 @@ images: build ## the execd image, in build/images and in the engine at DOCKER_HO
 	@scripts/images
 
 test: ## everything: all tests of the release build, then unit tests and execd's contract under ASan and UBSan
+	@$(MAKE) ready
+	@$(run_ctest) build/release
+	@$(MAKE) asan AFTER=build/release
+
+ready: # all that the tests of the release build need
 	@scripts/setup build test
 	@scripts/python-env
 	@scripts/node-env
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS)
-	@$(ctest) --test-dir build/release
-	@$(MAKE) asan
 
 demo: build ## the main job, with timings: a sandbox, commands, files, a snapshot, pause and resume, all through the API
 	@scripts/setup run
@@ -75,13 +85,13 @@ asan: ## unit tests and execd's contract under AddressSanitizer and UndefinedBeh
 	@scripts/python-env
 	$(call configured,asan)
 	@cmake --build build/asan -j $(JOBS)
-	@$(ctest) --test-dir build/asan -L 'unit|sanitized'
+	@$(run_ctest) build/asan $(if $(AFTER),--after $(AFTER)) -L 'unit|sanitized'
 
 tsan: ## unit tests under ThreadSanitizer
 	@scripts/setup build test
 	$(call configured,tsan)
 	@cmake --build build/tsan -j $(JOBS)
-	@$(ctest) --test-dir build/tsan -L unit
+	@$(run_ctest) build/tsan -L unit
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60); new inputs go to build/fuzz/corpus
 	@scripts/setup build
@@ -97,11 +107,7 @@ conformance: ## the official clients against our server on every backend; result
 	@scripts/conformance
 
 soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times; at most SOAK_MINUTES=80, a quarter each
-	@scripts/setup build test
-	@scripts/python-env
-	@scripts/node-env
-	$(call configured,release)
-	@cmake --build build/release -j $(JOBS)
+	@$(MAKE) ready
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS) \
 	  --minutes $(soak_share)
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
@@ -111,7 +117,7 @@ soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, S
 	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
 	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/server.py --rounds $(SOAK_KILLS) --minutes $(soak_share)
 	@rounds=0; while [ $$rounds -lt $(ROUNDS) ] && [ $$SECONDS -lt $$(($(soak_share) * 60)) ]; do \
-	  $(ctest) --test-dir build/release; rounds=$$((rounds + 1)); done; echo "all tests $$rounds times"
+	  $(run_ctest) build/release; rounds=$$((rounds + 1)); done; echo "all tests $$rounds times"
 
 chaos: ## CHAOS_CLIENTS=50 clients and random faults for CHAOS_MINUTES=10, then what holds; CHAOS_SEED=n again. docs/chaos.md
 	@scripts/setup build test chaos
@@ -122,6 +128,13 @@ chaos: ## CHAOS_CLIENTS=50 clients and random faults for CHAOS_MINUTES=10, then 
 	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
 	  build/venv/bin/python -B tests/chaos/run.py --minutes $(CHAOS_MINUTES) --clients $(CHAOS_CLIENTS) \
 	  $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
+
+fresh: ## `make test` on a fresh Debian with a /dev of its own; or ROUNDS=20 of ctest (FILTER=regex) with FRESH_CPU=0.5 processors and FRESH_LOAD=2 busy neighbours
+	@scripts/setup fresh
+	@/usr/bin/python3 -B tests/fresh/run.py --minutes $(FRESH_MINUTES) --jobs $(JOBS) \
+	  $(if $(filter command environment,$(firstword $(origin ROUNDS))),--rounds $(ROUNDS)) $(if $(FILTER),--filter '$(FILTER)') \
+	  $(if $(FRESH_CPU),--cpu $(FRESH_CPU)) $(if $(FRESH_LOAD),--load $(FRESH_LOAD)) \
+	  $(if $(FRESH_CCACHE),--ccache $(FRESH_CCACHE)) $(if $(FRESH_ROOT),--root $(FRESH_ROOT))
 
 fmt: ## formats the C++ sources in place
 	@scripts/setup lint
