@@ -131,6 +131,15 @@ def test_a_terminal_of_ones_own_sandbox(osb):
         assert terminal.modes() == terminal.before
 
 
+def test_the_prompt_tells_that_one_is_inside(osb):
+    with osb.terminal("run", "-it", "host") as terminal:
+        prompt = terminal.expect(r"root@sandbox-([0-9a-f]{8}):[^\r\n]*# ")
+        terminal.type("hostname\r")
+        terminal.expect(LINE + f"sandbox-{prompt.group(1).decode()}\r")
+        terminal.type("exit\r")
+        assert terminal.wait() == 0
+
+
 def test_a_program_in_a_terminal_of_ones_own_sandbox(osb):
     with osb.terminal("run", "-it", "host", "--", "sh", "-c", "test -t 0 && test -t 1 && echo yes; kill -TERM $$") as terminal:
         terminal.expect("yes\r")
