@@ -32,6 +32,7 @@
 #include "execd/init/ending.h"
 #include "execd/init/entrypoint.h"
 #include "execd/init/inherited_fd.h"
+#include "execd/metrics/cgroup_files.h"
 #include "execd/metrics/metrics_routes.h"
 #include "execd/metrics/otlp_exporter.h"
 #include "execd/metrics/telemetry.h"
@@ -116,12 +117,13 @@ Result<std::string> listen(const Options& options, http::Server& server, PortPro
 }
 
 // Null: nobody asked for telemetry, or for something that cannot be had.
-std::unique_ptr<OtlpExporter> make_exporter(const Environment& env) {
+std::unique_ptr<OtlpExporter> make_exporter(const Environment& env,
+                                            std::shared_ptr<const sys::CgroupFiles> cgroup_files) {
   auto options = OtlpOptions::from_environment(env);
   if (!options) log_warn("telemetry is off", {{"error", options.error().message}});
   if (!options || !*options) return nullptr;
   log_info("telemetry is on", {{"to", (*options)->origin}});
-  return std::make_unique<OtlpExporter>(std::move(**options));
+  return std::make_unique<OtlpExporter>(std::move(**options), std::move(cgroup_files));
 }
 
 void report_bug(const http::Request& request, const std::exception& bug) {
@@ -166,13 +168,16 @@ int serve(const Options& options, const Environment& env) {
   ChildReaper reaper(executor);
   BlockingPool pool(kBlockingThreads);
 
-  const std::unique_ptr<OtlpExporter> exporter = make_exporter(env);
+  const auto cgroup_files = open_cgroup_files(options.cgroup_files);
+  const std::unique_ptr<OtlpExporter> exporter = make_exporter(env, cgroup_files);
   Telemetry& telemetry = exporter ? exporter->telemetry() : no_telemetry();
 
   auto command_options = CommandOptions::from_environment(env);
   if (!command_options) return refuse(command_options.error());
   CommandEnvironment environment(env, working_directory());
-  RunHost host(executor, reaper, pool);
+  MetricsContext metrics(executor, cgroup_files);
+  RunHost host(executor, reaper, pool, {},
+               OomKills([&metrics]() -> const sys::CgroupStats& { return metrics.sampler().stats; }));
   CommandService commands(host, environment, std::move(*command_options), telemetry);
 
   SessionService sessions(host, environment, telemetry);
@@ -180,7 +185,6 @@ int serve(const Options& options, const Environment& env) {
   OwnerDatabase owners;
   const FileContext files{pool, owners, environment.daemon(), environment.cwd()};
 
-  MetricsContext metrics(executor);
   http::Router router({"NOT_FOUND", "METHOD_NOT_ALLOWED", "INVALID_REQUEST_BODY"});
   router.get("/ping", [](http::Request&) -> net::awaitable<http::Response> { co_return http::empty_response(); });
   add_metrics_routes(router, metrics);

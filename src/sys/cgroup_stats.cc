@@ -28,14 +28,23 @@ std::optional<T> parse(std::string_view text) {
 }
 
 template <typename T>
-std::optional<T> read_number(const std::string& path) {
-  const auto text = read_text(path);
+std::optional<T> number_in(const std::optional<std::string>& text) {
   return text ? parse<T>(*text) : std::nullopt;
 }
 
+std::optional<std::string> read_file(const std::string& path) {
+  auto text = read_text(path);
+  if (!text) return std::nullopt;
+  return std::move(*text);
+}
+
+template <typename T>
+std::optional<T> read_number(const std::string& path) {
+  return number_in<T>(read_file(path));
+}
+
 // "key value" lines: memory.stat, cpu.stat.
-std::optional<std::uint64_t> read_key(const std::string& path, std::string_view key) {
-  const auto text = read_text(path);
+std::optional<std::uint64_t> value_of(const std::optional<std::string>& text, std::string_view key) {
   std::optional<std::uint64_t> out;
   if (!text) return out;
   for_each_line(*text, [&](std::string_view line) {
@@ -66,14 +75,14 @@ double usable_cpus() {
   return std::max(1U, std::thread::hardware_concurrency());  // more CPUs than a cpu_set_t holds
 }
 
-// The tightest memory limit and the directory that sets it.
+// The tightest memory limit and the directory that sets it; our own directory where there is none.
 struct MemoryLimit {
   std::uint64_t bytes = kNoLimit;
   std::string directory;
 };
 
 MemoryLimit tightest(const Directory& directory, const char* file) {
-  MemoryLimit limit;
+  MemoryLimit limit{.directory = directory.path};
   for_each_level(directory, [&](const std::string& path) {
     const auto bytes = read_number<std::uint64_t>(path + file);  // v2's "max" is no number
     if (bytes && *bytes < limit.bytes) limit = {*bytes, path};
@@ -83,8 +92,17 @@ MemoryLimit tightest(const Directory& directory, const char* file) {
 
 }  // namespace
 
-CgroupStats::CgroupStats(const CgroupSources& sources, std::string proc)
-    : directories_(find_cgroups(sources)), proc_(std::move(proc)) {}
+CgroupStats::CgroupStats(const CgroupSources& sources, std::string proc, std::shared_ptr<const CgroupFiles> given)
+    : directories_(find_cgroups(sources)), proc_(std::move(proc)), given_(std::move(given)) {}
+
+std::optional<std::string> CgroupStats::given(std::string_view name) const {
+  if (!given_) return std::nullopt;
+  const auto file = given_->find(name);
+  if (file == given_->end()) return std::nullopt;
+  auto text = read_text(file->second.get(), file->first);
+  if (!text) return std::nullopt;
+  return std::move(*text);
+}
 
 double CgroupStats::cpu_count() const {
   double cpus = usable_cpus();
@@ -92,6 +110,13 @@ double CgroupStats::cpu_count() const {
     if (!quota || !period || *quota <= 0 || *period <= 0) return;  // v1: -1 is no quota
     cpus = std::min(cpus, static_cast<double>(*quota) / static_cast<double>(*period));
   };
+  const auto apply_v2 = [&](const std::optional<std::string>& text) {  // "50000 100000" or "max 100000"
+    const std::size_t space = text ? text->find(' ') : std::string::npos;
+    if (space == std::string::npos) return;
+    apply(parse<std::int64_t>(*text), parse<std::int64_t>(std::string_view(*text).substr(space + 1)));
+  };
+  apply(number_in<std::int64_t>(given("cpu.cfs_quota_us")), number_in<std::int64_t>(given("cpu.cfs_period_us")));
+  apply_v2(given("cpu.max"));
   if (const Directory* cpu = find(directories_, "cpu")) {
     for_each_level(*cpu, [&](const std::string& path) {
       apply(read_number<std::int64_t>(path + "/cpu.cfs_quota_us"),
@@ -99,50 +124,61 @@ double CgroupStats::cpu_count() const {
     });
   }
   if (directories_.v2) {
-    for_each_level(*directories_.v2, [&](const std::string& path) {
-      const auto text = read_text(path + "/cpu.max");  // "50000 100000" or "max 100000"
-      if (!text) return;
-      const std::size_t space = text->find(' ');
-      if (space == std::string::npos) return;
-      apply(parse<std::int64_t>(*text), parse<std::int64_t>(std::string_view(*text).substr(space + 1)));
-    });
+    for_each_level(*directories_.v2, [&](const std::string& path) { apply_v2(read_file(path + "/cpu.max")); });
   }
   return cpus;
 }
 
 std::optional<std::chrono::nanoseconds> CgroupStats::cpu_used() const {
-  if (const Directory* cpuacct = find(directories_, "cpuacct")) {
+  auto usec = value_of(given("cpu.stat"), "usage_usec");
+  if (const Directory* cpuacct = find(directories_, "cpuacct"); cpuacct != nullptr && !usec) {
     if (const auto ns = read_number<std::int64_t>(cpuacct->path + "/cpuacct.usage")) {
       return std::chrono::nanoseconds(*ns);
     }
   }
-  if (directories_.v2) {
-    if (const auto us = read_key(directories_.v2->path + "/cpu.stat", "usage_usec")) {
-      return std::chrono::microseconds(static_cast<std::int64_t>(*us));
-    }
-  }
-  return std::nullopt;
+  if (!usec && directories_.v2) usec = value_of(read_file(directories_.v2->path + "/cpu.stat"), "usage_usec");
+  if (!usec) return std::nullopt;
+  return std::chrono::microseconds(static_cast<std::int64_t>(*usec));
 }
 
 CgroupStats::Memory CgroupStats::memory() const {
   const auto host = host_memory(proc_).value_or(HostMemory{});
   MemoryLimit limit;
-  std::optional<std::uint64_t> used, inactive;
-  if (const Directory* memory = find(directories_, "memory")) {
+  std::optional<std::uint64_t> inactive;
+  // v1's names, then v2's.
+  auto used = number_in<std::uint64_t>(given("memory.usage_in_bytes"));
+  if (used) {
+    limit.bytes = number_in<std::uint64_t>(given("memory.limit_in_bytes")).value_or(kNoLimit);
+    inactive = value_of(given("memory.stat"), "total_inactive_file");
+  } else if ((used = number_in<std::uint64_t>(given("memory.current")))) {
+    limit.bytes = number_in<std::uint64_t>(given("memory.max")).value_or(kNoLimit);
+    inactive = value_of(given("memory.stat"), "inactive_file");
+  } else if (const Directory* memory = find(directories_, "memory")) {
     limit = tightest(*memory, "/memory.limit_in_bytes");
     used = read_number<std::uint64_t>(limit.directory + "/memory.usage_in_bytes");
-    inactive = read_key(limit.directory + "/memory.stat", "total_inactive_file");
+    inactive = value_of(read_file(limit.directory + "/memory.stat"), "total_inactive_file");
   } else if (directories_.v2) {
     limit = tightest(*directories_.v2, "/memory.max");
     used = read_number<std::uint64_t>(limit.directory + "/memory.current");
-    inactive = read_key(limit.directory + "/memory.stat", "inactive_file");
+    inactive = value_of(read_file(limit.directory + "/memory.stat"), "inactive_file");
   }
-  if (limit.bytes >= kNoLimit || !used) {
-    return {host.total_bytes, std::min(host.used_bytes, host.total_bytes), false};
-  }
-  const std::uint64_t total = host.total_bytes == 0 ? limit.bytes : std::min(limit.bytes, host.total_bytes);
+  if (!used) return {host.total_bytes, std::min(host.used_bytes, host.total_bytes), false};
+  const bool limited = limit.bytes < kNoLimit;
+  std::uint64_t total = host.total_bytes;
+  if (limited) total = total == 0 ? limit.bytes : std::min(limit.bytes, total);
   const std::uint64_t held = *used - std::min(inactive.value_or(0), *used);
-  return {total, std::min(held, total), true};
+  return {total, std::min(held, total), limited};
+}
+
+std::optional<std::uint64_t> CgroupStats::oom_kills() const {
+  for (const char* name : {"memory.oom_control", "memory.events"}) {
+    if (const auto kills = value_of(given(name), "oom_kill")) return kills;
+  }
+  if (const Directory* memory = find(directories_, "memory")) {
+    return value_of(read_file(memory->path + "/memory.oom_control"), "oom_kill");
+  }
+  if (directories_.v2) return value_of(read_file(directories_.v2->path + "/memory.events"), "oom_kill");
+  return std::nullopt;
 }
 
 CpuMeter::CpuMeter(const CgroupStats& stats, std::string proc)

@@ -2,18 +2,28 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
+#include "base/unique_fd.h"
 #include "sys/cgroup.h"
 
 namespace osb::sys {
+
+// Open files of our cgroup by the kernel's names ("cpu.stat", "memory.usage_in_bytes"): from a parent that sees more of
+// the hierarchies than we do.
+using CgroupFiles = std::map<std::string, UniqueFd, std::less<>>;
 
 // How much of the machine is ours, by the cgroups this process is in (v1, v2 or both), else by the host's own numbers.
 // Limits of all visible ancestors count: the tightest one is the sandbox's.
 class CgroupStats {
  public:
-  // Finds the directories once: a process rarely changes its cgroup.
-  explicit CgroupStats(const CgroupSources& sources = {}, std::string proc = "/proc");
+  // Finds the directories once: a process rarely changes its cgroup. What is in `given` is read from there.
+  explicit CgroupStats(const CgroupSources& sources = {}, std::string proc = "/proc",
+                       std::shared_ptr<const CgroupFiles> given = {});
 
   // CPUs we may use: the quota if there is one (0.5 is half a CPU), at most those we may run on.
   double cpu_count() const;
@@ -23,13 +33,21 @@ class CgroupStats {
   struct Memory {
     std::uint64_t total_bytes = 0;  // the limit, or the host's memory if that is less
     std::uint64_t used_bytes = 0;   // without file pages that can be dropped at once; at most total_bytes
-    bool limited = false;           // false: the host's numbers
+    bool limited = false;           // false: total_bytes is the host's memory
   };
+  // Used bytes are the host's only where no cgroup counts ours.
   Memory memory() const;
 
+  // Processes of our cgroup that the kernel has killed because there was no memory left, for any reason; nothing where
+  // no cgroup counts them.
+  std::optional<std::uint64_t> oom_kills() const;
+
  private:
+  std::optional<std::string> given(std::string_view name) const;
+
   CgroupDirectories directories_;
   std::string proc_;
+  std::shared_ptr<const CgroupFiles> given_;
 };
 
 // CPU use between two questions, without sleeping: 0 to 100, of all that cpu_count() allows. The first answer covers

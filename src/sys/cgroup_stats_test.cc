@@ -1,6 +1,7 @@
 #include "sys/cgroup_stats.h"
 
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/resource.h>
@@ -103,6 +104,67 @@ TEST_F(StatsTest, ALimitAboveTheHostsMemoryIsTheHosts) {
   write("memory/box/memory.usage_in_bytes", "5000\n");
   EXPECT_EQ(stats().memory().total_bytes, 1000U * 1024);
   EXPECT_EQ(stats().memory().used_bytes, 5000U);
+}
+
+TEST_F(StatsTest, WithoutALimitTheTotalIsTheHostsAndTheUseIsOurs) {
+  make_v1();
+  make_host();
+  write("memory/box/memory.usage_in_bytes", "5000\n");
+  write("memory/box/memory.stat", "total_inactive_file 1000\n");
+  EXPECT_FALSE(stats().memory().limited);
+  EXPECT_EQ(stats().memory().total_bytes, 1000U * 1024);
+  EXPECT_EQ(stats().memory().used_bytes, 4000U);
+}
+
+TEST_F(StatsTest, V2WithoutALimitCountsOurUseToo) {
+  make_v2();
+  make_host();
+  write("sys/pod/box/memory.current", "7000\n");
+  EXPECT_FALSE(stats().memory().limited);
+  EXPECT_EQ(stats().memory().total_bytes, 1000U * 1024);
+  EXPECT_EQ(stats().memory().used_bytes, 7000U);
+}
+
+TEST_F(StatsTest, KillsForWantOfMemoryAreThoseOfOurCgroup) {
+  EXPECT_EQ(stats().oom_kills(), std::nullopt) << "nothing counts them";
+  make_v2();
+  EXPECT_EQ(stats().oom_kills(), std::nullopt) << "no memory controller";
+  write("sys/pod/box/memory.events", "low 0\noom 9\noom_kill 2\noom_group_kill 0\n");
+  EXPECT_EQ(stats().oom_kills(), 2U);
+  make_v1();
+  write("memory/box/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+  EXPECT_EQ(stats().oom_kills(), 3U);
+}
+
+TEST_F(StatsTest, GivenFilesAreReadInsteadOfWhatCanBeSeen) {
+  make_v1();
+  make_host();
+  write("memory/box/memory.usage_in_bytes", "5000\n");
+  auto files = std::make_shared<CgroupFiles>();
+  const auto give = [&](const std::string& name, const std::string& text) {
+    write("given/" + name, text);
+    files->insert_or_assign(name, UniqueFd(::open(at("given/" + name).c_str(), O_RDONLY | O_CLOEXEC)));
+  };
+  const auto given = [&] { return CgroupStats({at("cgroup"), at("mountinfo")}, at("proc"), files); };
+  EXPECT_EQ(given().cpu_used(), std::chrono::milliseconds(2500)) << "no such file was given";
+  give("cpu.stat", "usage_usec 1000\nuser_usec 1\n");
+  EXPECT_EQ(given().cpu_used(), std::chrono::milliseconds(1));
+  write("given/cpu.stat", "usage_usec 3000\n");
+  EXPECT_EQ(given().cpu_used(), std::chrono::milliseconds(3)) << "read anew each time";
+  EXPECT_EQ(given().memory().used_bytes, 5000U);
+
+  give("memory.current", "900\n");
+  give("memory.max", "max\n");
+  give("memory.stat", "inactive_file 100\n");
+  give("memory.events", "oom_kill 4\n");
+  EXPECT_EQ(given().memory().used_bytes, 800U);
+  EXPECT_EQ(given().memory().total_bytes, 1000U * 1024);
+  EXPECT_EQ(given().oom_kills(), 4U);
+  give("memory.max", "2000\n");
+  EXPECT_TRUE(given().memory().limited);
+  EXPECT_EQ(given().memory().total_bytes, 2000U);
+  give("cpu.max", "50000 100000\n");
+  EXPECT_DOUBLE_EQ(given().cpu_count(), 0.5);
 }
 
 TEST_F(StatsTest, WithoutCgroupsTheHostAnswers) {

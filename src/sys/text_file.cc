@@ -6,6 +6,19 @@
 
 namespace osb::sys {
 
+Result<std::string> read_text(int fd, const std::string& name, std::size_t limit) {
+  std::string out;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = ::pread(fd, buffer, sizeof buffer, static_cast<off_t>(out.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return from_errno("read " + name, errno);
+    if (got == 0) return out;
+    out.append(buffer, static_cast<std::size_t>(got));
+    if (out.size() > limit) return fail(Code::TooLarge, "read " + name + ": larger than " + std::to_string(limit));
+  }
+}
+
 Result<std::string> read_text(const std::string& path, std::size_t limit) {
   auto fd = open_at(AT_FDCWD, path, O_RDONLY);
   if (!fd) return Failure(fd.error());

@@ -11,6 +11,9 @@ namespace osb::sys {
 // A whole small file: of /proc, of a cgroup, of /etc. Fails (Code::TooLarge) rather than read more than `limit` bytes.
 Result<std::string> read_text(const std::string& path, std::size_t limit = 16 << 20);
 
+// The same of an open file, from its beginning; its offset does not move. `name` is for errors.
+Result<std::string> read_text(int fd, const std::string& name, std::size_t limit = 16 << 20);
+
 // One write() into an existing file, as kernel files want it; the file is neither created nor truncated.
 Result<void> write_text(const std::string& path, std::string_view text);
 

@@ -44,12 +44,14 @@ std::string status_json(const Command& command) {
   const bool running = command.running();
   out += running ? R"(,"running":true)" : R"(,"running":false)";
   if (!running) {
-    const CommandOutcome outcome = command.outcome ? *command.outcome : outcome_of(command.run->end().status);
+    const CommandOutcome outcome =
+        command.outcome ? *command.outcome : outcome_of(command.run->end().status, command.run->end().reason);
     out += R"(,"exit_code":)" + std::to_string(outcome.exit_code);
     if (!outcome.error.empty()) {
       out += R"(,"error":)";
       append_json_string(out, outcome.error);
     }
+    append_reason(out, outcome.reason);
   }
   out += R"(,"started_at":")" + format_timestamp_nanos(command.started_at) + '"';
   if (!running) {

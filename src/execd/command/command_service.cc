@@ -58,16 +58,16 @@ std::string join_arguments(const std::vector<std::string>& argv) {
 
 }  // namespace
 
-CommandOutcome outcome_of(const sys::ExitStatus& status) {
-  if (status.signal != 0) return {-1, "signal: " + signal_name(status.signal)};
-  if (status.code != 0) return {status.code, "exit status " + std::to_string(status.code)};
+CommandOutcome outcome_of(const sys::ExitStatus& status, const std::optional<EndReason>& reason) {
+  if (status.signal != 0) return {-1, "signal: " + signal_name(status.signal), reason};
+  if (status.code != 0) return {status.code, "exit status " + std::to_string(status.code), reason};
   return {};
 }
 
 void write_outcome(EventWriter& writer, const RunEnd& end) {
   const CommandOutcome outcome = outcome_of(end.status);
   if (outcome.exit_code == 0) return writer.complete(end.took);
-  writer.error(kErrorName, std::to_string(outcome.exit_code), std::vector<std::string>{outcome.error});
+  writer.error(kErrorName, std::to_string(outcome.exit_code), std::vector<std::string>{outcome.error}, end.reason);
 }
 
 struct CommandService::Expiry {
@@ -159,7 +159,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
     write_outcome(writer, end);
     telemetry_.record_execution("run_command", end.status.ok(), end.took);
     if (const auto ended = weak.lock()) {
-      ended->outcome = outcome_of(end.status);
+      ended->outcome = outcome_of(end.status, end.reason);
       ended->finished_at = end.at;
       finished(ended);
     }
@@ -202,7 +202,7 @@ net::awaitable<std::optional<Result<void>>> CommandService::interrupt(std::strin
   const std::shared_ptr<Command> command = find(id);
   if (!command) co_return std::nullopt;
   const std::shared_ptr<Run> run = command->run;
-  if (!run || !co_await run->stop(options_.interrupt_grace)) {
+  if (!run || !co_await run->stop(options_.interrupt_grace, Run::StopCause::UserInterrupt)) {
     co_return Result<void>(fail(Code::Internal, "command " + id + " has finished already"));
   }
   co_return Result<void>();
@@ -225,7 +225,7 @@ net::awaitable<void> CommandService::shutdown(std::chrono::milliseconds grace) {
   for (auto& run : runs) {
     auto stop = [](std::shared_ptr<Run> one, std::chrono::milliseconds time,
                    std::shared_ptr<Progress> all) -> net::awaitable<void> {
-      co_await one->stop(time);
+      co_await one->stop(time, Run::StopCause::Shutdown);
       --all->left;
       all->changed.notify_all();
     };

@@ -23,8 +23,9 @@ namespace osb::execd {
 struct CommandOutcome {
   int exit_code = 0;
   std::string error;
+  std::optional<EndReason> reason = {};
 };
-CommandOutcome outcome_of(const sys::ExitStatus& status);
+CommandOutcome outcome_of(const sys::ExitStatus& status, const std::optional<EndReason>& reason = {});
 // The final event for that: execution_complete, or error with the exit code as its value.
 void write_outcome(EventWriter& writer, const RunEnd& end);
 

@@ -89,7 +89,8 @@ void EventWriter::complete(std::chrono::milliseconds took) {
   whole(R"({"type":"execution_complete")" + execution_time(took));
 }
 
-void EventWriter::error(std::string_view name, std::string_view value, std::span<const std::string> traceback) {
+void EventWriter::error(std::string_view name, std::string_view value, std::span<const std::string> traceback,
+                        const std::optional<EndReason>& reason) {
   std::string fields = R"({"type":"error","error":{"ename":)";
   append_json_string(fields, name);
   fields += R"(,"evalue":)";
@@ -99,7 +100,9 @@ void EventWriter::error(std::string_view name, std::string_view value, std::span
     if (fields.back() != '[') fields += ',';
     append_json_string(fields, line);
   }
-  whole(fields + "]}");
+  fields += "]}";
+  append_reason(fields, reason);
+  whole(fields);
 }
 
 std::string ping_event(std::int64_t unix_millis) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "execd/command/end_reason.h"
 #include "execd/command/event_log.h"
 
 namespace osb::execd {
@@ -28,7 +29,8 @@ class EventWriter {
   // Output. `text` may be any bytes; what does not fit one event continues in the next.
   void output(bool is_stderr, std::string_view text);
   void complete(std::chrono::milliseconds took);
-  void error(std::string_view name, std::string_view value, std::span<const std::string> traceback);
+  void error(std::string_view name, std::string_view value, std::span<const std::string> traceback,
+             const std::optional<EndReason>& reason = {});
 
   void publish() { log_.publish(); }
 

@@ -38,6 +38,7 @@ TEST(EventWriter, EventsHaveTheFieldsOfTheContractAndANumber) {
   r.writer.complete(std::chrono::milliseconds(0));
   r.writer.error("CommandExecError", "3", std::vector<std::string>{"exit status 3", "b"});
   r.writer.error("X", "", {});
+  r.writer.error("X", "-1", {}, EndReason{"OUT_OF_MEMORY", "out of memory (limit 256 MiB)"});
   const std::vector<std::string> want = {
       R"({"type":"init","text":"9f0c","timestamp":1700000000123,"seq":1})",
       R"({"type":"stdout","text":"hello","timestamp":1700000000123,"seq":2})",
@@ -47,6 +48,8 @@ TEST(EventWriter, EventsHaveTheFieldsOfTheContractAndANumber) {
       R"({"type":"error","error":{"ename":"CommandExecError","evalue":"3","traceback":["exit status 3","b"]},)"
       R"("timestamp":1700000000123,"seq":6})",
       R"({"type":"error","error":{"ename":"X","evalue":"","traceback":[]},"timestamp":1700000000123,"seq":7})",
+      R"({"type":"error","error":{"ename":"X","evalue":"-1","traceback":[]},"reason":"OUT_OF_MEMORY",)"
+      R"x("reason_message":"out of memory (limit 256 MiB)","timestamp":1700000000123,"seq":8})x",
   };
   EXPECT_EQ(r.events(), want);
 }

@@ -12,6 +12,8 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "async/descriptor.h"
+#include "base/duration.h"
+#include "base/out_of_memory.h"
 #include "base/time.h"
 #include "execd/command/line_splitter.h"
 #include "sys/pidfd.h"
@@ -99,6 +101,7 @@ Result<void> Run::start() {
   }
   process.fds.emplace_back(1, writers[0].get());
   process.fds.emplace_back(2, writers[plan_.merge_stderr ? 0 : 1].get());
+  oom_mark_ = host_.oom_kills().mark();
   auto started = host_.spawn(std::move(process));
   if (!started) {
     for (auto& pipe : pipes_) pipe.reset();
@@ -193,6 +196,7 @@ void Run::on_exit(sys::ExitStatus status) {
   cgroup_.reset();  // kept by the host for those who are still in it
   end_.status = status;
   end_.timed_out = timed_out_;
+  end_.reason = reason_of(status);
   end_.at = std::chrono::system_clock::now();
   end_.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
   if (timeout_) timeout_->timer.cancel();
@@ -201,6 +205,14 @@ void Run::on_exit(sys::ExitStatus status) {
     if (pipe && pipe->file.is_open()) pipe->file.cancel();
   }
   if (kills_ == 0) take_rest();
+}
+
+std::optional<EndReason> Run::reason_of(const sys::ExitStatus& status) {
+  if (timed_out_) return EndReason{kReasonTimeout, "timed out after " + format_duration(plan_.timeout)};
+  if (status.ok()) return std::nullopt;
+  if (interrupted_) return EndReason{kReasonInterrupted, "interrupted by a request"};
+  if (killed_by_us_) return std::nullopt;
+  return host_.oom_kills().explain(oom_mark_, status);
 }
 
 void Run::take_rest() {
@@ -264,6 +276,7 @@ sys::ProcessTree Run::tree() const {
 
 void Run::kill_tree() {
   if (pid_ < 0 || exited_) return;
+  killed_by_us_ = true;
   // First one call that no fork can outrun: a fork bomb is at rest before anything slow begins.
   ::kill(-pid_, SIGSTOP);
   ++kills_;
@@ -277,8 +290,10 @@ void Run::kill_tree() {
   });
 }
 
-net::awaitable<bool> Run::stop(std::chrono::milliseconds grace) {
+net::awaitable<bool> Run::stop(std::chrono::milliseconds grace, StopCause cause) {
   if (pid_ < 0 || exited_) co_return false;
+  killed_by_us_ = true;
+  if (cause == StopCause::UserInterrupt) interrupted_ = true;
   const auto self = shared_from_this();
   const sys::ProcessTree members = tree();
   const auto cgroup = cgroup_;  // nobody else's until all are gone

@@ -9,6 +9,7 @@
 #include "async/net.h"
 #include "async/timer.h"
 #include "base/error.h"
+#include "execd/command/end_reason.h"
 #include "execd/command/event_log.h"
 #include "execd/command/event_writer.h"
 #include "execd/command/output_log.h"
@@ -22,6 +23,7 @@ namespace osb::execd {
 struct RunEnd {
   sys::ExitStatus status;
   bool timed_out = false;
+  std::optional<EndReason> reason;  // why it failed, where that is known
   std::chrono::milliseconds took{0};
   std::chrono::system_clock::time_point at;
 };
@@ -68,8 +70,10 @@ class Run : public std::enable_shared_from_this<Run> {
   // after exited().
   void kill_tree();
   // SIGTERM to every process of the run; what is left after `grace` gets SIGKILL. Returns when all have ended; false,
-  // at once, if the process itself had ended already.
-  net::awaitable<bool> stop(std::chrono::milliseconds grace);
+  // at once, if the process itself had ended already. A user's interrupt is the reason that clients are told; the end
+  // of the daemon is none.
+  enum class StopCause { UserInterrupt, Shutdown };
+  net::awaitable<bool> stop(std::chrono::milliseconds grace, StopCause cause);
 
  private:
   struct Pipe;
@@ -82,6 +86,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void emit(const Pipe& pipe, std::string_view line);
   void on_room();
   void on_exit(sys::ExitStatus status);
+  std::optional<EndReason> reason_of(const sys::ExitStatus& status);
   void take_rest();
   void drain();
   void finish();
@@ -100,6 +105,9 @@ class Run : public std::enable_shared_from_this<Run> {
   bool exited_ = false;
   bool finished_ = false;  // its last event is written
   bool timed_out_ = false;
+  bool interrupted_ = false;
+  bool killed_by_us_ = false;  // or asked to end by us
+  OomKills::Mark oom_mark_;
   int kills_ = 0;         // under way; the end waits for them
   bool blocked_ = false;  // something waits for room in the log
   RunEnd end_;

@@ -124,7 +124,7 @@ TEST_F(RunCgroupTest, TheEscapeArtistDiesOnStop) {
   ASSERT_EQ(::mkfifo((dir / "who").c_str(), 0600), 0);
   const auto run = start(escape_to(dir / "who") + "; exec sleep 1000");
   const UniqueFd escaped = handle_from(dir / "who");
-  EXPECT_TRUE(testing::await(io, run->stop(std::chrono::milliseconds(50))));
+  EXPECT_TRUE(testing::await(io, run->stop(std::chrono::milliseconds(50), CommandRun::StopCause::Shutdown)));
   EXPECT_TRUE(ended(escaped));
   EXPECT_EQ(run->end().status.signal, SIGTERM);
 }

@@ -33,10 +33,16 @@ struct RunHost::CgroupWatch {
   net::posix::stream_descriptor events;
 };
 
-RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups)
-    : executor_(std::move(executor)), reaper_(reaper), pool_(pool), cgroups_(std::move(cgroups), [this] {
-        if (!cgroup_watch_) watch_cgroups();
-      }) {}
+RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups,
+                 OomKills oom_kills)
+    : executor_(std::move(executor)),
+      reaper_(reaper),
+      pool_(pool),
+      cgroups_(std::move(cgroups),
+               [this] {
+                 if (!cgroup_watch_) watch_cgroups();
+               }),
+      oom_kills_(std::move(oom_kills)) {}
 
 RunHost::~RunHost() {
   close();

@@ -9,6 +9,7 @@
 #include "async/child_reaper.h"
 #include "async/net.h"
 #include "base/unique_fd.h"
+#include "execd/command/end_reason.h"
 #include "execd/command/output_log.h"
 #include "sys/cgroup_pool.h"
 #include "sys/spawn.h"
@@ -20,7 +21,8 @@ namespace osb::execd {
 // lost their parent.
 class RunHost {
  public:
-  RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups = {});
+  RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups = {},
+          OomKills oom_kills = {});
   ~RunHost();
   RunHost(const RunHost&) = delete;
   RunHost& operator=(const RunHost&) = delete;
@@ -40,6 +42,7 @@ class RunHost {
   };
   Result<Started> spawn(sys::SpawnPlan process);
   sys::CgroupPool& cgroups() { return cgroups_; }
+  OomKills& oom_kills() { return oom_kills_; }
 
   // Reads a pipe until all its writers have closed it, so that a daemon that a command left behind neither blocks nor
   // gets SIGPIPE. The bytes go to `into` as long as that exists, else nowhere.
@@ -62,6 +65,7 @@ class RunHost {
   std::vector<char> buffer_;
   std::list<std::shared_ptr<Drain>> drains_;
   sys::CgroupPool cgroups_;
+  OomKills oom_kills_;
   std::shared_ptr<CgroupWatch> cgroup_watch_;  // while something is kept
 };
 

@@ -82,6 +82,15 @@ Check read_log_times(std::string_view text, Options& out) {
   return {};
 }
 
+Check read_cgroup_file(std::string_view text, Options& out) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string_view::npos || equals + 1 == text.size()) {
+    return std::unexpected("expected NAME=FILE");
+  }
+  out.cgroup_files.insert_or_assign(std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)));
+  return {};
+}
+
 struct Flag {
   std::string_view name;
   std::string_view variable;  // empty: none
@@ -110,6 +119,7 @@ std::vector<Flag> flags() {
       {"entrypoint-log", "", text(&Options::entrypoint_log)},
       {"entrypoint-log-times", "", read_log_times},
       {"after-entrypoint", "", read_after_entrypoint},
+      {"cgroup-file", "", read_cgroup_file},
   };
 }
 
@@ -241,6 +251,10 @@ Entrypoint and end
   --after-entrypoint WHAT    serve: go on serving when COMMAND has ended (default). end: end everything, with
                              COMMAND's exit status
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)
+
+Sandbox
+  --cgroup-file NAME=FILE    read this file of the sandbox's cgroup (cpu.stat, memory.usage_in_bytes ..) there, where
+                             /sys/fs/cgroup does not show it; /proc/self/fd/N as above; may be repeated
 
 Code interpreter
   --jupyter-host URL         [JUPYTER_HOST]

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ struct Options {
   bool entrypoint_log_times = false;
   std::string exit_dir;  // empty: no exit record
   bool end_with_entrypoint = false;
+  std::map<std::string, std::string> cgroup_files;  // the kernel's name of a file -> where to open it (open_given)
 
   // A TCP port is opened unless inherited sockets were given and nobody asked for a port (or asked for port 0). Port 0
   // without inherited sockets means one that the kernel picks.

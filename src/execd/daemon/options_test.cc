@@ -56,6 +56,16 @@ TEST(Options, InheritedSocketsReplaceThePortUnlessOneIsGiven) {
   EXPECT_EQ(parse({"--listen-fd=3", "--listen-fd", "4"})->listen_fds, (std::vector<int>{3, 4}));
 }
 
+TEST(Options, CgroupFilesAreNamed) {
+  const auto options = parse({"--cgroup-file=cpu.stat=/proc/self/fd/6", "--cgroup-file", "memory.max=/x=y"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->cgroup_files,
+            (std::map<std::string, std::string>{{"cpu.stat", "/proc/self/fd/6"}, {"memory.max", "/x=y"}}));
+  for (const char* wrong : {"--cgroup-file=cpu.stat", "--cgroup-file==/x", "--cgroup-file=cpu.stat="}) {
+    EXPECT_FALSE(parse({wrong})) << wrong;
+  }
+}
+
 TEST(Options, ErrorsSayWhatIsWrongAndHowToExit) {
   struct {
     const char* why;

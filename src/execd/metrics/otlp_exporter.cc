@@ -106,10 +106,11 @@ Result<std::optional<OtlpOptions>> OtlpOptions::from_environment(const Environme
   return out;
 }
 
-OtlpExporter::OtlpExporter(OtlpOptions options)
+OtlpExporter::OtlpExporter(OtlpOptions options, std::shared_ptr<const sys::CgroupFiles> cgroup_files)
     : options_(std::move(options)),
       store_(options_.resource, options_.common),
       client_(http::make_plain_connector(), {.idle_per_origin = 0, .idle = {}}),  // one request a minute
+      stats_({}, "/proc", std::move(cgroup_files)),
       meter_(stats_) {}
 
 SystemSample OtlpExporter::sample() {

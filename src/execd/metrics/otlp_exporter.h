@@ -33,7 +33,7 @@ struct OtlpOptions {
 // Sends what a MetricStore holds to a collector, as OTLP over HTTP in JSON. One thread.
 class OtlpExporter {
  public:
-  explicit OtlpExporter(OtlpOptions options);
+  explicit OtlpExporter(OtlpOptions options, std::shared_ptr<const sys::CgroupFiles> cgroup_files = {});
 
   Telemetry& telemetry() { return store_; }
   // Until cancelled: each interval. A collector that is away is warned about once until it is back.

@@ -80,9 +80,10 @@ std::string input_text(std::uint64_t offset, bool closed) {
 
 std::string pong_text() { return R"({"type":"pong"})"; }
 
-std::string exit_text(int code, int signal) {
+std::string exit_text(int code, int signal, const std::optional<EndReason>& reason) {
   std::string out = R"({"type":"exit","exit_code":)" + std::to_string(code);
   if (signal != 0) out += R"(,"signal":)" + std::to_string(signal);
+  append_reason(out, reason);
   return out + '}';
 }
 

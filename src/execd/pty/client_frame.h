@@ -6,6 +6,8 @@
 #include <string_view>
 #include <variant>
 
+#include "execd/command/end_reason.h"
+
 namespace osb::execd {
 
 // What a client may send on a PTY's WebSocket.
@@ -46,7 +48,7 @@ std::string connected_text(std::string_view session_id, std::string_view mode, b
 std::string input_text(std::uint64_t offset, bool closed);
 std::string pong_text();
 // `signal`, which the contract does not have, only where one ended it; `code` is -1 then.
-std::string exit_text(int code, int signal = 0);
+std::string exit_text(int code, int signal = 0, const std::optional<EndReason>& reason = {});
 std::string error_text(std::string_view code, std::string_view message);
 
 }  // namespace osb::execd

@@ -55,6 +55,9 @@ TEST(ServerFrame, HasTheContractsForm) {
   EXPECT_EQ(input_text(7, true), R"({"type":"input","offset":7,"closed":true})");
   EXPECT_EQ(exit_text(3), R"({"type":"exit","exit_code":3})");
   EXPECT_EQ(exit_text(-1, 9), R"({"type":"exit","exit_code":-1,"signal":9})");
+  EXPECT_EQ(exit_text(137, 0, EndReason{"OUT_OF_MEMORY", "out of memory (limit 1 GiB)"}),
+            R"({"type":"exit","exit_code":137,"reason":"OUT_OF_MEMORY",)"
+            R"x("reason_message":"out of memory (limit 1 GiB)"})x");
   EXPECT_EQ(error_text("START_FAILED", "no \"sh\""), R"({"type":"error","error":"no \"sh\"","code":"START_FAILED"})");
 }
 

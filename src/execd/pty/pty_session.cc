@@ -131,9 +131,9 @@ void PtySession::on_input_failed(PtyShell& shell, const Error& error) {
   holder_->finish({error_text("STDIN_WRITE_FAILED", error.message), 1011, "stdin write failed"});
 }
 
-void PtySession::on_end(PtyShell&, sys::ExitStatus status) {
+void PtySession::on_end(PtyShell&, sys::ExitStatus status, const std::optional<EndReason>& reason) {
   shell_.reset();
-  end_clients({exit_text(status.signal != 0 ? -1 : status.code, status.signal), 1000, "process exited"});
+  end_clients({exit_text(status.signal != 0 ? -1 : status.code, status.signal, reason), 1000, "process exited"});
 }
 
 void PtySession::end_clients(const PtyClient::End& end) {

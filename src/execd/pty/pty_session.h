@@ -70,7 +70,7 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
   bool has_room() const override;
   void on_input_taken(PtyShell& shell, std::uint64_t offset) override;
   void on_input_failed(PtyShell& shell, const Error& error) override;
-  void on_end(PtyShell& shell, sys::ExitStatus status) override;
+  void on_end(PtyShell& shell, sys::ExitStatus status, const std::optional<EndReason>& reason) override;
   void end_clients(const PtyClient::End& end);
 
   RunHost& host_;

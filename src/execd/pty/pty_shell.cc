@@ -66,6 +66,7 @@ Result<std::shared_ptr<PtyShell>> PtyShell::start(RunHost& host, TaskGroup& task
   if (auto opened = self->open(process, child); !opened) return Failure(opened.error());
   self->marker_ = std::string(kRunIdVariable) + "=" + new_hex_id();
   process.env.push_back(self->marker_);
+  self->oom_mark_ = host.oom_kills().mark();
   auto started = host.spawn(std::move(process));
   if (!started) return Failure(started.error());
   self->pid_ = started->child.pid;
@@ -168,6 +169,7 @@ void PtyShell::end_input() {
 
 void PtyShell::on_exit(sys::ExitStatus status) {
   status_ = status;
+  if (!killed_by_us_) reason_ = host_.oom_kills().explain(oom_mark_, status);
   cgroup_.reset();  // kept by the host for those who are still in it
   for (auto* file : {&stdin_, &output_, &stderr_}) {
     if (*file) (*file)->cancel();
@@ -182,13 +184,15 @@ net::awaitable<void> PtyShell::supervise() {
     if (*file) (*file)->close();
   }
   Owner* const owner = std::exchange(owner_, nullptr);
-  if (status_) owner->on_end(*this, *status_);
+  if (status_) owner->on_end(*this, *status_, reason_);
   keep_.reset();
   changed_.notify_all();
 }
 
 void PtyShell::signal(int number) {
-  if (!status_) ::kill(-pid_, number);  // not freed yet, so the number is still ours
+  if (status_) return;
+  if (number == SIGKILL) killed_by_us_ = true;
+  ::kill(-pid_, number);  // not freed yet, so the number is still ours
 }
 
 void PtyShell::resize(int columns, int rows) {
@@ -201,6 +205,7 @@ void PtyShell::resize(int columns, int rows) {
 
 net::awaitable<void> PtyShell::kill() {
   if (status_) co_return;
+  killed_by_us_ = true;
   const auto self = shared_from_this();
   sys::ProcessTree tree;
   tree.leader = pid_;

@@ -14,6 +14,7 @@
 #include "async/task_group.h"
 #include "async/timer.h"
 #include "base/error.h"
+#include "execd/command/end_reason.h"
 #include "execd/command/run_host.h"
 #include "sys/process_tree.h"
 #include "sys/spawn.h"
@@ -38,7 +39,7 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
     virtual void on_input_taken(PtyShell& shell, std::uint64_t offset) = 0;
     virtual void on_input_failed(PtyShell& shell, const Error& error) = 0;
     // The process has ended and its output is complete. Last call.
-    virtual void on_end(PtyShell& shell, sys::ExitStatus status) = 0;
+    virtual void on_end(PtyShell& shell, sys::ExitStatus status, const std::optional<EndReason>& reason) = 0;
   };
 
   // Starts it. `process`: program, arguments, environment and cwd. The caller keeps `owner` alive by `keep`.
@@ -89,7 +90,10 @@ class PtyShell : public std::enable_shared_from_this<PtyShell> {
   std::size_t input_waiting_ = 0;  // bytes in it
   std::uint64_t input_accepted_ = 0;
   bool input_ended_ = false;
+  OomKills::Mark oom_mark_;
+  bool killed_by_us_ = false;
   std::optional<sys::ExitStatus> status_;
+  std::optional<EndReason> reason_;
   int pumps_ = 0;
   bool closed_ = false;
 };

@@ -135,7 +135,7 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
     telemetry.record_execution("run_in_session", end.status.ok(), end.took);
     if (end.timed_out) {
       const std::string after = "timeout after " + std::to_string(timeout.count()) + " ms";
-      writer.error(kErrorName, "-1", std::vector<std::string>{after, outcome_of(end.status).error});
+      writer.error(kErrorName, "-1", std::vector<std::string>{after, outcome_of(end.status).error}, end.reason);
     } else {
       write_outcome(writer, end);
     }
@@ -171,10 +171,10 @@ net::awaitable<Result<void>> SessionService::run(std::shared_ptr<Session> sessio
   co_return fail(Code::Cancelled, "the client left");
 }
 
-net::awaitable<void> SessionService::end(std::shared_ptr<Session> session) {
+net::awaitable<void> SessionService::end(std::shared_ptr<Session> session, Run::StopCause cause) {
   session->deleted_ = true;
   for (Session::Turn* turn : session->queue_) turn->grant();
-  if (const auto run = session->active_) co_await run->stop(std::chrono::milliseconds(0));
+  if (const auto run = session->active_) co_await run->stop(std::chrono::milliseconds(0), cause);
 }
 
 net::awaitable<bool> SessionService::remove(std::string id) {
@@ -182,7 +182,7 @@ net::awaitable<bool> SessionService::remove(std::string id) {
   if (it == sessions_.end()) co_return false;
   const auto session = it->second;
   sessions_.erase(it);
-  co_await end(session);
+  co_await end(session, Run::StopCause::UserInterrupt);
   co_return true;
 }
 
@@ -197,7 +197,7 @@ net::awaitable<void> SessionService::shutdown() {
   for (const auto& [id, session] : all) {
     if (session->active_) session->active_->kill_tree();
   }
-  for (const auto& [id, session] : all) co_await end(session);
+  for (const auto& [id, session] : all) co_await end(session, Run::StopCause::Shutdown);
 }
 
 }  // namespace osb::execd

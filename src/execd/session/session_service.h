@@ -75,7 +75,7 @@ class SessionService final : public Interruptible {
                              const api::RunInSession& request);
   Result<void> plan(Session& session, const api::RunInSession& request, RunPlan& plan,
                     std::shared_ptr<class ShellScript>& script);
-  static net::awaitable<void> end(std::shared_ptr<Session> session);
+  static net::awaitable<void> end(std::shared_ptr<Session> session, Run::StopCause cause);
 
   RunHost& host_;
   CommandEnvironment& environment_;

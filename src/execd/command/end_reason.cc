@@ -1,0 +1,34 @@
+#include "execd/command/end_reason.h"
+
+#include <csignal>
+
+#include "base/json_escape.h"
+#include "base/out_of_memory.h"
+
+namespace osb::execd {
+
+void append_reason(std::string& json, const std::optional<EndReason>& reason) {
+  if (!reason) return;
+  json += R"(,"reason":)";
+  append_json_string(json, reason->code);
+  json += R"(,"reason_message":)";
+  append_json_string(json, reason->message);
+}
+
+OomKills::Mark OomKills::mark() const {
+  if (!stats_) return {};
+  return {stats_().oom_kills(), explained_};
+}
+
+std::optional<EndReason> OomKills::explain(const Mark& start, const sys::ExitStatus& status) {
+  const bool killed = status.signal == SIGKILL || (status.signal == 0 && status.code == 128 + SIGKILL);
+  if (!killed || !stats_ || !start.kills) return std::nullopt;
+  const auto kills = stats_().oom_kills();
+  if (!kills || *kills <= *start.kills || *kills - *start.kills <= explained_ - start.explained) return std::nullopt;
+  ++explained_;
+  const sys::CgroupStats::Memory memory = stats_().memory();
+  return EndReason{kReasonOutOfMemory,
+                   out_of_memory_message(memory.limited ? std::optional(memory.total_bytes) : std::nullopt)};
+}
+
+}  // namespace osb::execd
