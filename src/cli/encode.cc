@@ -96,13 +96,16 @@ json::object encode(const opensandbox::Metrics& metrics) {
 }
 
 json::object encode(const opensandbox::CommandStatus& status) {
-  return {{"id", status.id},
-          {"content", text_or_null(status.content)},
-          {"running", status.running},
-          {"exit_code", status.exit_code ? json::value(*status.exit_code) : json::value(nullptr)},
-          {"error", text_or_null(status.error)},
-          {"started_at", time_or_null(status.started_at)},
-          {"finished_at", time_or_null(status.finished_at)}};
+  json::object out{{"id", status.id},
+                   {"content", text_or_null(status.content)},
+                   {"running", status.running},
+                   {"exit_code", status.exit_code ? json::value(*status.exit_code) : json::value(nullptr)},
+                   {"error", text_or_null(status.error)},
+                   {"started_at", time_or_null(status.started_at)},
+                   {"finished_at", time_or_null(status.finished_at)}};
+  if (!status.reason.empty()) out["reason"] = status.reason;
+  if (!status.reason_message.empty()) out["reason_message"] = status.reason_message;
+  return out;
 }
 
 json::object encode(const opensandbox::FileInfo& info) {

@@ -47,6 +47,8 @@ Task<CommandStatus> read_status(SandboxPtr sandbox, std::string id) {
   out.running = bool_of(object, "running");
   if (const auto code = int_of(object, "exit_code")) out.exit_code = static_cast<int>(*code);
   out.error = text_of(object, "error");
+  out.reason = text_of(object, "reason");
+  out.reason_message = text_of(object, "reason_message");
   out.started_at = time_of(object, "started_at");
   out.finished_at = time_of(object, "finished_at");
   out.json = std::move(reply->body);

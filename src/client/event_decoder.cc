@@ -76,6 +76,8 @@ void EventDecoder::line(std::string_view raw, std::vector<ExecutionEvent>& out) 
       } else if (!event.error) {
         event.error = ExecutionEvent::ErrorInfo{};
       }
+      event.error->reason = text_of(object, "reason");
+      event.error->reason_message = text_of(object, "reason_message");
       break;
     case Type::Complete:
       event.execution_time = std::chrono::milliseconds(int_of(object, "execution_time").value_or(0));

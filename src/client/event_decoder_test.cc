@@ -41,6 +41,19 @@ TEST(EventDecoder, TakesBareLinesAndServerSentEvents) {
   }
 }
 
+TEST(EventDecoder, ReasonsComeWithTheError) {
+  const auto events = decode(
+      "{\"type\":\"error\",\"error\":{\"ename\":\"CommandExecError\",\"evalue\":\"-1\",\"traceback\":[]},"
+      "\"reason\":\"OUT_OF_MEMORY\",\"reason_message\":\"out of memory (limit 256 MiB)\",\"timestamp\":1}\n"
+      "{\"type\":\"error\",\"error\":{\"ename\":\"CommandExecError\",\"evalue\":\"3\",\"traceback\":[]},"
+      "\"timestamp\":1}\n");
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].error->reason, "OUT_OF_MEMORY");
+  EXPECT_EQ(events[0].error->reason_message, "out of memory (limit 256 MiB)");
+  EXPECT_EQ(events[1].error->reason, "");
+  EXPECT_EQ(events[1].error->reason_message, "");
+}
+
 TEST(EventDecoder, KnowsErrorsInBothForms) {
   const auto events = decode(
       "{\"type\":\"error\",\"error\":{\"ename\":\"CommandExecError\",\"evalue\":\"3\",\"traceback\":null},"

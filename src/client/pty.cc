@@ -76,6 +76,8 @@ std::optional<PtyFrame> text_frame(const std::string& text) {
     frame.type = PtyFrame::Type::Exit;
     frame.exit_code = static_cast<int>(int_of(object, "exit_code").value_or(-1));
     frame.signal = static_cast<int>(int_of(object, "signal").value_or(0));
+    frame.reason = text_of(object, "reason");
+    frame.reason_message = text_of(object, "reason_message");
   } else if (type == "error") {
     frame.type = PtyFrame::Type::Error;
     frame.data = text_of(object, "error");

@@ -109,6 +109,10 @@ Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run
     return exit_code_of_signal(SIGPIPE);
   }
   if (!run) return sdk_failed(context_, run.error());
+  // A command that this user's Ctrl-C interrupted needs no explanation.
+  if (run->error && !run->error->reason_message.empty() && signal_ == 0) {
+    context_.out().error_text("osb: " + run->error->reason_message + "\n");
+  }
   if (run->exit_code && *run->exit_code >= 0 && *run->exit_code <= 255) return *run->exit_code;
   if (run->error) {
     // It was ended by a signal: ours, or one that execd names.

@@ -143,6 +143,7 @@ class PipedProgram {
             "meanwhile is on standard output\n");
         return put(STDOUT_FILENO, frame.data);
       case PtyFrame::Type::Exit:
+        if (!signal_ && !frame.reason_message.empty()) context_.out().error_text("osb: " + frame.reason_message + "\n");
         outcome_ = signal_ ? exit_code_of_signal(*signal_) : exit_code_of(frame);
         return;
       case PtyFrame::Type::Error:

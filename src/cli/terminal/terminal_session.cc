@@ -134,6 +134,7 @@ class TerminalLoop {
         output_ += (*frame)->data;
         return write_some();
       case PtyFrame::Type::Exit:
+        if (!(*frame)->reason_message.empty()) output_ += "\r\nosb: " + (*frame)->reason_message + "\r\n";
         return finish({.kind = Kind::Exited, .exit_code = exit_code_of(**frame)});
       case PtyFrame::Type::Error:
         if ((*frame)->code != "TAKEN_OVER") output_ += "\r\nosb: " + (*frame)->data + "\r\n";

@@ -83,6 +83,7 @@ net::awaitable<ToolResult> command_status(Call& call) {
   if (!status) co_return tool_failure(status.error());
   json::object out{{"id", status->id}, {"command", status->content}, {"running", status->running}};
   out["exit_code"] = status->exit_code ? json::value(*status->exit_code) : json::value(nullptr);
+  add_reason(out, status->reason, status->reason_message);
   out["error"] = or_null(status->error);
   out["started_at"] = or_null(status->started_at);
   out["finished_at"] = or_null(status->finished_at);
@@ -116,6 +117,7 @@ net::awaitable<ToolResult> command_logs(Call& call) {
   out["skipped_bytes"] = logs->skipped_bytes;
   out["running"] = status->running;
   out["exit_code"] = status->exit_code ? json::value(*status->exit_code) : json::value(nullptr);
+  add_reason(out, status->reason, status->reason_message);
   co_return out;
 }
 
@@ -125,6 +127,7 @@ net::awaitable<ToolResult> command_logs(Call& call) {
 void encode_state(json::object& out, const opensandbox::CommandStatus& status) {
   out["running"] = status.running;
   if (status.exit_code) out["exit_code"] = *status.exit_code;
+  add_reason(out, status.reason, status.reason_message);
 }
 
 // Without a cursor: begin and end. With one: a page from there on.
@@ -182,6 +185,7 @@ net::awaitable<ToolResult> foreground_page(Call& call, sdk::Sandbox sandbox, std
   if (!followed && !page.full()) co_return tool_failure(followed.error());
   json::object out;
   if (followed && followed->exit_code) out["exit_code"] = *followed->exit_code;
+  if (followed && followed->error) add_reason(out, followed->error->reason, followed->error->reason_message);
   page.encode_into(out);
   if (lost > 0) out["lost_events"] = lost;
   if (page.full()) {

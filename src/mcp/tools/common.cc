@@ -53,6 +53,11 @@ json::object created_schema() {
   return schema::object({{"sandbox_id", sandbox_id_argument()}, {"info", info_schema()}});
 }
 
+void add_reason(json::object& out, const std::string& reason, const std::string& message) {
+  if (!reason.empty()) out["reason"] = reason;
+  if (!message.empty()) out["reason_message"] = message;
+}
+
 json::value or_null(const std::string& text) { return text.empty() ? json::value(nullptr) : json::value(text); }
 
 json::value or_null(const std::optional<opensandbox::Timestamp>& time) {

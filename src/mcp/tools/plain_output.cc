@@ -96,6 +96,7 @@ json::object PlainOutput::encode(const opensandbox::Execution& execution, const 
   } else if (!error_.empty()) {
     out["error"] = std::move(error_);
   }
+  if (execution.error) add_reason(out, execution.error->reason, execution.error->reason_message);
   encode_output(out, rest);
   if (!results_.empty()) out["result"] = std::move(results_);
   if (!other_results_.empty()) out["other_results_bytes"] = std::move(other_results_);

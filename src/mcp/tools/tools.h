@@ -37,6 +37,8 @@ json::object encode_info(const opensandbox::SandboxInfo& info);
 json::object encode_status(const opensandbox::Status& status);
 json::object encode_page(const opensandbox::Page& page);
 json::value or_null(const std::string& text);
+// Adds reason ("OUT_OF_MEMORY", "TIMEOUT", "INTERRUPTED") and reason_message of a failed run; nothing if unknown.
+void add_reason(json::object& out, const std::string& reason, const std::string& message);
 json::value or_null(const std::optional<opensandbox::Timestamp>& time);
 std::chrono::milliseconds seconds(double value);
 

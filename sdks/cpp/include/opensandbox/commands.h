@@ -30,6 +30,10 @@ struct ExecutionEvent {
     std::string name = {};   // CommandExecError for commands
     std::string value = {};  // for commands the exit code as text
     std::vector<std::string> traceback = {};
+    // Why it failed, where the sandbox knows: OUT_OF_MEMORY, TIMEOUT, INTERRUPTED; and a sentence for people, such as
+    // "out of memory (limit 256 MiB)". Both empty otherwise. Not in the published contract.
+    std::string reason = {};
+    std::string reason_message = {};
   };
   Type type = Type::Other;
   std::string text = {};
@@ -103,6 +107,8 @@ struct CommandStatus {
   bool running = false;
   std::optional<int> exit_code = {};
   std::string error = {};
+  std::string reason = {};  // as in ExecutionEvent::ErrorInfo
+  std::string reason_message = {};
   std::optional<Timestamp> started_at = {};
   std::optional<Timestamp> finished_at = {};
   std::string json = {};

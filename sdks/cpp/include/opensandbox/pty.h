@@ -46,7 +46,7 @@ struct PtyFrame {
     Replay,     // data: output from before, starting at `offset`
     Connected,  // session_id and mode ("pty", "pipe"); comes after the replay. input_offset, with input_acks.
     Input,  // input_offset: what the process's pipe has taken so far; input_closed: it takes no more. input_acks only.
-    Exit,   // exit_code; -1 when ended by a signal. The last frame.
+    Exit,   // exit_code; -1 when ended by a signal. reason and reason_message where known. The last frame.
     Error,  // code and data: what the sandbox complains about; the connection stays unless it also closes it
     Pong,
   };
@@ -55,6 +55,9 @@ struct PtyFrame {
   std::uint64_t offset = 0;
   int exit_code = 0;
   int signal = 0;  // Exit: the signal that ended it; 0 where there was none or the sandbox does not tell
+  // Exit: why it failed, as in ExecutionEvent::ErrorInfo; empty where the sandbox does not know.
+  std::string reason = {};
+  std::string reason_message = {};
   std::string session_id = {};
   std::string mode = {};
   std::string code = {};
