@@ -2,81 +2,13 @@
 the client's own timeout, which is what every test here looks for."""
 
 import contextlib
-import os
 import socket
-import threading
 
 import httpx
 import pytest
+from hammer import EXECD, NOBODY, PATIENCE, Hammer, connect
 
-EXECD, NOBODY = 44772, 9
-PATIENCE = 20  # far more than a loaded machine needs for an answer
 NAMED = [{"kind": "named", "source": "data", "target": "/data", "create": True}]
-
-
-def connect(address, port):
-    """How a connect ends, and its socket if it is connected."""
-    try:
-        return "connected", socket.create_connection((address, port), PATIENCE)
-    except TimeoutError:
-        return "timeout", None
-    except OSError as error:
-        return type(error).__name__ if isinstance(error, ConnectionError) else os.strerror(error.errno), None
-
-
-def how_it_ends(connection):
-    with connection:
-        try:
-            while connection.recv(4096):
-                pass
-        except TimeoutError:
-            return "timeout"
-        except ConnectionError:
-            pass
-        return "closed"
-
-
-class Hammer:
-    """Threads that connect to an address again and again, from before its sandbox ends until it is certainly gone."""
-
-    def __init__(self, address):
-        self.address = address
-        self.outcomes = {}
-        self.open = []
-        self.removed = threading.Event()
-        self.connected = threading.Event()
-        self.threads = [threading.Thread(target=self.run, args=(port,)) for port in (EXECD, EXECD, NOBODY)]
-        for thread in self.threads:
-            thread.start()
-        assert self.connected.wait(60)
-
-    def run(self, port):
-        kept = []
-        left = 200  # after the removal: the kernel frees namespaces and interfaces in its own time
-        while left > 0:
-            if self.removed.is_set():
-                left -= 1
-            outcome, connection = connect(self.address, port)
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-            if outcome == "timeout":
-                return
-            if connection:
-                self.connected.set()
-                kept.append(connection)
-                if len(kept) > 20:
-                    kept.pop(0).close()
-        self.open += kept
-
-    def finish(self):
-        self.removed.set()
-        for thread in self.threads:
-            thread.join()
-        ends = {how_it_ends(connection) for connection in self.open}
-        # A connection that is made and ended while its client is being told of it is a broken pipe to the client.
-        assert set(self.outcomes) <= {"connected", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError",
-                                      "No route to host"}, self.outcomes
-        assert ends <= {"closed"}, ends
-        return self.outcomes
 
 
 @pytest.mark.parametrize("volumes", [[], NAMED], ids=["without volumes", "with a volume"])

@@ -1,5 +1,6 @@
 """Sandboxes of an OCI runtime: gVisor's runsc, as Debian has it. They have what all others have, behind another wall."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 import host_state
+from hammer import Hammer
 from runsc_checks import SETTINGS, check_nothing_left, wait_for_end
 from sandboxd_process import TOKEN_HEADER, Sandboxd
 from test_network import connect_through
@@ -115,6 +117,20 @@ def test_a_paused_one_stands_still(daemon):
         sandbox.execd.get("/ping")  # on a new one, which the host refuses
     assert daemon.client.post("/v1/sandboxes/pause/resume").status_code == 204
     assert sandbox.output("echo again") == "again"
+
+
+def test_its_address_refuses_when_it_is_removed_or_has_ended(daemon):
+    for i in range(3):
+        sandbox = daemon.create(f"removed-{i}", runtime="runsc")
+        hammer = Hammer(sandbox.status["address"])
+        sandbox.remove()
+        assert "ConnectionRefusedError" in hammer.finish()
+        sandbox = daemon.create(f"ended-{i}", runtime="runsc", entrypoint=["sleep", "1000"])
+        hammer = Hammer(sandbox.status["address"])
+        with contextlib.suppress(httpx.HTTPError, AssertionError):
+            sandbox.output("kill -9 $(pidof sleep)")  # its answer may be cut off
+        daemon.wait_for_end(sandbox.id)
+        assert "ConnectionRefusedError" in hammer.finish()
 
 
 @pytest.mark.parametrize("script, exit, reason", [
