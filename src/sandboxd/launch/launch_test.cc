@@ -232,7 +232,7 @@ TEST_F(LaunchTest, OnlyThePlannedDescriptorsAreInherited) {
 
 TEST_F(LaunchTest, UlimitsAndOomScoreAreSet) {
   auto wanted =
-      plan("ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; umask; cat /proc/1/stat | grep -c '^1 (.*) S 0 1 1 '");
+      plan("ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; umask; cat /proc/1/stat | grep -c '^1 (.*) [A-Z] 0 1 1 '");
   wanted.ulimits = {{RLIMIT_NOFILE, {123, 456}}, {RLIMIT_CORE, {0, 0}}};
   wanted.oom_score_adj = 300;
   EXPECT_EQ(output_of(std::move(wanted)), "123\n0\n300\n0022\n1\n");
