@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <linux/magic.h>
+#include <optional>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include "base/log.h"
 #include "sandboxd/launch/host_copy.h"
 
 namespace osb::sandboxd {
@@ -12,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDatabase = "/var/lib/dpkg";
+constexpr std::uint64_t kRoomForCopy = 256 << 20;  // a large database takes 60 MiB
 
 // Not auth.conf and auth.conf.d, which are for passwords.
 constexpr const char* kSettings[] = {
@@ -49,10 +53,19 @@ bool is_needed(const fs::path& file) {
          name != "parts" && name != "statoverride";
 }
 
-// On an overlay (a host that is a container itself) a second name for a file copies the file first, on the host's side.
-Take quickest_way() {
-  struct statfs info{};
-  return ::statfs(kDatabase, &info) == 0 && info.f_type == OVERLAYFS_SUPER_MAGIC ? Take::Copy : Take::Share;
+// The same files on disk where that costs nothing. On an overlay (a host that is a container itself) a second name for
+// a file would copy the file first, on the host's side. Nothing: `root` has no room to spare for a copy.
+std::optional<Take> quickest_way(const std::string& root) {
+  struct stat ours{}, theirs{};
+  struct statfs info{}, room{};
+  if (::stat(root.c_str(), &ours) == 0 && ::stat(kDatabase, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+      ::statfs(kDatabase, &info) == 0 && info.f_type != OVERLAYFS_SUPER_MAGIC) {
+    return Take::Share;
+  }
+  if (::statfs(root.c_str(), &room) != 0) return std::nullopt;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(room.f_bavail) * static_cast<std::uint64_t>(room.f_bsize);
+  if (bytes < kRoomForCopy) return std::nullopt;
+  return Take::Copy;
 }
 
 Result<void> copy_database(const fs::path& from, const std::string& to, Take how) {
@@ -75,11 +88,16 @@ Result<void> copy_database(const fs::path& from, const std::string& to, Take how
 Result<void> add_package_database(const std::string& root) {
   std::error_code ignored;
   if (!fs::exists(std::string(kDatabase) + "/status", ignored)) return {};
+  const auto how = quickest_way(root);
+  if (!how) {
+    log_warn("no room for the package database of image host: apt and dpkg do not work in it", {{"directory", root}});
+    return {};
+  }
   if (auto made = make_directory(root + "/etc/apt", 0755); !made) return made;
   for (const char* path : kSettings) {
     if (auto copied = copy_from_host(path, root + path, Take::WithoutCredentials); !copied) return copied;
   }
-  if (auto copied = copy_database(kDatabase, root + kDatabase, quickest_way()); !copied) return copied;
+  if (auto copied = copy_database(kDatabase, root + kDatabase, *how); !copied) return copied;
   for (const char* path : kEmpty) {
     if (auto made = make_directory(root + path, 0755); !made) return made;
   }
