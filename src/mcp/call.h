@@ -36,7 +36,7 @@ class Call : public std::enable_shared_from_this<Call> {
     std::function<void(net::awaitable<void>)> errand;
     bool own_only;            // lists show this session's sandboxes instead of all of the server's
     bool published;           // results have the published shapes
-    std::size_t reply_bytes;  // most bytes of a result, encoded; published shapes ignore it
+    std::size_t reply_bytes;  // most bytes of a result, encoded as plain text
   };
   // `progress_token` null: nobody wants progress.
   Call(const Environment& environment, json::object arguments, json::value progress_token,

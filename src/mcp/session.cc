@@ -272,6 +272,7 @@ net::awaitable<RpcResult> Session::work(Running& running) {
 
 ReplyStyle Session::reply_style(const json::value& id) const {
   ReplyStyle style = options_.reply;
+  if (style.published) style.max_bytes = ReplyStyle::kPublishedBytes;
   style.max_bytes -= std::min(style.max_bytes, encode_result(id, {}).size());
   return style;
 }

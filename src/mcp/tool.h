@@ -60,10 +60,13 @@ std::vector<Tool> all_tools();
 std::vector<Tool> common_tools();
 
 // How results are encoded. Plain: one text block with compact JSON, without null members, at most `max_bytes` long.
-// Published: as the published server does it, with output schemas, the result twice (structured and as indented text)
-// and no limit but those of the tools' arguments.
+// Published: as the published server does it, with output schemas, and the result twice: structured and as indented
+// text.
 struct ReplyStyle {
   static constexpr std::size_t kDefaultBytes = 65'536;
+  // Of a published result, as if it were plain; it takes up to 2.5 times as much. The official Python client takes no
+  // event of more than 1 MiB over HTTP.
+  static constexpr std::size_t kPublishedBytes = 400'000;
   bool published = false;
   std::size_t max_bytes = kDefaultBytes;
 };

@@ -106,10 +106,7 @@ net::awaitable<ToolResult> command_logs(Call& call) {
   if (!status) co_return tool_failure(status.error());
   auto logs = co_await sandbox->commands().logs(id, *from);
   if (!logs) co_return tool_failure(logs.error());
-  const std::size_t most = max_output_bytes(call);
-  const Room room = call.published() ? Room{most, 7 * most} : output_room(call);
-  std::size_t cut = fitting_prefix(logs->text, room);
-  if (cut == 0 && !logs->text.empty()) cut = fitting_prefix(logs->text, {4, 28});
+  const std::size_t cut = fitting_prefix(logs->text, output_room(call));
   const std::size_t left = logs->text.size() - cut;
   json::object out{{"id", id}, {"content", readable(std::string_view(logs->text).substr(0, cut))}};
   out["cursor"] = std::to_string(logs->cursor - static_cast<std::int64_t>(left));
@@ -212,7 +209,7 @@ net::awaitable<opensandbox::Result<void>> take_published_page(PublishedOutput& o
 }
 
 net::awaitable<ToolResult> published_page(Call& call, sdk::Sandbox sandbox, std::string id, OutputPosition from) {
-  PublishedOutput output(call, max_output_bytes(call));
+  PublishedOutput output(call, from);
   auto sink = [&](std::span<const opensandbox::ExecutionEvent> events) { return take_published_page(output, events); };
   auto followed = co_await sandbox.commands().follow(id, from.seq, {.discard_output = true}, std::move(sink));
   if (!followed && !output.full()) co_return tool_failure(followed.error());

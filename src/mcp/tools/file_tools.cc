@@ -116,7 +116,7 @@ net::awaitable<ToolResult> file_read(Call& call) {
   }
   auto got = co_await read_some(*sandbox, path, range, max_read_bytes(call));
   if (!got) co_return tool_failure(got.error());
-  if (!call.published()) cut_to_reply(call, reply_cost(path), *encoding, *got);
+  cut_to_reply(call, reply_cost(path), *encoding, *got);
   if (got->truncated && *encoding == Encoding::Utf8) cut_at_character(got->bytes);
   json::object out{{"path", path}, {"content", nullptr}, {"truncated", got->truncated}, {"next_range", nullptr}};
   if (got->truncated) encode_rest(out, *got, range, call.published());

@@ -56,10 +56,8 @@ ToolResult list_page(const Call& call, std::string_view name, std::size_t total,
   std::size_t used = 0, next = from;
   for (; next < total && items.size() < limit; ++next) {
     json::object each = item(next);
-    if (!call.published()) {
-      used += encoded_size(each);
-      if (used > room && !items.empty()) break;
-    }
+    used += encoded_size(each);
+    if (used > room && !items.empty()) break;
     items.push_back(std::move(each));
   }
   json::object out;

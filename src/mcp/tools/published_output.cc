@@ -1,9 +1,13 @@
 #include "mcp/tools/published_output.h"
 
+#include <algorithm>
+
 namespace osb::mcp::tools {
 namespace {
 
 using Type = opensandbox::ExecutionEvent::Type;
+
+constexpr std::size_t kLineCosts = 90;  // besides its text
 
 json::value result_of(const opensandbox::ExecutionEvent& event) {
   json::object extra;
@@ -19,22 +23,40 @@ json::value result_of(const opensandbox::ExecutionEvent& event) {
 
 }  // namespace
 
+PublishedOutput::PublishedOutput(Call& call, OutputPosition from)
+    : call_(call), room_{max_output_bytes(call), call.reply_bytes()}, next_(from) {}
+
+bool PublishedOutput::add(std::string_view text, std::int64_t timestamp, bool is_error, std::uint64_t seq) {
+  if (full_) return false;
+  const std::size_t offset = std::min(next_.offset, text.size());
+  text.remove_prefix(offset);
+  const std::uint64_t cost = kLineCosts + reply_cost(text);
+  // The first line is always there, at least its begin: a page that holds nothing would never end.
+  full_ = !empty_ && (text.size() + 1 > room_.bytes || cost > room_.cost);
+  if (full_) return false;
+  empty_ = false;
+  const std::size_t fits =
+      cost > room_.cost ? fitting_prefix(text, {text.size(), room_.cost - kLineCosts}) : text.size();
+  (is_error ? stderr_ : stdout_)
+      .push_back(json::object{{"text", text.substr(0, fits)}, {"timestamp", timestamp}, {"is_error", is_error}});
+  full_ = fits < text.size();
+  if (full_) {
+    next_ = {next_.lines, seq > 0 ? seq - 1 : 0, offset + fits};
+    return false;
+  }
+  next_ = {next_.lines + 1, seq, 0};
+  room_.bytes -= std::min(room_.bytes, text.size() + 1);
+  room_.cost -= std::min<std::size_t>(room_.cost, cost);
+  return true;
+}
+
 void PublishedOutput::take(const opensandbox::ExecutionEvent& event) {
   switch (event.type) {
     case Type::Stdout:
-    case Type::Stderr: {
+    case Type::Stderr:
       call_.output(event.text == "\n" ? "" : event.text);
-      // The first line is always kept: a page that holds nothing would never end.
-      full_ = full_ || (next_.lines > 0 && (bytes_ + event.text.size() + 1 > max_bytes_ || next_.lines >= kMostLines));
-      if (full_) break;
-      bytes_ += event.text.size() + 1;
-      ++next_.lines;
-      next_.seq = event.seq;
-      const bool is_error = event.type == Type::Stderr;
-      (is_error ? stderr_ : stdout_)
-          .push_back(json::object{{"text", event.text}, {"timestamp", event.timestamp}, {"is_error", is_error}});
+      add(event.text, event.timestamp, event.type == Type::Stderr, event.seq);
       break;
-    }
     case Type::Result:
       results_.push_back(result_of(event));
       break;

@@ -10,11 +10,12 @@ namespace osb::mcp::tools {
 // stopped.
 class PublishedOutput final : public RunOutput {
  public:
-  static constexpr std::size_t kMostLines = 10'000;  // of a page: each costs more than its text
-
-  PublishedOutput(Call& call, std::size_t max_bytes) : call_(call), max_bytes_(max_bytes) {}
+  // Begins inside the first line where `from` says so.
+  explicit PublishedOutput(Call& call, OutputPosition from = {});
 
   void take(const opensandbox::ExecutionEvent& event) override;
+  // The next line. False: the page is full.
+  bool add(std::string_view text, std::int64_t timestamp, bool is_error, std::uint64_t seq);
   json::object encode(const opensandbox::Execution& execution, const Continue& rest) override;
 
   bool full() const { return full_; }
@@ -25,8 +26,8 @@ class PublishedOutput final : public RunOutput {
 
  private:
   Call& call_;
-  const std::size_t max_bytes_;
-  std::size_t bytes_ = 0;
+  Room room_;
+  bool empty_ = true;
   bool full_ = false;
   OutputPosition next_;
   std::uint64_t skipped_ = 0;  // events that the sandbox no longer has

@@ -57,7 +57,7 @@ json::object logs_schema() {
 }  // namespace
 
 std::unique_ptr<RunOutput> make_run_output(Call& call) {
-  if (call.published()) return std::make_unique<PublishedOutput>(call, max_output_bytes(call));
+  if (call.published()) return std::make_unique<PublishedOutput>(call);
   return std::make_unique<PlainOutput>(call, output_room(call));
 }
 
@@ -112,7 +112,7 @@ bool PlainPage::take(std::string_view line, bool is_error, std::uint64_t seq) {
   to.append(text.substr(0, fits));
   empty_ = false;
   if (fits < text.size()) {
-    next_.offset = offset + fits;
+    next_ = {next_.lines, seq > 0 ? seq - 1 : 0, offset + fits};
     return false;
   }
   to += '\n';

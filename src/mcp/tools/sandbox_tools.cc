@@ -126,7 +126,7 @@ json::object encode_list(const Call& call, const opensandbox::SandboxList& list)
   for (const auto& info : list.items) {
     json::object each = encode_info(info);
     used += encoded_size(each);
-    if (used > call.reply_bytes() && !call.published() && !infos.empty()) break;
+    if (used > call.reply_bytes() && !infos.empty()) break;
     infos.push_back(std::move(each));
   }
   const opensandbox::Page& page = list.pagination;

@@ -96,23 +96,16 @@ net::awaitable<ToolResult> session_run(Call& call) {
   co_return out;
 }
 
-json::object published_page(const Call& call, const KeptOutput::Run& run, std::size_t first) {
-  const std::size_t most = max_output_bytes(call);
-  json::array out_lines, error_lines;
-  std::size_t bytes = 0, line = first;
-  for (; line < run.lines.size(); ++line) {
+json::object published_page(Call& call, const KeptOutput::Run& run, const OutputPosition& from) {
+  PublishedOutput page(call, from);
+  for (std::size_t line = from.lines; line < run.lines.size(); ++line) {
     const KeptOutput::Line& next = run.lines[line];
-    // The first line is always there: a page that holds nothing would never end.
-    const bool any = line > first;
-    if (any && (bytes + next.text.size() + 1 > most || line - first >= PublishedOutput::kMostLines)) break;
-    bytes += next.text.size() + 1;
-    (next.is_error ? error_lines : out_lines)
-        .push_back(json::object{{"text", next.text}, {"timestamp", next.timestamp}, {"is_error", next.is_error}});
+    if (!page.add(next.text, next.timestamp, next.is_error, 0)) break;
   }
-  const bool more = line < run.lines.size();
+  const bool more = page.next().lines < run.lines.size();
   json::object out{{"id", run.session_id}, {"truncated", more}, {"skipped_events", more ? 0 : run.dropped}};
-  out["logs"] = json::object{{"stdout", std::move(out_lines)}, {"stderr", std::move(error_lines)}};
-  out["next_cursor"] = more ? json::value(cursor_of(run.number, {line, 0, 0})) : json::value(nullptr);
+  out["logs"] = page.logs();
+  out["next_cursor"] = more ? json::value(cursor_of(run.number, page.next())) : json::value(nullptr);
   return out;
 }
 
@@ -143,7 +136,7 @@ net::awaitable<ToolResult> session_output(Call& call) {
                            "this output is not kept any more: a later run printed too much, or the session was "
                            "deleted. Run the command again with its output in a file and read that with file_read");
   }
-  co_return call.published() ? published_page(call, *run, from->at.lines) : plain_page(call, *run, from->at);
+  co_return call.published() ? published_page(call, *run, from->at) : plain_page(call, *run, from->at);
 }
 
 net::awaitable<ToolResult> session_delete(Call& call) {
