@@ -95,6 +95,7 @@ json::object PublishedOutput::encode(const opensandbox::Execution& execution, co
                    {"error", std::move(error_)},
                    {"complete", std::move(complete_)}};
   out["exit_code"] = execution.exit_code ? json::value(*execution.exit_code) : json::value(nullptr);
+  if (execution.error) add_reason(out, execution.error->reason, execution.error->reason_message);
   out["logs"] = json::object{{"stdout", std::move(stdout_)}, {"stderr", std::move(stderr_)}};
   out["truncated"] = full_;
   out["next_cursor"] = full_ ? or_null(rest(next_).cursor) : json::value(nullptr);

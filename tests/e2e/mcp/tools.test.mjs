@@ -57,9 +57,21 @@ test("a command's output, environment, directory and exit code", async () => {
   assert.ok(well.duration_ms >= 0);
 });
 
-test("a command is killed after its time", async () => {
-  const execution = await mcp.call("command_run", inside({ command: "sleep 600", timeout_seconds: 0.3 }));
-  assert.notEqual(execution.exit_code, 0);
+test("a command that runs out of time or memory says so", async () => {
+  const late = await mcp.call("command_run", inside({ command: "echo begun; sleep 600", timeout_seconds: 0.3 }));
+  assert.notEqual(late.exit_code, 0);
+  assert.deepEqual([late.stdout, late.reason], ["begun\n", "TIMEOUT"]);
+  assert.ok(late.reason_message && late.duration_ms >= 300, JSON.stringify(late));
+  const { sandbox_id } = await mcp.call("sandbox_create", { image: "host", resource: { cpu: "1", memory: "128Mi" } });
+  const command = "python3 -c 'b = bytearray(400 * 1024 * 1024); print(len(b))'";
+  const large = await mcp.call("command_run", { sandbox_id, command });
+  assert.equal(large.reason, "OUT_OF_MEMORY", JSON.stringify(large));
+  assert.match(large.reason_message, /out of memory \(limit 128 MiB\)/);
+  const { id: execution_id } = await mcp.call("command_run", { sandbox_id, command, background: true });
+  let output;
+  do output = await mcp.call("command_output", { sandbox_id, execution_id }); while (output.running);
+  assert.equal(output.reason, "OUT_OF_MEMORY", JSON.stringify(output));
+  await mcp.call("sandbox_kill", { sandbox_id });
 });
 
 const numbers = (count) => Array.from({ length: count }, (_, i) => `${i + 1}\n`).join("");
