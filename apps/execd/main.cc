@@ -17,13 +17,14 @@
 #include "async/task_group.h"
 #include "async/timer.h"
 #include "base/log.h"
+#include "execd/code/code_routes.h"
+#include "execd/code/code_service.h"
 #include "execd/command/command_routes.h"
 #include "execd/command/command_service.h"
 #include "execd/command/environment.h"
 #include "execd/command/run_host.h"
 #include "execd/daemon/access_token.h"
 #include "execd/daemon/clone3_compat.h"
-#include "execd/daemon/code_routes.h"
 #include "execd/daemon/idle_tidy.h"
 #include "execd/daemon/options.h"
 #include "execd/file/file_context.h"
@@ -178,6 +179,7 @@ int serve(const Options& options, const Environment& env) {
   MetricsContext metrics(executor, cgroup_files);
   RunHost host(executor, reaper, pool, {},
                OomKills([&metrics]() -> const sys::CgroupStats& { return metrics.sampler().stats; }));
+  CodeService code(host, environment, *command_options, telemetry);
   CommandService commands(host, environment, std::move(*command_options), telemetry);
 
   SessionService sessions(host, environment, telemetry);
@@ -188,13 +190,13 @@ int serve(const Options& options, const Environment& env) {
   http::Router router({"NOT_FOUND", "METHOD_NOT_ALLOWED", "INVALID_REQUEST_BODY"});
   router.get("/ping", [](http::Request&) -> net::awaitable<http::Response> { co_return http::empty_response(); });
   add_metrics_routes(router, metrics);
-  add_command_routes(router, commands, {&sessions});
+  add_command_routes(router, commands, {&sessions, &code});
   add_session_routes(router, sessions);
   add_pty_routes(router, terminals);
   add_tunnel_route(router);
   add_file_routes(router, files);
-  add_code_routes(router, nullptr);
-  router.del("/code", interrupt_handler({&commands, &sessions}));
+  add_code_routes(router, code, commands);
+  router.del("/code", interrupt_handler({&code, &commands, &sessions}));
 
   const http::Handler own = http::with_request_id(
       http::with_fence([&](http::Request& request) { return router.dispatch(request); }, "RUNTIME_ERROR"));
@@ -238,6 +240,7 @@ int serve(const Options& options, const Environment& env) {
   Ending ending{reaper, entrypoint ? &*entrypoint : nullptr, {}, hurry};
   ending.services.push_back([&](milliseconds grace) { return commands.shutdown(grace); });
   ending.services.push_back([&](milliseconds) { return sessions.shutdown(); });
+  ending.services.push_back([&](milliseconds) { return code.shutdown(); });
   ending.services.push_back([&](milliseconds) { return terminals.shutdown(); });
   const auto end_regardless = [&]() -> net::awaitable<void> {
     co_await (sleep_for(options.shutdown_timeout) || hurry.wait());

@@ -217,6 +217,7 @@ Result<RunCode> decode_run_code(std::string_view body) {
     out.context_id = context.optional_string("id").value_or("");
     out.language = context.optional_string("language").value_or("");
   });
+  out.timeout = timeout(r);
   return finished(r, std::move(out));
 }
 
@@ -224,7 +225,7 @@ Result<CreateCodeContext> decode_create_code_context(std::string_view body) {
   const auto value = parse_body(body);
   if (!value) return Failure(value.error());
   ObjectReader r(*value, kExecdReading);
-  CreateCodeContext out{r.optional_string("language").value_or(""), plain_string(r, "cwd")};
+  CreateCodeContext out{r.optional_string("language").value_or(""), plain_string(r, "cwd"), environment(r)};
   return finished(r, std::move(out));
 }
 

@@ -100,12 +100,14 @@ struct RunCode {
   std::string code;
   std::string context_id;
   std::string language;
+  std::chrono::milliseconds timeout{0};  // addition to the contract; 0 is none
 };
 Result<RunCode> decode_run_code(std::string_view body);
 
 struct CreateCodeContext {
   std::string language;  // may be empty: the runtime says which languages there are
   std::string cwd;
+  EnvMap envs;  // addition to the contract
 };
 Result<CreateCodeContext> decode_create_code_context(std::string_view body);
 

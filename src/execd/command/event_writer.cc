@@ -74,7 +74,7 @@ void EventWriter::long_output(std::string_view head, std::string_view text) {
   }
 }
 
-void EventWriter::whole(std::string_view fields) {
+void EventWriter::write(std::string_view fields) {
   char* at = log_.room(kAround + fields.size());
   log_.commit(finish(put(at, fields)));
 }
@@ -82,11 +82,17 @@ void EventWriter::whole(std::string_view fields) {
 void EventWriter::init(std::string_view id) {
   std::string fields = R"({"type":"init","text":)";
   append_json_string(fields, id);
-  whole(fields);
+  write(fields);
+}
+
+void EventWriter::init(std::string_view id, std::uint64_t run) {
+  std::string fields = R"({"type":"init","text":)";
+  append_json_string(fields, id);
+  write(concat(fields, R"(,"run":)", run));
 }
 
 void EventWriter::complete(std::chrono::milliseconds took) {
-  whole(R"({"type":"execution_complete")" + execution_time(took));
+  write(R"({"type":"execution_complete")" + execution_time(took));
 }
 
 void EventWriter::error(std::string_view name, std::string_view value, std::span<const std::string> traceback,
@@ -102,7 +108,7 @@ void EventWriter::error(std::string_view name, std::string_view value, std::span
   }
   fields += "]}";
   append_reason(fields, reason);
-  whole(fields);
+  write(fields);
 }
 
 std::string ping_event(std::int64_t unix_millis) {

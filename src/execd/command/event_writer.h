@@ -26,18 +26,22 @@ class EventWriter {
   void stamp(std::int64_t unix_millis);
 
   void init(std::string_view id);
+  // Of one of many runs with the same id: `run` tells them apart (an addition to the contract).
+  void init(std::string_view id, std::uint64_t run);
   // Output. `text` may be any bytes; what does not fit one event continues in the next.
   void output(bool is_stderr, std::string_view text);
   void complete(std::chrono::milliseconds took);
   void error(std::string_view name, std::string_view value, std::span<const std::string> traceback,
              const std::optional<EndReason>& reason = {});
 
+  // An event that only one kind of run has: all of its fields up to the timestamp, without the closing brace.
+  void write(std::string_view fields);
+
   void publish() { log_.publish(); }
 
  private:
   char* finish(char* at);
   void long_output(std::string_view head, std::string_view text);
-  void whole(std::string_view fields);
 
   EventLog& log_;
   std::string timestamp_;  // `,"timestamp":1700000000000,"seq":`

@@ -2,15 +2,14 @@
 
 import datetime
 import inspect
-import re
 
 from code_interpreter import CodeInterpreterSync
+from code_interpreter.models.code import CodeContext
 from opensandbox import SandboxSync
 from opensandbox.config.connection_sync import ConnectionConfigSync
-from opensandbox.exceptions import SandboxApiException
 
 import suite
-from suite import NotOffered, check, same
+from suite import check, same
 
 
 def code_execution():
@@ -18,25 +17,26 @@ def code_execution():
                                   request_timeout=datetime.timedelta(seconds=120))
     sandbox = SandboxSync.create(suite.IMAGE, connection_config=config, ready_timeout=datetime.timedelta(minutes=4))
     try:
-        # Newer versions look for a Jupyter process first, which says nothing about what the server answers.
+        # Newer versions look for a Jupyter process first; there is none, because execd runs the code itself.
         fields = {"skip_health_check": True} \
             if "skip_health_check" in inspect.signature(CodeInterpreterSync.create).parameters else {}
         interpreter = CodeInterpreterSync.create(sandbox, **fields)
-        try:
-            context = interpreter.codes.create_context("python")
-        except SandboxApiException as error:
-            if error.status_code != 501:
-                raise
-            said = re.search(r'"code": *"([^"]+)"', str(error))
-            raise NotOffered(f"the server answers {error.status_code} {said[1] if said else ''}".strip()
-                             + ": code execution is still to come") from None
+        context = interpreter.codes.create_context("python")
+        check(context.id and context.language == "python", f"new context: {context}")
         run = interpreter.codes.run
         run("x = 20", context=context)
-        same([each.text for each in run("print(x + 1)", context=context).logs.stdout], ["21"], "state of a context")
+        # Code keeps the newlines of its output, as the contract has it.
+        same([each.text for each in run("print(x + 1)", context=context).logs.stdout], ["21\n"], "state of a context")
+        value = run("x * 2", context=context)
+        same([each.text for each in value.result], ["40"], "result")
+        check(value.error is None and value.id == context.id, f"run: {value}")
         failed = run("1 / 0", context=context)
         check(failed.error and failed.error.name == "ZeroDivisionError", f"error of the code: {failed.error}")
         other = interpreter.codes.create_context("python")
         check(run("print(x)", context=other).error, "contexts share their variables")
+        without = CodeContext(language="python")
+        run("y = 5", context=without)
+        same([each.text for each in run("y", context=without).result], ["5"], "default context")
     finally:
         sandbox.kill()
         sandbox.close()

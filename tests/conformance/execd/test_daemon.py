@@ -189,15 +189,6 @@ def test_ping_is_empty_with_a_length(execd):
     assert answer.content == b"" and answer.headers["content-length"] == "0"
 
 
-@pytest.mark.parametrize("method,path", [("POST", "/code"), ("POST", "/code/context"), ("GET", "/code/contexts"),
-                                         ("DELETE", "/code/contexts?language=python"), ("GET", "/code/contexts/x"),
-                                         ("DELETE", "/code/contexts/x")])
-def test_code_is_answered_as_not_available(execd, method, path):
-    answer = execd.client.request(method, path, json={"code": "1", "language": "python"} if method == "POST" else None)
-    assert answer.status_code == 501
-    assert answer.json()["code"] == "NOT_SUPPORTED" and answer.json()["message"]
-
-
 # Logs
 
 

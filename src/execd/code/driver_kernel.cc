@@ -1,0 +1,484 @@
+#include "execd/code/driver_kernel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/concat.h"
+#include "base/id.h"
+#include "base/utf8.h"
+#include "execd/command/command_service.h"
+#include "execd/command/run.h"
+#include "sys/syscall.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr int kLargePipe = 1024 * 1024;
+constexpr std::size_t kStartupText = 4096;
+// A line that has not ended waits this long for its rest: print("a", "b") writes in four pieces.
+constexpr std::chrono::milliseconds kPartialLine{20};
+constexpr std::size_t kMaxPartialLine = 4096;
+// A kernel that has closed its socket gets this long to end.
+constexpr std::chrono::seconds kExit{2};
+// After the end of all processes the socket holds what its buffer does, unless one of them could not be killed.
+constexpr std::size_t kMaxLastBytes = 1024 * 1024;
+
+// How much of `text` is left when a UTF-8 sequence that its end cuts off is taken away.
+std::size_t complete_utf8(std::string_view text) {
+  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC2 ? 2 : 1;
+    return length > back ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
+Result<UniqueFd> memory_file(const char* name, std::string_view content) {
+  UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) return sys::from_errno("memfd_create", errno);
+  for (std::size_t done = 0; done < content.size();) {
+    // The position stays at 0, where the child begins to read.
+    const ssize_t n = ::pwrite(file.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return sys::from_errno("write to a memory file", errno);
+    done += static_cast<std::size_t>(n);
+  }
+  return file;
+}
+
+}  // namespace
+
+struct DriverKernel::Pipe {
+  Pipe(const net::any_io_executor& executor, UniqueFd fd, bool stderr_events)
+      : file(executor, fd.release()), is_stderr(stderr_events) {}
+
+  net::posix::stream_descriptor file;
+  const bool is_stderr;
+  std::string held;  // the beginning of a line, or of a character
+  bool large = false;
+  bool blocked = false;  // waits for room in the log instead of for bytes
+  std::size_t left = 0;  // what was in the pipe when the newest message came, and is not read yet
+};
+
+struct DriverKernel::Io {
+  Io(const net::any_io_executor& executor, UniqueFd socket_fd, UniqueFd code_file)
+      : socket(executor, socket_fd.release()), code(std::move(code_file)), timer(executor) {}
+
+  net::posix::stream_descriptor socket;
+  bool socket_armed = false;
+  UniqueFd code;
+  std::unique_ptr<Pipe> pipes[2];
+  net::steady_timer timer;  // for the rest of a line; once the socket is closed, for the exit
+  bool timer_armed = false;
+};
+
+DriverKernel::DriverKernel(RunHost& host, const KernelLanguage& language)
+    : host_(host), language_(language), marker_(new_hex_id()), changed_(host.executor()) {}
+
+DriverKernel::~DriverKernel() = default;
+
+Result<std::shared_ptr<Kernel>> DriverKernel::start(RunHost& host, const KernelLanguage& language,
+                                                    sys::SpawnPlan process) {
+  std::shared_ptr<DriverKernel> kernel(new DriverKernel(host, language));
+  if (auto spawned = kernel->spawn(std::move(process)); !spawned) return Failure(spawned.error());
+  return kernel;
+}
+
+Result<void> DriverKernel::spawn(sys::SpawnPlan process) {
+  process.env.push_back(concat(kRunIdVariable, "=", marker_));
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  auto code = memory_file("code", "");
+  if (!code) return Failure(code.error());
+  auto driver = memory_file("driver", language_.driver_on_stdin() ? "" : language_.driver());
+  if (!driver) return Failure(driver.error());
+  process.fds = {{kKernelSocket, theirs.get()}, {kKernelCode, code->get()}};
+  process.fds.emplace_back(language_.driver_on_stdin() ? 0 : kKernelDriver,
+                           language_.driver_on_stdin() ? theirs.get() : driver->get());
+
+  io_ = std::make_unique<Io>(host_.executor(), std::move(ours), std::move(*code));
+  UniqueFd writers[2];
+  for (int i = 0; i < 2; ++i) {
+    auto pipe = sys::make_pipe();
+    if (!pipe) return Failure(pipe.error());
+    if (::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return sys::from_errno("pipe O_NONBLOCK", errno);
+    io_->pipes[i] = std::make_unique<Pipe>(host_.executor(), std::move(pipe->read), i == 1);
+    writers[i] = std::move(pipe->write);
+    process.fds.emplace_back(1 + i, writers[i].get());
+  }
+  auto started = host_.spawn(std::move(process));
+  if (!started) return Failure(started.error());
+  pid_ = started->child.pid;
+  cgroup_ = std::move(started->cgroup);
+  if (const auto leader = sys::read_process(pid_))
+    start_time_ = leader->start;  // tells it from later owners of its pid
+  host_.reaper().watch(pid_, [self = shared_from_this()](sys::ExitStatus status) { self->on_exit(status); });
+  for (auto& pipe : io_->pipes) arm(*pipe);
+  arm_socket();
+  if (language_.driver_on_stdin() && !send(language_.driver())) kill("its driver could not be sent");
+  return {};
+}
+
+// ---- a cell
+
+void DriverKernel::run(std::shared_ptr<Cell> cell, std::string_view code) {
+  cell_ = std::move(cell);
+  started_ = interrupt_wanted_ = false;
+  cell_->log()->on_room([this] { on_room(); });
+  cell_->publish();
+  if (const auto put = put_code(code); !put) {
+    const auto failed = std::exchange(cell_, nullptr);
+    return failed->fail("RUNTIME_ERROR", put.error().message);
+  }
+  if (!send(language_.run_request(cell_->number()))) kill("it does not take requests any more");
+}
+
+Result<void> DriverKernel::put_code(std::string_view code) {
+  const int fd = io_->code.get();
+  if (::ftruncate(fd, 0) < 0) return sys::from_errno("hand the code over", errno);
+  for (std::size_t done = 0; done < code.size();) {
+    const ssize_t n = ::pwrite(fd, code.data() + done, code.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return sys::from_errno("hand the code over", errno);
+    done += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+// Requests are short and a kernel reads one before the next is sent, so the socket has room for them. Where it has
+// none, the code in the kernel has told us lies about its end.
+bool DriverKernel::send(std::string_view line) {
+  const ssize_t n = ::send(io_->socket.native_handle(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return n == static_cast<ssize_t>(line.size());
+}
+
+// A signal that comes before the driver has begun with the code would be lost: it is sent when `started` has come.
+void DriverKernel::interrupt() {
+  if (!cell_ || exited_ || interrupt_wanted_) return;
+  interrupt_wanted_ = true;
+  if (started_) send_interrupt();
+}
+
+void DriverKernel::send_interrupt() {
+  if (exited_) return;
+  // Also to the programs that the code waits for. A kernel that has left its own group is still its leader's pid.
+  if (::kill(-pid_, SIGINT) < 0 || ::getpgid(pid_) != pid_) ::kill(pid_, SIGINT);
+}
+
+void DriverKernel::end_cell() {
+  for (auto& pipe : io_->pipes) emit_held(*pipe, true);
+  static_cast<void>(::ftruncate(io_->code.get(), 0));
+  const auto ended = std::exchange(cell_, nullptr);
+  ended->finish();
+  on_room();  // nothing is held back between cells
+}
+
+// ---- output
+
+void DriverKernel::arm(Pipe& pipe) {
+  pipe.file.async_wait(net::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this(), &pipe](boost::system::error_code stopped) {
+                         if (!stopped && !self->no_more_) self->on_readable(pipe);
+                       });
+}
+
+bool DriverKernel::congested() const { return cell_ && cell_->log()->congested(); }
+
+void DriverKernel::on_readable(Pipe& pipe) {
+  if (congested()) {
+    pipe.blocked = blocked_ = true;
+    return;
+  }
+  const std::size_t n = consume(pipe, host_.buffer().size());
+  pipe.left -= std::min(pipe.left, n);
+  if (cell_) cell_->publish();
+  if (!messages_.empty()) take_messages();
+  if (pipe.file.is_open()) arm(pipe);
+}
+
+// Reads once; closes the pipe at its end. Returns how much it was.
+std::size_t DriverKernel::consume(Pipe& pipe, std::size_t limit) {
+  const std::span<char> buffer = host_.buffer();
+  const ssize_t n = ::read(pipe.file.native_handle(), buffer.data(), std::min(limit, buffer.size()));
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n <= 0) {
+    pipe.file.close();
+    return 0;
+  }
+  sink(pipe, {buffer.data(), static_cast<std::size_t>(n)});
+  if (!pipe.large && static_cast<std::size_t>(n) == buffer.size()) {
+    pipe.large = true;
+    ::fcntl(pipe.file.native_handle(), F_SETPIPE_SZ, kLargePipe);
+  }
+  return static_cast<std::size_t>(n);
+}
+
+void DriverKernel::sink(Pipe& pipe, std::string_view bytes) {
+  if (!ready_) {
+    startup_text_.append(bytes.substr(0, kStartupText - std::min(kStartupText, startup_text_.size())));
+    return;
+  }
+  if (!cell_) return;
+  if (!pipe.held.empty()) {
+    pipe.held += bytes;
+    bytes = pipe.held;
+  }
+  const std::size_t line_end = bytes.find_last_of("\n\r");
+  std::size_t whole = line_end == std::string_view::npos ? 0 : line_end + 1;
+  if (bytes.size() - whole > kMaxPartialLine) whole = complete_utf8(bytes);
+  cell_->output(pipe.is_stderr, bytes.substr(0, whole));
+  pipe.held = std::string(bytes.substr(whole));
+  if (!pipe.held.empty()) hold_for_a_moment();
+}
+
+void DriverKernel::emit_held(Pipe& pipe, bool all) {
+  const std::size_t whole = all ? pipe.held.size() : complete_utf8(pipe.held);
+  if (cell_) cell_->output(pipe.is_stderr, std::string_view(pipe.held).substr(0, whole));
+  pipe.held.erase(0, whole);
+}
+
+void DriverKernel::hold_for_a_moment() {
+  if (std::exchange(io_->timer_armed, true)) return;
+  io_->timer.expires_after(kPartialLine);
+  io_->timer.async_wait([self = shared_from_this()](boost::system::error_code stopped) {
+    if (stopped || self->gone_) return;
+    self->io_->timer_armed = false;
+    for (auto& pipe : self->io_->pipes) self->emit_held(*pipe, false);
+    if (self->cell_) self->cell_->publish();
+  });
+}
+
+// ---- messages
+
+void DriverKernel::arm_socket() {
+  if (!io_->socket.is_open() || std::exchange(io_->socket_armed, true)) return;
+  io_->socket.async_wait(net::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](boost::system::error_code stopped) {
+                           if (self->gone_) return;
+                           self->io_->socket_armed = false;
+                           if (stopped || self->no_more_) return;
+                           self->read_socket();
+                           self->take_messages();
+                         });
+}
+
+// Reads once. Closes the socket at its end, and when what comes is no message of the protocol.
+std::size_t DriverKernel::read_socket() {
+  const std::span<char> buffer = host_.buffer();
+  const ssize_t n = ::recv(io_->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n <= 0) {
+    io_->socket.close();
+    if (!exited_) expect_exit();
+    return 0;
+  }
+  if (auto fed = decoder_.feed({buffer.data(), static_cast<std::size_t>(n)}, messages_); !fed) {
+    io_->socket.close();
+    if (!exited_) kill(fed.error().message);
+    return 0;
+  }
+  for (auto& pipe : io_->pipes) {
+    int bytes = 0;
+    if (pipe->file.is_open() && ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) {
+      pipe->left = static_cast<std::size_t>(bytes);
+    }
+  }
+  return static_cast<std::size_t>(n);
+}
+
+// The socket of a process that ends is closed a moment before its end is known.
+void DriverKernel::expect_exit() {
+  io_->timer.expires_after(kExit);
+  io_->timer_armed = true;
+  io_->timer.async_wait([self = shared_from_this()](boost::system::error_code stopped) {
+    if (!stopped) self->kill("it closed its connection to execd");
+  });
+}
+
+void DriverKernel::take_messages() {
+  while (drain() && !messages_.empty()) {
+    KernelMessage message = std::move(messages_.front());
+    messages_.pop_front();
+    handle(std::move(message));
+  }
+  if (blocked_) return;
+  if (cell_) cell_->publish();
+  if (no_more_) return close();
+  arm_socket();
+}
+
+// Takes the output that came before the newest message. False: the reader has to catch up first.
+bool DriverKernel::drain() {
+  for (auto& pipe : io_->pipes) {
+    while (pipe->left > 0 && pipe->file.is_open()) {
+      if (congested()) {
+        blocked_ = true;
+        return false;
+      }
+      const std::size_t n = consume(*pipe, pipe->left);
+      pipe->left = n > 0 ? pipe->left - n : 0;
+      if (cell_) cell_->publish();
+    }
+  }
+  return true;
+}
+
+void DriverKernel::handle(KernelMessage message) {
+  using Type = KernelMessage::Type;
+  if (message.type == Type::Ready) {
+    ready_ = true;
+    startup_text_ = std::string();
+    return changed_.notify_all();
+  }
+  if (!cell_ || message.run != cell_->number()) return;  // of a run that is over
+  switch (message.type) {
+    case Type::Ready:
+      return;
+    case Type::Started:
+      if (std::exchange(started_, true)) return;
+      if (interrupt_wanted_) send_interrupt();
+      return;
+    case Type::Result:
+    case Type::Display:
+      for (auto& pipe : io_->pipes) emit_held(*pipe, false);
+      cell_->result(message.data, message.type == Type::Display);
+      if (message.type == Type::Display && !exited_ && !send("shown\n")) kill("it does not take answers any more");
+      return;
+    case Type::Error:
+      for (auto& pipe : io_->pipes) emit_held(*pipe, true);
+      return cell_->error(message.ename, message.evalue, message.traceback);
+    case Type::Done:
+      if (message.status != 0) {
+        const bool interrupted = interrupt_wanted_ && message.status == 128 + SIGINT;
+        const std::string text = concat("exit status ", message.status);
+        cell_->error(interrupted ? "KeyboardInterrupt" : "CommandExecError",
+                     interrupted ? std::string("the code was interrupted") : std::to_string(message.status),
+                     std::vector<std::string>{text});
+      }
+      return end_cell();
+  }
+}
+
+void DriverKernel::on_room() {
+  if (!std::exchange(blocked_, false)) return;
+  // Not at once: the reader that made room is in the middle of taking events.
+  net::post(host_.executor(), [self = shared_from_this()] {
+    if (self->gone_) return;
+    for (auto& pipe : self->io_->pipes) {
+      if (std::exchange(pipe->blocked, false) && pipe->file.is_open() && !self->no_more_) self->arm(*pipe);
+    }
+    self->take_messages();
+  });
+}
+
+// ---- the end
+
+sys::ProcessTree DriverKernel::tree() const {
+  sys::ProcessTree tree;
+  tree.leader = pid_;
+  tree.leader_start = start_time_;
+  tree.marker = concat(kRunIdVariable, "=", marker_);
+  tree.cgroup = cgroup_.get();
+  return tree;
+}
+
+void DriverKernel::kill(std::string why) {
+  if (exited_ || !kill_reason_.empty()) return;
+  kill_reason_ = std::move(why);
+  ::kill(-pid_, SIGSTOP);  // no fork can outrun this call
+  host_.pool().post([tree = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {
+    static_cast<void>(sys::kill_tree(tree));
+    net::post(home, [self = std::move(self), cgroup = std::move(cgroup)] {});
+  });
+}
+
+void DriverKernel::on_exit(sys::ExitStatus status) {
+  exited_ = true;
+  status_ = status;
+  // Its children go with it: what they do belongs to a state that is gone.
+  host_.pool().post([rest = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {
+    static_cast<void>(sys::kill_tree(rest));
+    net::post(home, [self = std::move(self), cgroup = std::move(cgroup)] { self->after_exit(); });
+  });
+}
+
+void DriverKernel::after_exit() {
+  no_more_ = true;
+  cgroup_.reset();
+  if (io_->socket.is_open()) io_->socket.cancel();
+  for (auto& pipe : io_->pipes) {
+    if (pipe->file.is_open()) pipe->file.cancel();
+  }
+  for (std::size_t taken = 0; io_->socket.is_open() && taken < kMaxLastBytes;) {
+    const std::size_t n = read_socket();
+    if (n == 0) break;
+    taken += n;
+  }
+  for (auto& pipe : io_->pipes) {
+    int bytes = 0;
+    if (pipe->file.is_open() && ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) {
+      pipe->left = static_cast<std::size_t>(bytes);
+    }
+  }
+  blocked_ = false;
+  take_messages();
+}
+
+std::string DriverKernel::end_text() const {
+  if (alive()) return {};
+  std::string text = concat("the ", language_.name(), " process of this context ");
+  if (!kill_reason_.empty()) return concat(text, "was killed: ", kill_reason_);
+  const CommandOutcome outcome = outcome_of(status_);
+  text += concat("ended (", outcome.error.empty() ? "exit status 0" : outcome.error, ")");
+  if (status_.signal == SIGKILL) text += ", perhaps because memory ran out";
+  if (!ready_ && !startup_text_.empty()) text += concat(" before it took code: ", startup_text_);
+  return text;
+}
+
+void DriverKernel::close() {
+  if (std::exchange(gone_, true)) return;
+  for (auto& pipe : io_->pipes) emit_held(*pipe, true);
+  io_->timer.cancel();
+  if (const auto cell = std::exchange(cell_, nullptr)) {
+    cell->fail(kill_reason_.empty() ? kKernelDied : kKernelKilled,
+               end_text() + ". Its state is gone; the next run starts with a new process.");
+  }
+  io_->socket.close();
+  for (auto& pipe : io_->pipes) pipe->file.close();
+  io_->code.reset();
+  changed_.notify_all();
+}
+
+net::awaitable<Result<void>> DriverKernel::ready(std::chrono::milliseconds limit) {
+  const auto self = shared_from_this();
+  const auto wait = [](DriverKernel& kernel) -> net::awaitable<Result<void>> {
+    co_await kernel.changed_.wait_until([&kernel] { return kernel.ready_ || kernel.gone_; });
+    co_return Result<void>();
+  };
+  if (!ready_ && !gone_) co_await with_timeout(wait(*this), limit);
+  if (ready_) co_return Result<void>();
+  if (gone_) co_return fail(Code::Internal, end_text());
+  co_return fail(Code::Timeout,
+                 concat("the ", language_.name(), " process takes no code after ", limit.count(), " ms"));
+}
+
+net::awaitable<void> DriverKernel::wait_gone() {
+  const auto self = shared_from_this();
+  co_await changed_.wait_until([this] { return gone_; });
+}
+
+}  // namespace osb::execd

@@ -1,0 +1,90 @@
+#include "execd/code/kernel_protocol.h"
+
+#include <charconv>
+#include <optional>
+
+#include <boost/json/serialize.hpp>
+
+#include "api/json.h"
+#include "base/json_escape.h"
+
+namespace osb::execd {
+namespace {
+
+constexpr std::size_t kMaxDigits = 8;
+constexpr std::size_t kMaxTraceback = 2000;  // lines
+constexpr api::ReadOptions kReading{};
+
+std::optional<KernelMessage::Type> type_of(std::string_view name) {
+  using Type = KernelMessage::Type;
+  if (name == "ready") return Type::Ready;
+  if (name == "started") return Type::Started;
+  if (name == "result") return Type::Result;
+  if (name == "display") return Type::Display;
+  if (name == "error") return Type::Error;
+  if (name == "done") return Type::Done;
+  return std::nullopt;
+}
+
+// Values that are not strings become their JSON text: one client takes strings only.
+std::map<std::string, std::string> bundle(const api::json::value* value) {
+  std::map<std::string, std::string> out;
+  const api::json::object* object = value != nullptr ? value->if_object() : nullptr;
+  if (object == nullptr) return out;
+  for (const auto& [type, content] : *object) {
+    if (content.is_null()) continue;
+    const api::json::string* text = content.if_string();
+    out.insert_or_assign(std::string(type), text != nullptr ? std::string(*text) : api::json::serialize(content));
+  }
+  return out;
+}
+
+Result<std::optional<KernelMessage>> decode(std::string_view body) {
+  const auto value = api::parse_json(body);
+  if (!value) return Failure(value.error());
+  api::ObjectReader r(*value, kReading);
+  const auto type = type_of(r.optional_string("type").value_or(""));
+  KernelMessage out;
+  out.run = static_cast<std::uint64_t>(r.optional_int64("run", 0).value_or(0));
+  out.ename = r.optional_string("ename").value_or("");
+  out.evalue = r.optional_string("evalue").value_or("");
+  out.traceback = r.string_list("traceback").value_or(std::vector<std::string>());
+  out.status = static_cast<int>(r.optional_int64("status", 0, 255).value_or(0));
+  out.data = bundle(r.find("data"));
+  if (auto done = r.finish(); !done) return Failure(done.error());
+  if (!type) return std::nullopt;
+  out.type = *type;
+  if (out.traceback.size() > kMaxTraceback) out.traceback.resize(kMaxTraceback);
+  return out;
+}
+
+Failure broken(std::string_view why) { return fail(Code::InvalidRequest, "kernel protocol: " + std::string(why)); }
+
+}  // namespace
+
+Result<void> KernelFrameDecoder::feed(std::string_view bytes, std::deque<KernelMessage>& out) {
+  buffer_ += bytes;
+  std::string_view rest = buffer_;
+  for (;;) {
+    const std::size_t head = rest.substr(0, kMaxDigits + 1).find('\n');
+    if (head == std::string_view::npos) {
+      if (rest.size() > kMaxDigits) return broken("expected a length, got " + quoted(rest.substr(0, kMaxDigits)));
+      break;
+    }
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + head, length);
+    if (head == 0 || error != std::errc() || end != rest.data() + head || length > kMaxFrame) {
+      return broken("bad length " + quoted(rest.substr(0, head)));
+    }
+    if (rest.size() - head - 1 < length) break;
+    auto message = decode(rest.substr(head + 1, length));
+    if (!message) return broken(message.error().message);
+    if (*message) out.push_back(std::move(**message));
+    rest.remove_prefix(head + 1 + length);
+  }
+  buffer_.erase(0, buffer_.size() - rest.size());
+  if (buffer_.empty() && buffer_.capacity() > 64 * 1024) buffer_ = std::string();
+  return {};
+}
+
+}  // namespace osb::execd
