@@ -29,29 +29,30 @@ def test_metrics_have_all_numbers(execd):
 
 
 def test_metrics_come_without_a_sampling_pause(execd):
-    execd.client.get("/metrics")
-    started = time.monotonic()
+    times = []
     for _ in range(20):
+        started = time.monotonic()
         execd.client.get("/metrics")
-    assert time.monotonic() - started < 20 * 0.5  # upstream's pause alone would make 20 s
+        times.append(time.monotonic() - started)
+    assert min(times) < 1  # upstream's pause is in every answer; a slow machine delays some
 
 
 def test_watch_sends_a_line_and_an_empty_one_each_second(execd):
     with execd.client.stream("GET", "/metrics/watch") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
-        data, arrived = "", []
+        data = ""
         for piece in stream.iter_text():
             data += piece
-            arrived += [time.monotonic()] * piece.count("\n\n")
-            if len(arrived) == 3:
+            if data.count("\n\n") >= 4:
                 break
-    events = data.split("\n\n")[:3]
+    events = data.split("\n\n")[:4]
     for event in events:
         assert "\n" not in event
         check(json.loads(event))
-    assert arrived[2] - arrived[0] > 1.5
+    # execd's own times: a client that stands still reads several events at once. An execd that stood still before the first
+    # one sends the second at once, so there are four.
     stamps = [json.loads(event)["timestamp"] for event in events]
-    assert stamps == sorted(stamps)
+    assert stamps == sorted(stamps) and stamps[3] - stamps[0] > 1500, stamps
 
 
 def test_memory_is_that_of_the_cgroup_where_it_is_limited(execd):
