@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/signals.h"
@@ -284,7 +285,12 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   if (!address) return refuse(address.error());
   service.start();
   if (*intents) (*intents)->start();
-  log_info("opensandbox-server is ready", {{"address", address->to_string()}, {"config", config::describe(config)}});
+  log_info("opensandbox-server is listening",
+           {{"address", address->to_string()}, {"config", config::describe(config)}});
+  const auto tell_when_ready = [&]() -> net::awaitable<void> {
+    if (co_await service.until_backend_reachable()) log_info("opensandbox-server is ready");
+  };
+  net::co_spawn(executor, tell_when_ready(), net::detached);
 
   const auto life = [&]() -> net::awaitable<void> {
     for (;;) {

@@ -112,8 +112,7 @@ def proxy(options, bench, foreign):
 def record(bench, count):
     """Gives the server that many records: copies of one whose sandbox could not be made, in a hundred groups."""
     if bench.server.client.get("/v1/sandboxes").json()["pagination"]["totalItems"] == 0:
-        made = bench.server.post_sandbox(image={"uri": "127.0.0.1:1/none:none"}, metadata={"group": "0"})
-        assert made.json()["status"]["state"] == "Failed", made.text
+        bench.server.create_failing(image={"uri": "127.0.0.1:1/none:none"}, metadata={"group": "0"})
     bench.server.stop()
     with contextlib.closing(sqlite3.connect(bench.server.directory / "server.db")) as database, database:
         columns = [row[1] for row in database.execute("pragma table_info(sandboxes)")]

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kMaxPageSize = 200;
 constexpr std::int64_t kMaxWait = 300;
+constexpr std::string_view kRespondAsync = "respond-async";
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -70,22 +71,28 @@ Result<void> read_paging(std::string_view key, std::string_view value, Paging& p
   return {};
 }
 
-// wait=N among the preferences of RFC 7240; nothing when it is absent or cannot be read.
-std::optional<std::int64_t> preferred_wait(std::string_view prefer) {
+bool equals_lower(std::string_view text, std::string_view lower_case) {
+  return std::ranges::equal(text, lower_case, [](char a, char b) { return lower(a) == b; });
+}
+
+// wait=N among the preferences of RFC 7240, else respond-async; nothing when they are absent or cannot be read.
+std::optional<Wait> preferred_wait(std::string_view prefer) {
+  std::optional<Wait> out;
   while (!prefer.empty()) {
     std::string_view item = prefer.substr(0, prefer.find(','));
     prefer.remove_prefix(std::min(prefer.size(), item.size() + 1));
     item = trim(item.substr(0, item.find(';')));
+    if (equals_lower(item, kRespondAsync)) out = Wait{{}, true, std::string(kRespondAsync)};
     const auto equals = item.find('=');
-    if (equals == std::string_view::npos) continue;
-    const std::string_view name = trim(item.substr(0, equals));
-    if (!std::ranges::equal(name, std::string_view("wait"), [](char a, char b) { return lower(a) == b; })) continue;
+    if (equals == std::string_view::npos || !equals_lower(trim(item.substr(0, equals)), "wait")) continue;
     std::string_view value = trim(item.substr(equals + 1));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
     const auto wait = parse_int_parameter("", value, 0, std::numeric_limits<std::int64_t>::max());
-    return wait ? std::optional(*wait) : std::nullopt;
+    if (!wait) return out;
+    const std::int64_t limit = std::min(*wait, kMaxWait);
+    return Wait{std::chrono::seconds(limit), true, "wait=" + std::to_string(limit)};
   }
-  return std::nullopt;
+  return out;
 }
 
 }  // namespace
@@ -155,21 +162,14 @@ std::string encode_page_info(const PageInfo& info) {
 }
 
 Result<Wait> decode_wait(QueryPairs query, std::string_view prefer) {
-  Wait out;
   const std::string* asked = nullptr;
   for (const auto& [key, value] : query) {
     if (key == "wait") asked = &value;
   }
-  std::optional<std::int64_t> limit;
-  if (asked != nullptr) {
-    const auto wait = parse_int_parameter("query/wait", *asked, 0, std::numeric_limits<std::int64_t>::max());
-    if (!wait) return Failure(wait.error());
-    limit = *wait;
-  } else if ((limit = preferred_wait(prefer))) {
-    out.preferred = true;
-  }
-  out.limit = std::chrono::seconds(std::min(limit.value_or(0), kMaxWait));
-  return out;
+  if (asked == nullptr) return preferred_wait(prefer).value_or(Wait());
+  const auto wait = parse_int_parameter("query/wait", *asked, 0, std::numeric_limits<std::int64_t>::max());
+  if (!wait) return Failure(wait.error());
+  return Wait{std::chrono::seconds(std::min(*wait, kMaxWait)), true, ""};
 }
 
 Result<void> check_idempotency_key(std::string_view key) {

@@ -54,11 +54,13 @@ struct PageInfo {
 };
 std::string encode_page_info(const PageInfo& info);
 
-// How long an answer may be held back: ?wait=N, else "Prefer: wait=N"; more than 300 s counts as 300. The query wins,
-// and only it can be wrong (422): a preference that cannot be read is ignored, as RFC 7240 wants.
+// How long an answer may be held back: ?wait=N, else "Prefer: wait=N", else "Prefer: respond-async", which is 0; more
+// than 300 s counts as 300. The query wins, and only it can be wrong (422): a preference that cannot be read is
+// ignored, as RFC 7240 wants.
 struct Wait {
   std::chrono::seconds limit{0};
-  bool preferred = false;  // answer with Preference-Applied: wait=N
+  bool asked = false;        // false: the route has its own default
+  std::string applied = {};  // for Preference-Applied; "" is none
 };
 Result<Wait> decode_wait(QueryPairs query, std::string_view prefer);
 

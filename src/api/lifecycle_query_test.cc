@@ -88,29 +88,36 @@ TEST(PageInfoTest, CountsPages) {
 TEST(WaitTest, TheQueryWinsOverThePreference) {
   const auto wait = [](Pairs query, std::string_view prefer) { return decode_wait(query, prefer); };
   EXPECT_EQ(wait({}, "")->limit, seconds(0));
-  EXPECT_FALSE(wait({}, "")->preferred);
+  EXPECT_FALSE(wait({}, "")->asked);
   EXPECT_EQ(wait({{"wait", "20"}}, "wait=5")->limit, seconds(20));
-  EXPECT_FALSE(wait({{"wait", "20"}}, "wait=5")->preferred);
+  EXPECT_EQ(wait({{"wait", "20"}}, "wait=5")->applied, "");
+  EXPECT_TRUE(wait({{"wait", "0"}}, "")->asked);
   EXPECT_EQ(wait({{"wait", "999999"}}, "")->limit, seconds(300));
   const struct {
     const char* prefer;
     int want;
-    bool applied;
-  } rows[] = {{"wait=5", 5, true},
-              {"respond-async, WAIT = 7", 7, true},
-              {"wait=\"9\"; foo=bar", 9, true},
-              {"wait=5, wait=6", 5, true},
-              {"wait", 0, false},
-              {"wait=soon", 0, false},
-              {"waiting=5", 0, false},
-              {"wait=-1", 0, false},
-              {"wait=301", 300, true},
-              {",,,", 0, false}};
+    const char* applied;
+  } rows[] = {{"wait=5", 5, "wait=5"},
+              {"respond-async, WAIT = 7", 7, "wait=7"},
+              {"wait=7, respond-async", 7, "wait=7"},
+              {"Respond-Async", 0, "respond-async"},
+              {"respond-async, wait=soon", 0, "respond-async"},
+              {"respond-asynchronously", 0, ""},
+              {"wait=\"9\"; foo=bar", 9, "wait=9"},
+              {"wait=5, wait=6", 5, "wait=5"},
+              {"wait=0", 0, "wait=0"},
+              {"wait", 0, ""},
+              {"wait=soon", 0, ""},
+              {"waiting=5", 0, ""},
+              {"wait=-1", 0, ""},
+              {"wait=301", 300, "wait=300"},
+              {",,,", 0, ""}};
   for (const auto& row : rows) {
     const auto got = wait({}, row.prefer);
     ASSERT_TRUE(got) << row.prefer;
     EXPECT_EQ(got->limit, seconds(row.want)) << row.prefer;
-    EXPECT_EQ(got->preferred, row.applied) << row.prefer;
+    EXPECT_EQ(got->applied, row.applied) << row.prefer;
+    EXPECT_EQ(got->asked, got->applied != "") << row.prefer;
   }
   for (const char* bad : {"-1", "x", "1.5", ""}) {
     EXPECT_TRUE(refused(wait({{"wait", bad}}, ""), 422, kParameter, "query/wait: expected an integer")) << bad;

@@ -22,7 +22,8 @@ namespace osb::runtime {
 
 // What a backend can do. A text says why not; "" means it can.
 struct Capabilities {
-  std::string name = "NATIVE";  // prefix of its codes
+  std::string name = "NATIVE";         // prefix of its codes
+  std::string daemon = "the backend";  // what people call the program behind it
   bool kubernetes_quantities = false;
   bool pools = false;
   bool pause = false;
@@ -135,6 +136,8 @@ class Backend {
   virtual net::awaitable<Result<std::vector<Instance>>> list() = 0;
   // Tells the observer, which outlives it, until it is cancelled.
   virtual net::awaitable<void> watch(Observer& observer) = 0;
+  // Makes watch() look at once whether a backend that is away is back, and tell the observer either way.
+  virtual void look_again() {}
 
   virtual net::awaitable<Result<void>> pause(std::string id) = 0;   // one that is paused: success
   virtual net::awaitable<Result<void>> resume(std::string id) = 0;  // one that runs: success

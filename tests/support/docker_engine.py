@@ -188,6 +188,7 @@ class Engine:
                         ending.register(fd, select.POLLIN)
                         count += 1
                 os.kill(self.pid, how)
+                self.process.send_signal(signal.SIGCONT)  # nsenter stops itself when its child is stopped
                 self.process.wait(180)
                 while count:
                     ended = ending.poll(180_000)

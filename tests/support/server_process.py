@@ -64,15 +64,15 @@ class Server:
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self):
-        """Returns when it says that it is ready."""
+    def start(self, until="is ready"):
+        """Returns when it says so."""
         self.process = subprocess.Popen([server_binary(), "--config", str(self.config)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=self.log_file,
                                         env={**os.environ, **self.daemon.server_environment(self.directory)})
         for line in self.process.stdout:
             self.log_file.write(line)
             self.log_file.flush()
-            if b"is ready" in line:
+            if until.encode() in line:
                 break
         else:
             raise RuntimeError(f"the server ended with {self.process.wait()}:\n{self.log()}")
@@ -128,9 +128,10 @@ class Server:
         return f"{self.daemon.code_prefix}::{name}"
 
     def post_sandbox(self, wait=120, headers=None, **fields):
+        """`wait`: 0 is answered at once, None as the server likes."""
         body = {"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {}, **fields}
         body = {name: value for name, value in body.items() if value is not ...}
-        params = {"wait": wait} if wait else {}
+        params = {} if wait is None else {"wait": wait}
         return self.client.post("/v1/sandboxes", json=body, params=params, headers=headers)
 
     def create(self, **fields):
@@ -140,6 +141,13 @@ class Server:
         made = response.json()
         assert made["status"]["state"] == "Running", f"{made}\n{self.log()[-3000:]}\n{self.daemon.log()[-3000:]}"
         return made
+
+    def create_failing(self, **fields):
+        """The id of a sandbox whose create fails after its answer, so that it has a record."""
+        response = self.post_sandbox(wait=0, **fields)
+        assert response.status_code == 202, response.text
+        self.wait_state(response.json()["id"], "Failed")
+        return response.json()["id"]
 
     def get(self, id):
         return self.client.get(f"/v1/sandboxes/{id}")

@@ -85,9 +85,12 @@ bool check_server(const opensandbox::Client& client, Findings& findings) {
   } else if (ready->status == 200) {
     findings.ok("backend", "answers the server");
   } else {
-    findings.failed(
-        "backend", message_of(ready->body),
-        "is sandboxd running? 'systemctl status sandboxd', and the server's native.socket names its socket");
+    const std::string why = message_of(ready->body);
+    findings.failed("backend", why,
+                    why.contains("sandboxd")
+                        ? "is sandboxd running? 'systemctl status sandboxd', and the server's native.socket names its "
+                          "socket"
+                        : "the server's log says more");
   }
   return true;
 }

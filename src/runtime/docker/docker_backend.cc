@@ -55,7 +55,8 @@ DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions option
       images_(*engine_, options_.credentials, tasks_, executor),
       stage_(*engine_, images_, options_.execd_image, executor),
       answered_(executor),
-      reconnected_(executor) {}
+      reconnected_(executor),
+      look_again_(executor) {}
 
 DockerBackend::~DockerBackend() = default;
 
@@ -157,6 +158,7 @@ Result<void> DockerBackend::read_seccomp() {
 Capabilities DockerBackend::capabilities() const {
   Capabilities out;
   out.name = "DOCKER";
+  out.daemon = "the container engine";
   out.pause = out.snapshots = out.endpoints = out.log_times = true;
   out.no_network_policy = "the docker backend does not enforce network policies yet";
   out.no_credential_proxy = "the docker backend has no credential proxy yet";

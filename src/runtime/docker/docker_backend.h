@@ -44,6 +44,7 @@ class DockerBackend final : public Backend {
   net::awaitable<Result<Instance>> inspect(std::string id) override;
   net::awaitable<Result<std::vector<Instance>>> list() override;
   net::awaitable<void> watch(Observer& observer) override;
+  void look_again() override { look_again_.notify_all(); }
   net::awaitable<Result<void>> pause(std::string id) override;
   net::awaitable<Result<void>> resume(std::string id) override;
   net::awaitable<Result<void>> remove(std::string id) override;
@@ -151,6 +152,7 @@ class DockerBackend final : public Backend {
   std::string since_;                   // time of the last event
   Notifier answered_;                   // some container's execd has
   Notifier reconnected_;                // everything was listed
+  Notifier look_again_;                 // watch() need not wait any longer
   std::unordered_map<std::string, Known> known_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away

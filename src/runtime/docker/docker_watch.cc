@@ -45,7 +45,8 @@ net::awaitable<void> DockerBackend::watch(Observer& observer) {
     engine_->forget_connections();
     images_.forget_all();
     if (std::chrono::steady_clock::now() - begin > kLastRetry) pause = kFirstRetry;
-    if (!co_await sleep_for(pause)) co_return;
+    const auto woken = co_await (look_again_.wait() || sleep_for(pause));
+    if (!std::visit([](bool slept) { return slept; }, woken)) co_return;
     pause = std::min(pause * 2, kLastRetry);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
@@ -11,6 +12,9 @@
 #include "runtime/native/native_spec.h"
 
 namespace osb::runtime {
+
+using namespace net::experimental::awaitable_operators;
+
 namespace {
 
 namespace json = boost::json;
@@ -18,7 +22,7 @@ namespace native = api::native;
 using Patience = SandboxdClient::Patience;
 
 constexpr std::uint16_t kExecdPort = 44772;
-constexpr std::chrono::milliseconds kFirstRetry(50), kLastRetry(2000);
+constexpr std::chrono::milliseconds kFirstRetry(50), kLastRetry(1000);
 
 std::string path_of(const std::string& id, std::string_view rest = "") {
   return "/v1/sandboxes/" + http::percent_encode(id) + std::string(rest);
@@ -99,6 +103,7 @@ net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
 Capabilities NativeBackend::capabilities() const {
   Capabilities out;
   out.name = "NATIVE";
+  out.daemon = "sandboxd";
   out.pause = out.snapshots = out.images = out.log_times = true;
   out.no_network_policy = "the native backend does not enforce network policies yet";
   out.no_credential_proxy = "the native backend has no credential proxy yet";
@@ -134,6 +139,7 @@ net::awaitable<Result<std::vector<Instance>>> NativeBackend::list() {
 }
 
 net::awaitable<void> NativeBackend::watch(Observer& observer) {
+  look_again_.emplace(co_await net::this_coro::executor);
   auto pause = kFirstRetry;
   for (;;) {
     const auto ended = co_await daemon_.lines("GET", "/v1/events", "", [&](const json::value& line) {
@@ -141,9 +147,14 @@ net::awaitable<void> NativeBackend::watch(Observer& observer) {
       return tell(observer, line);
     });
     observer.on_lost(ended ? Error(Code::Unavailable, "sandboxd ended the stream of events") : ended.error());
-    if (!co_await sleep_for(pause)) co_return;
+    const auto woken = co_await (look_again_->wait() || sleep_for(pause));
+    if (!std::visit([](bool slept) { return slept; }, woken)) co_return;
     pause = std::min(pause * 2, kLastRetry);
   }
+}
+
+void NativeBackend::look_again() {
+  if (look_again_) look_again_->notify_all();
 }
 
 net::awaitable<Result<void>> NativeBackend::pause(std::string id) {

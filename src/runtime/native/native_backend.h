@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
+#include "async/timer.h"
 #include "runtime/backend.h"
 #include "runtime/native/sandboxd_client.h"
 
@@ -23,6 +25,7 @@ class NativeBackend final : public Backend {
   net::awaitable<Result<Instance>> inspect(std::string id) override;
   net::awaitable<Result<std::vector<Instance>>> list() override;
   net::awaitable<void> watch(Observer& observer) override;
+  void look_again() override;
   net::awaitable<Result<void>> pause(std::string id) override;
   net::awaitable<Result<void>> resume(std::string id) override;
   net::awaitable<Result<void>> remove(std::string id) override;
@@ -45,6 +48,7 @@ class NativeBackend final : public Backend {
  private:
   SandboxdClient daemon_;
   std::string runtime_;
+  std::optional<Notifier> look_again_;  // while watch() runs
 };
 
 }  // namespace osb::runtime

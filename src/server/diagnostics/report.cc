@@ -82,10 +82,6 @@ std::optional<Timestamp> time_of(const std::vector<SandboxEvent>& events, std::s
   return std::nullopt;
 }
 
-bool has_ended(const SandboxRecord& record) {
-  return record.status.state == api::state::kTerminated || record.status.state == api::state::kFailed;
-}
-
 // After a restart the history is empty, and the record tells the latest transition.
 std::vector<SandboxEvent> known_events(const DiagnosticSubject& subject) {
   if (!subject.events.empty()) return subject.events;
@@ -98,7 +94,7 @@ std::optional<Timestamp> started(const DiagnosticSubject& subject) {
 }
 
 std::optional<Timestamp> finished(const DiagnosticSubject& subject) {
-  if (!has_ended(subject.record)) return std::nullopt;
+  if (!subject.record.has_ended()) return std::nullopt;
   if (subject.instance != nullptr && subject.instance->ended_at) return subject.instance->ended_at;
   return subject.record.status.last_transition_at;
 }
@@ -141,7 +137,7 @@ std::string inspect_text(const DiagnosticSubject& subject) {
   line(out, "Paused", record.status.state == api::state::kPaused ? "true" : "false");
   line(out, "OOM killed", out_of_memory(subject) ? "true" : "false");
   const auto code = subject.instance == nullptr ? std::nullopt : subject.instance->exit_code;
-  line(out, "Exit code", has_ended(record) && code ? std::to_string(*code) : "-");
+  line(out, "Exit code", record.has_ended() && code ? std::to_string(*code) : "-");
   const auto when = [](std::optional<Timestamp> moment) { return moment ? format_timestamp(*moment) : "-"; };
   line(out, "Created", format_timestamp(record.created_at));
   line(out, "Started", when(started(subject)));
@@ -191,7 +187,7 @@ std::string events_text(const DiagnosticSubject& subject, std::size_t limit) {
   std::vector<std::string> notable;
   if (out_of_memory(subject)) notable.push_back("killed, out of memory");
   const auto code = subject.instance == nullptr ? std::nullopt : subject.instance->exit_code;
-  if (has_ended(record) && code && *code != 0) notable.push_back("ended with exit code " + std::to_string(*code));
+  if (record.has_ended() && code && *code != 0) notable.push_back("ended with exit code " + std::to_string(*code));
   if (record.status.state == api::state::kFailed && !record.status.message.empty()) {
     notable.push_back("error: " + one_line(mask_secrets(record.status.message)));
   }

@@ -14,15 +14,25 @@ using http::Response;
 using Answer = net::awaitable<Response>;
 
 constexpr std::uint16_t kExecdPort = 44772;
-// A create takes milliseconds, on a busy engine seconds, and afterwards the address is known. A pull may take longer
-// than clients wait for an answer; then it is the proxy, which can wait.
-constexpr std::chrono::seconds kAddressWait(10);
+// A create takes milliseconds, on a busy engine seconds. Afterwards the address is known, or why there is none: SDKs
+// ask for endpoints right after the create and ask for nothing else when the sandbox does not answer. A pull may take
+// longer than clients wait; then they are given the proxy, which can wait.
+constexpr std::chrono::seconds kOutcomeWait(10);
 
 // The caller has shown the API key and may have the token in either form; this only decides which one it can use.
 bool is_headerless(const EndpointOptions& options, const Request& request) {
   const std::string_view agent = request.headers.get("User-Agent");
   return std::ranges::any_of(options.headerless_clients,
                              [agent](const std::string& begin) { return agent.starts_with(begin); });
+}
+
+// Why a sandbox that has ended has no endpoints. A create that failed is told as the create itself would have told it.
+Error ended(const SandboxService& service, const SandboxRecord& record) {
+  const bool never_ran = record.status.reason.contains("::");
+  Error error(never_ran ? Code::Internal : Code::Conflict, "sandbox " + record.id + " is " + record.status.state);
+  error.reason = never_ran ? record.status.reason : service.reason("SANDBOX_NOT_RUNNING");
+  if (!record.status.message.empty()) error.message += ": " + record.status.message;
+  return error;
 }
 
 Answer resolve(RouteContext& context, Request& request) {
@@ -35,11 +45,10 @@ Answer resolve(RouteContext& context, Request& request) {
   auto record = service.get(id);
   if (!record) co_return refusal(record.error());
   const bool direct = (context.endpoints.direct || service.capabilities().endpoints) && !query->use_server_proxy;
-  if (direct) {
-    (void)co_await service.wait_settled(*record, kAddressWait);
-    record = service.get(id);
-    if (!record) co_return refusal(record.error());
-  }
+  (void)co_await service.wait_settled(*record, kOutcomeWait);
+  record = service.get(id);
+  if (!record) co_return refusal(record.error());
+  if ((*record)->has_ended()) co_return refusal(ended(service, **record));
   api::Endpoint out;
   std::string token;  // of execd, where it is on the way
   const runtime::Instance* instance = service.instance(id);

@@ -48,10 +48,6 @@ net::awaitable<void> read_log(SandboxService& service, std::string id, runtime::
   }
 }
 
-bool has_ended(const SandboxRecord& record) {
-  return record.status.state == api::state::kTerminated || record.status.state == api::state::kFailed;
-}
-
 class Sender {
  public:
   Sender(SandboxService& service, SandboxPtr record, runtime::LogsFrom from, http::BodyWriter& out)
@@ -128,7 +124,7 @@ class Sender {
   // The output is complete. Of one that was followed the record says soon how it ended.
   net::awaitable<void> end() {
     const auto limit = std::chrono::steady_clock::now() + kSettle;
-    while (from_.follow && !has_ended(*record_)) {
+    while (from_.follow && !record_->has_ended()) {
       const auto left = limit - std::chrono::steady_clock::now();
       if (left.count() <= 0) break;
       const SandboxPtr next = co_await service_.wait_change(record_, left);
@@ -142,7 +138,7 @@ class Sender {
     }
     const runtime::Instance* instance = service_.instance(id_);
     const api::Status& status = (*current)->status;
-    const bool over = has_ended(**current);
+    const bool over = (*current)->has_ended();
     const auto code = over && instance != nullptr ? instance->exit_code : std::nullopt;
     co_await send(api::encode_log_end_event(unix_millis(), status.state, over ? status.reason : "", code) + "\n\n");
   }

@@ -15,6 +15,9 @@ using http::Response;
 using Answer = net::awaitable<Response>;
 
 constexpr std::chrono::seconds kWatchPing(15);
+// How long the answer of a create waits for Running or an error, unless the client says otherwise: most creates are
+// over by then, and clients neither ask again nor miss why one failed.
+constexpr std::chrono::seconds kCreateWait(1);
 
 std::string hex_digest(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -27,7 +30,7 @@ std::string hex_digest(std::string_view text) {
 }
 
 void apply_preference(const api::Wait& wait, Response& response) {
-  if (wait.preferred) response.headers.set("Preference-Applied", "wait=" + std::to_string(wait.limit.count()));
+  if (!wait.applied.empty()) response.headers.set("Preference-Applied", wait.applied);
 }
 
 Response sandbox_answer(const Result<SandboxPtr>& record) {
@@ -42,7 +45,7 @@ Answer create(SandboxService& service, Request& request) {
   const auto wait = api::decode_wait(query, request.headers.get("Prefer"));
   if (!wait) co_return refusal(wait.error());
   SandboxService::CreateOptions options;
-  options.wait = wait->limit;
+  options.wait = wait->asked ? wait->limit : kCreateWait;
   if (const std::string* key = request.headers.find("Idempotency-Key")) {
     if (auto ok = api::check_idempotency_key(*key); !ok) co_return refusal(ok.error());
     options.idempotency_key = *key;

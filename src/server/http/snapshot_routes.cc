@@ -49,7 +49,7 @@ Answer get(SandboxService& service, Request& request) {
     if (!record) co_return refusal(record.error());
   }
   Response response = http::json_response(200, api::encode_snapshot(view(**record)));
-  if (wait->preferred) response.headers.set("Preference-Applied", "wait=" + std::to_string(wait->limit.count()));
+  if (!wait->applied.empty()) response.headers.set("Preference-Applied", wait->applied);
   co_return response;
 }
 

@@ -21,6 +21,8 @@ class FakeBackend final : public runtime::Backend {
   std::vector<std::string> creates, removes;  // as they were asked for
   bool hold_creates = false, hold_snapshots = false, hold_watch = false;
   std::optional<Error> create_error, remove_error, pause_error, volume_error, remove_snapshot_error;
+  std::optional<Error> away;  // said when it is looked for
+  bool returned = false;      // back when it is looked for
   runtime::Observer* observer = nullptr;
   Notifier changed;  // after every call
 
@@ -51,6 +53,7 @@ class FakeBackend final : public runtime::Backend {
   runtime::Capabilities capabilities() const override {
     runtime::Capabilities out;
     out.name = "FAKE";
+    out.daemon = "the fake";
     out.pause = out.snapshots = true;
     return out;
   }
@@ -88,6 +91,11 @@ class FakeBackend final : public runtime::Backend {
     observer = &who;
     who.on_all(all());
     (void)co_await changed.wait_until([] { return false; });
+  }
+  void look_again() override {
+    if (observer == nullptr) return;
+    if (away) observer->on_lost(*away);
+    if (returned) observer->on_all(all());
   }
   net::awaitable<Result<void>> pause(std::string id) override {
     return freeze(std::move(id), runtime::InstanceState::Paused);

@@ -25,6 +25,8 @@
 #include "server/diagnostics/event_history.h"
 #include "server/metrics/create_stage.h"
 #include "server/service/admission.h"
+#include "server/service/backend_presence.h"
+#include "server/service/creation.h"
 #include "server/service/state_waiters.h"
 #include "server/store/store.h"
 
@@ -69,12 +71,14 @@ class SandboxService final : public runtime::Observer {
   struct CreateOptions {
     std::string idempotency_key = {};  // "" is none
     std::string fingerprint = {};      // of the body, with a key
-    std::chrono::seconds wait{0};      // for Running or Failed
+    std::chrono::seconds wait{0};      // for Running or an error
   };
   struct CreateResult {
     SandboxPtr record;   // nullptr: a repeated create whose sandbox is gone
     std::string answer;  // what the first create was told
   };
+  // A create that fails within the wait is an error and leaves nothing: no record, and its key can be used again. After
+  // the wait the record tells what happens. Cancelling ends the wait, not the create.
   net::awaitable<Result<CreateResult>> create(api::CreateSandbox wanted, CreateOptions options);
 
   Result<SandboxPtr> get(std::string_view id) const;  // NotFound with the backend's code
@@ -115,7 +119,9 @@ class SandboxService final : public runtime::Observer {
 
   runtime::Backend& backend() { return backend_; }
   const runtime::Capabilities& capabilities() const { return capabilities_; }
-  bool backend_reachable() const { return connected_.is_set(); }
+  bool backend_reachable() const { return presence_.is_here(); }
+  // Until the backend answers. False: cancelled.
+  net::awaitable<bool> until_backend_reachable() { return presence_.wait(); }
   // After a start the records tell what runs, and only the backend where. Returns at once when it can be heard.
   net::awaitable<void> wait_for_backend(std::chrono::milliseconds limit);
   // Whether creates can be served: the backend is heard, and the store takes a small write, which is tried at most
@@ -136,11 +142,6 @@ class SandboxService final : public runtime::Observer {
   void on_lost(const Error& why) override;
 
  private:
-  struct Creation {
-    explicit Creation(net::any_io_executor executor) : over(std::move(executor)) {}
-    Event over;
-    bool handed = false;  // the backend may have heard of it
-  };
   struct Removal {
     explicit Removal(net::any_io_executor executor) : settled(std::move(executor)) {}
     Event settled;               // gone, or a first try failed
@@ -152,11 +153,24 @@ class SandboxService final : public runtime::Observer {
   }
   Failure not_found(std::string_view id) const;
   Result<void> check(const api::CreateSandbox& wanted) const;
+  // The same, and what the backend has to be asked for. A backend that is away is Code::Unavailable.
+  net::awaitable<Result<void>> check_with_backend(const api::CreateSandbox& wanted);
+  struct Accepted {
+    Store::Created created;
+    std::unique_ptr<Creation::Answer> answer;  // null: nothing is under way
+  };
+  // A durable record of the create, or of the earlier one with the same key. `options` belongs to create(), which
+  // waits.
+  net::awaitable<Result<Accepted>> accept(api::CreateSandbox wanted, const CreateOptions& options);
+  Accepted join(Store::Created known, const std::string& key);
+  bool key_is_free(const CreateOptions& options) const;
+  // Before run_create().
+  std::shared_ptr<Creation> prepare_create(const SandboxPtr& record);
+  net::awaitable<void> end_failed_create(std::string id, Creation& creation, Error error);
   net::awaitable<void> run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket);
   net::awaitable<Result<runtime::Instance>> create_in_backend(SandboxPtr record);
   net::awaitable<void> pause_before_retry(std::chrono::milliseconds limit);
   net::awaitable<bool> wait_for_backend_or_removal(std::string id);
-  void begin_create(const SandboxPtr& record, std::shared_ptr<AdmissionTicket> ticket);
 
   net::awaitable<Result<void>> set_frozen(std::string id, bool frozen);
   std::shared_ptr<Removal> begin_removal(std::string id);
@@ -192,7 +206,7 @@ class SandboxService final : public runtime::Observer {
   Admission admission_;
   StateWaiters waiters_;
   EventHistory events_;
-  Event connected_;  // the backend can be heard
+  BackendPresence presence_;
   Notifier reconnected_;
   Notifier deadlines_moved_;
   std::unordered_map<std::string, runtime::Instance> instances_;
@@ -216,5 +230,6 @@ class SandboxService final : public runtime::Observer {
 
 // The token that execd asks for travels with the spec, where it is as durable as the create itself.
 inline constexpr std::string_view kExecdTokenKey = "opensandbox.io/execd-token";
+std::string execd_token_of(const SandboxRecord& record);
 
 }  // namespace osb::server

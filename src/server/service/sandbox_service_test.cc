@@ -40,17 +40,6 @@ TEST_F(SandboxServiceTest, StagesOfACreateAreShown) {
   backend_.release_creates();
 }
 
-TEST_F(SandboxServiceTest, AFailedCreateKeepsItsCodeAndMessage) {
-  Error error(Code::Internal, "no such image");
-  error.reason = "FAKE::SANDBOX_IMAGE_PULL_FAILED";
-  backend_.create_error = error;
-  const auto made = create();
-  ASSERT_TRUE(made);
-  EXPECT_EQ(made->record->status.state, "Failed");
-  EXPECT_EQ(made->record->status.reason, "FAKE::SANDBOX_IMAGE_PULL_FAILED");
-  EXPECT_EQ(made->record->status.message, "no such image");
-}
-
 TEST_F(SandboxServiceTest, ADeleteDuringTheCreateLeavesNothing) {
   backend_.hold_creates = true;
   const auto made = create({}, seconds(0));
@@ -181,43 +170,6 @@ TEST_F(SandboxServiceTest, ARemovalIsFinishedByTheNextProcess) {
   until([&] { return !backend_.removes.empty(); });
   EXPECT_THAT(backend_.removes, ElementsAre(id));
   EXPECT_THAT(backend_.alive, IsEmpty());
-}
-
-TEST_F(SandboxServiceTest, ABackendThatComesBackGetsTheCreateAgain) {
-  backend_.create_error = Error(Code::Unavailable, "connection refused");
-  const auto made = create({}, seconds(0));
-  until([&] { return !backend_.creates.empty(); });
-  backend_.create_error.reset();
-  EXPECT_EQ(state(made->record->id), "Pending");
-  service_->on_lost(Error(Code::Unavailable, "gone"));
-  EXPECT_FALSE(service_->backend_reachable());
-  net::co_spawn(
-      io_,
-      [&]() -> net::awaitable<void> {
-        service_->on_all({});
-        co_return;
-      }(),
-      net::use_future);
-  const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
-  EXPECT_EQ(record->status.state, "Running");
-  EXPECT_TRUE(service_->backend_reachable());
-}
-
-// However long that is: nothing but the backend's return, or a removal, ends the wait.
-TEST_F(SandboxServiceTest, ACreateWaitsForABackendThatIsAway) {
-  until([&] { return backend_.observer != nullptr; });
-  service_->on_lost(Error(Code::Unavailable, "gone"));
-  backend_.create_error = Error(Code::Unavailable, "connection refused");
-  const auto made = create({}, seconds(0));
-  const auto unwanted = create({}, seconds(0));
-  until([&] { return backend_.creates.size() == 2; });
-  EXPECT_TRUE(await(io_, service_->remove(unwanted->record->id)));
-  EXPECT_EQ(state(made->record->id), "Pending");
-  backend_.create_error.reset();
-  service_->on_all({});
-  const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
-  EXPECT_EQ(record->status.state, "Running");
-  EXPECT_THAT(backend_.creates, ElementsAre(made->record->id, unwanted->record->id, made->record->id));
 }
 
 TEST_F(SandboxServiceTest, VolumesAreLookedAtBeforeTheAnswer) {

@@ -15,10 +15,6 @@ namespace {
 constexpr std::chrono::seconds kStreamDelay(1);
 constexpr std::chrono::seconds kSettleWait(10);
 
-bool has_ended(const SandboxRecord& record) {
-  return record.status.state == api::state::kTerminated || record.status.state == api::state::kFailed;
-}
-
 }  // namespace
 
 void SandboxService::set_status(const SandboxPtr& record, std::string_view state, std::string reason,
@@ -34,7 +30,7 @@ void SandboxService::set_status(const SandboxPtr& record, std::string_view state
 }
 
 void SandboxService::note_ended(const SandboxRecord& record) {
-  if (!has_ended(record)) return;
+  if (!record.has_ended()) return;
   const Timestamp since = record.status.last_transition_at.value_or(record.created_at) - moment().set_by;
   forget_ended(record.id);
   ended_.emplace(since + options_.keep_ended, record.id);
@@ -56,7 +52,7 @@ void SandboxService::apply(const Instance& instance) {
   std::string token = instance.execd_token.empty() ? known.execd_token : instance.execd_token;
   known = instance;
   known.execd_token = std::move(token);
-  if (has_ended(*record)) return;  // nothing lives twice
+  if (record->has_ended()) return;  // nothing lives twice
   const std::string& state = record->status.state;
   const bool freezing = freezing_.contains(instance.id);
   switch (instance.state) {
@@ -99,13 +95,13 @@ void SandboxService::on_change(Instance instance) {
 void SandboxService::on_removed(std::string id) {
   const SandboxPtr record = store_.find(id);
   // A create that failed says why itself.
-  if (!record || has_ended(*record) || creating_.contains(id)) return;
+  if (!record || record->has_ended() || creating_.contains(id)) return;
   log_warn("sandbox is gone", {{"id", id}});
   set_status(record, api::state::kTerminated, "SANDBOX_REMOVED", "The sandbox was removed behind the server's back.");
 }
 
 void SandboxService::on_all(std::vector<Instance> instances) {
-  connected_.set();
+  presence_.note_found();
   if (!std::exchange(recovered_, true)) recover();
   std::unordered_set<std::string> present;
   std::size_t foreign = 0;
@@ -115,10 +111,11 @@ void SandboxService::on_all(std::vector<Instance> instances) {
     if (!consider_adoption(instance) && !store_.find(instance.id)) ++foreign;
   }
   for (const SandboxPtr& record : store_.all()) {
-    if (present.contains(record->id) || has_ended(*record) || creating_.contains(record->id)) continue;
+    if (present.contains(record->id) || record->has_ended() || creating_.contains(record->id)) continue;
     if (record->status.state == api::state::kPending) {
       // Accepted, and lost on its way to the backend.
-      begin_create(record, admission_.enter());
+      prepare_create(record);
+      tasks_.spawn("create sandbox", run_create(record->id, admission_.enter()));
     } else {
       log_warn("sandbox is gone", {{"id", record->id}, {"state", record->status.state}});
       set_status(record, api::state::kTerminated, "SANDBOX_LOST", "The backend no longer has the sandbox.");
@@ -130,8 +127,7 @@ void SandboxService::on_all(std::vector<Instance> instances) {
 }
 
 void SandboxService::on_lost(const Error& why) {
-  if (connected_.is_set()) log_warn("backend is lost", {{"error", why.message}});
-  connected_.clear();
+  if (presence_.note_lost(why)) log_warn("backend does not answer", {{"error", why.message}});
 }
 
 void SandboxService::recover() {

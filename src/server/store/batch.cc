@@ -33,17 +33,25 @@ void Batch::begin_removal(const std::string& id) {
 
 std::optional<KeyRecord> Batch::find_key(const std::string& key) const {
   const auto changed = changes_.keys.find(key);
-  return changed == changes_.keys.end() ? index_.find_key(key) : std::optional(changed->second);
+  if (changed != changes_.keys.end()) return changed->second;
+  return is_gone(key) ? std::nullopt : index_.find_key(key);
 }
 
 void Batch::put_key(const std::string& key, KeyRecord record) {
   // Old ones go when new ones come, so that nobody has to tidy up by the clock.
   for (std::string& old : index_.keys_before(record.created_at - kKeyLifetime)) {
-    if (std::ranges::find(changes_.keys_gone, old) == changes_.keys_gone.end()) {
-      changes_.keys_gone.push_back(std::move(old));
-    }
+    if (!is_gone(old)) changes_.keys_gone.push_back(std::move(old));
   }
   changes_.keys[key] = std::move(record);
+}
+
+void Batch::erase_key(const std::string& key) {
+  changes_.keys.erase(key);
+  if (!is_gone(key)) changes_.keys_gone.push_back(key);
+}
+
+bool Batch::is_gone(const std::string& key) const {
+  return std::ranges::find(changes_.keys_gone, key) != changes_.keys_gone.end();
 }
 
 SnapshotPtr Batch::find_snapshot(const std::string& id) const {
@@ -123,10 +131,14 @@ Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string&
   return record;
 }
 
-Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id) {
+Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id, const std::string& free_key) {
   SandboxPtr record = batch.find(id);
   if (!record) return no_sandbox(id);
   batch.begin_removal(id);
+  if (!free_key.empty()) {
+    const auto key = batch.find_key(free_key);
+    if (key && key->sandbox_id == id) batch.erase_key(free_key);
+  }
   return record;
 }
 

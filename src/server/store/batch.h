@@ -22,6 +22,7 @@ class Batch {
 
   std::optional<KeyRecord> find_key(const std::string& key) const;
   void put_key(const std::string& key, KeyRecord record);
+  void erase_key(const std::string& key);
 
   SnapshotPtr find_snapshot(const std::string& id) const;
   SnapshotPtr put_snapshot(SnapshotRecord record);
@@ -31,6 +32,8 @@ class Batch {
   bool empty() const;
 
  private:
+  bool is_gone(const std::string& key) const;  // taken out by this transaction
+
   const RecordIndex& index_;
   RecordIndex::Changes changes_;
 };
@@ -44,7 +47,7 @@ Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api
 Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Moment now);
 Result<SandboxPtr> extend(Batch& batch, const std::string& id, Moment now);
 Result<std::optional<SandboxPtr>> expire_if_due(Batch& batch, const std::string& id, Timestamp running);
-Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id);
+Result<SandboxPtr> begin_remove(Batch& batch, const std::string& id, const std::string& free_key);
 Result<void> create_snapshot(Batch& batch, const SnapshotRecord& record);
 Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const std::vector<std::string>& from,
                                     const api::Status& to, const std::optional<std::string>& restore_config);

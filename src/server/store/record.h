@@ -35,6 +35,9 @@ struct SandboxRecord {
   std::chrono::microseconds clock_set_by{};          // Moment::set_by when the deadline was given; not stored
   std::optional<std::chrono::seconds> access_renew;  // each access moves the deadline this far ahead
 
+  // By itself; one that was deleted has no record.
+  bool has_ended() const { return status.state == api::state::kTerminated || status.state == api::state::kFailed; }
+
   // The deadline by the clock that nobody sets, as Moment::running().
   std::optional<Timestamp> due() const { return expires_at ? std::optional(*expires_at - clock_set_by) : std::nullopt; }
 

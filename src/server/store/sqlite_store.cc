@@ -65,8 +65,9 @@ class SqliteStore final : public Store {
         [id = std::move(id), running](Batch& batch) { return decide::expire_if_due(batch, id, running); });
   }
 
-  net::awaitable<Result<SandboxPtr>> begin_remove(std::string id) override {
-    return change<SandboxPtr>([id = std::move(id)](Batch& batch) { return decide::begin_remove(batch, id); });
+  net::awaitable<Result<SandboxPtr>> begin_remove(std::string id, std::string free_key) override {
+    return change<SandboxPtr>(
+        [id = std::move(id), key = std::move(free_key)](Batch& batch) { return decide::begin_remove(batch, id, key); });
   }
 
   void forget(std::string_view id) override {

@@ -96,6 +96,23 @@ TEST_F(SqliteStoreTest, AKeyOutlivesItsSandboxAndIsForgottenAfterADay) {
   EXPECT_EQ((*store_->find_key("k", "other", at(86401)))->id, "b");
 }
 
+TEST_F(SqliteStoreTest, AKeyIsFreedTogetherWithItsSandbox) {
+  ASSERT_TRUE(await(store_->create(sandbox("a"), IdempotencyKey{"k", "f", "1"})));
+  ASSERT_TRUE(await(store_->create(sandbox("b"), IdempotencyKey{"other", "f", "2"})));
+  ASSERT_TRUE(await(store_->begin_remove("a", "other"))) << "it stands for b, and stays";
+  EXPECT_TRUE(*store_->find_key("other", "f", at(1)));
+  EXPECT_TRUE(*store_->find_key("k", "f", at(1)));
+  ASSERT_TRUE(await(store_->begin_remove("b", "other")));
+  EXPECT_FALSE(*store_->find_key("other", "f", at(1)));
+  reopen();
+  EXPECT_FALSE(*store_->find_key("other", "f", at(1)));
+  const auto again = await(store_->create(sandbox("c"), IdempotencyKey{"other", "g", "3"}));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(again->fresh);
+  reopen();
+  EXPECT_EQ((*store_->find_key("other", "g", at(1)))->id, "c");
+}
+
 TEST_F(SqliteStoreTest, OldKeysGoWhenNewOnesCome) {
   ASSERT_TRUE(await(store_->create(sandbox("a", at(0)), IdempotencyKey{"old", "f", ""})));
   ASSERT_TRUE(await(store_->create(sandbox("b", at(90000)), IdempotencyKey{"new", "f", ""})));

@@ -83,8 +83,9 @@ class Store {
   // The other side of the race: takes the record out of sight if its deadline is not after `running`. Nothing when it
   // was renewed, has none, or somebody else removed it. The one who gets the record removes the sandbox.
   virtual net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp running) = 0;
-  // The same for DELETE, without a condition. NotFound for the loser.
-  virtual net::awaitable<Result<SandboxPtr>> begin_remove(std::string id) = 0;
+  // The same for DELETE, without a condition. NotFound for the loser. `free_key`: an Idempotency-Key that stands for
+  // this sandbox and may be used again from now on.
+  virtual net::awaitable<Result<SandboxPtr>> begin_remove(std::string id, std::string free_key = {}) = 0;
   // The backend has nothing left of it. Shows at once, durable with the next commit: repeating a removal is harmless.
   virtual void forget(std::string_view id) = 0;
 

@@ -76,7 +76,7 @@ def test_a_create_that_fails_while_nobody_waits_says_why(make_server):
     server = make_server()
     with socket.create_server(("127.0.0.1", 0)) as registry:
         uri = f"127.0.0.1:{registry.getsockname()[1]}/image:1"
-        id = server.post_sandbox(wait=None, image={"uri": uri}).json()["id"]
+        id = server.post_sandbox(wait=0, image={"uri": uri}).json()["id"]
         asking, _ = registry.accept()  # the pull has begun, and gets no answer
         server.kill()
         server.start()

@@ -119,7 +119,7 @@ def test_summary_is_all_three(server):
 
 
 def test_a_sandbox_that_never_ran_has_diagnostics_too(server):
-    id = server.post_sandbox(image={"uri": "127.0.0.1:1/no/such:image"}).json()["id"]
+    id = server.create_failing(image={"uri": "127.0.0.1:1/no/such:image"})
     assert ask(server, id, "logs").text == "(no logs)\n"
     assert "Event: error: " in ask(server, id, "events").text
     assert "Status:       Failed\n" in ask(server, id, "inspect").text

@@ -1,7 +1,9 @@
 """A sandbox from its first to its last moment, through the lifecycle API."""
 
+import concurrent.futures
 import datetime
 import json
+import socket
 
 import httpx
 import pytest
@@ -34,9 +36,11 @@ def test_create_run_delete(server):
     assert server.daemon.list() == []
 
 
-def test_the_answer_does_not_wait_for_the_sandbox(server):
-    made = server.post_sandbox(wait=None).json()
-    assert made["status"]["state"] in ("Pending", "Running")
+def test_the_answer_can_come_before_the_sandbox(server):
+    made = server.post_sandbox(wait=None, headers={"Prefer": "respond-async"})
+    assert (made.status_code, made.headers["Preference-Applied"]) == (202, "respond-async")
+    made = made.json()
+    assert made["status"]["state"] == "Pending"
     # Clients ask for both at once, whatever the state, and use what they were told.
     endpoints = []
     for port in (44772, 18080):
@@ -55,14 +59,65 @@ def test_waiting_is_granted_and_said(server):
     assert response.json()["status"]["state"] == "Running"
 
 
-def test_an_image_that_cannot_be_had_is_a_failed_sandbox(server):
-    made = server.post_sandbox(image={"uri": "127.0.0.1:1/no/such:image"}).json()
-    assert made["status"]["state"] == "Failed"
-    assert made["status"]["reason"] == server.code("SANDBOX_IMAGE_PULL_FAILED")
-    assert made["status"]["message"]
-    response = server.client.get(f"/sandboxes/{made['id']}/proxy/44772/ping")
-    assert response.status_code == 409
-    server.delete(made["id"])
+def test_the_answer_waits_a_moment_by_itself(server):
+    """A fresh machine takes longer than a second for the first create, and for any while others work."""
+    server.delete(server.create()["id"])
+    states = set()
+    while "Running" not in states:
+        made = server.post_sandbox(wait=None)
+        assert made.status_code == 202 and "Preference-Applied" not in made.headers
+        states.add(made.json()["status"]["state"])
+        server.delete(made.json()["id"])
+    assert states <= {"Running", "Pending"}
+
+
+NO_IMAGE = {"image": {"uri": "127.0.0.1:1/no/such:image"}}
+
+
+def test_an_image_that_cannot_be_had_is_the_answer_of_the_create(server):
+    key = {"Idempotency-Key": "no-image"}
+    refused = server.post_sandbox(**NO_IMAGE, headers=key)
+    assert (refused.status_code, refused.json()["code"]) == (500, server.code("SANDBOX_IMAGE_PULL_FAILED"))
+    assert "no/such" in refused.json()["message"]
+    assert server.client.get("/v1/sandboxes").json()["items"] == []
+    # The key was not used up, not even for another request.
+    made = server.post_sandbox(headers=key)
+    assert (made.status_code, made.json()["status"]["state"]) == (202, "Running"), made.text
+
+
+def test_an_image_that_cannot_be_had_later_is_a_failed_sandbox_without_endpoints(server):
+    id = server.create_failing(**NO_IMAGE)
+    status = server.get(id).json()["status"]
+    assert status["reason"] == server.code("SANDBOX_IMAGE_PULL_FAILED")
+    assert "no/such" in status["message"]
+    assert server.client.get(f"/sandboxes/{id}/proxy/44772/ping").status_code == 409
+    for proxy in ("true", "false"):
+        refused = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772", params={"use_server_proxy": proxy})
+        assert (refused.status_code, refused.json()["code"]) == (500, server.code("SANDBOX_IMAGE_PULL_FAILED"))
+        assert "is Failed: " in refused.json()["message"] and "no/such" in refused.json()["message"]
+    server.delete(id)
+
+
+def test_repeated_creates_that_fail_together_get_one_answer(server):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: server.post_sandbox(**NO_IMAGE, headers={"Idempotency-Key": "together"}),
+                                range(8)))
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {
+        (500, server.code("SANDBOX_IMAGE_PULL_FAILED"))}
+    assert server.client.get("/v1/sandboxes").json()["items"] == []
+    assert server.daemon.list() == []
+
+
+def test_a_client_that_leaves_cancels_nothing(server):
+    body = json.dumps({"image": {"uri": "host"}, "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {},
+                       "metadata": {"client": "gone"}})
+    with socket.create_connection(("127.0.0.1", server.port)) as peer:
+        peer.sendall(f"POST /v1/sandboxes?wait=60 HTTP/1.1\r\nHost: x\r\nOPEN-SANDBOX-API-KEY: {server.key}\r\n"
+                     f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        while not (items := server.client.get("/v1/sandboxes", params={"metadata": "client=gone"}).json()["items"]):
+            pass  # accepted
+    server.wait_state(items[0]["id"], "Running")
+    assert server.run(items[0]["id"], "echo here") == "here"
 
 
 def test_an_entrypoint_that_ends_is_told_with_its_code(server):
@@ -72,6 +127,10 @@ def test_an_entrypoint_that_ends_is_told_with_its_code(server):
     assert status["reason"] == "CONTAINER_EXITED"
     status = server.wait_state(badly, "Failed")["status"]
     assert status["reason"] == "CONTAINER_EXITED_ERROR" and "3" in status["message"]
+    for id, state in ((well, "Terminated"), (badly, "Failed")):
+        refused = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772")
+        assert (refused.status_code, refused.json()["code"]) == (409, server.code("SANDBOX_NOT_RUNNING"))
+        assert f"is {state}: " in refused.json()["message"], refused.text
 
 
 def test_an_entrypoint_of_one_string_is_split_as_a_shell_splits_it(server):

@@ -258,7 +258,7 @@ def test_what_is_wrong_is_said(server):
 
 
 def test_one_that_never_ran_has_an_empty_log(server):
-    id = server.post_sandbox(image={"uri": "127.0.0.1:1/no/such:image"}).json()["id"]
+    id = server.create_failing(image={"uri": "127.0.0.1:1/no/such:image"})
     assert [(event["type"], event["state"]) for event in events_of(server, id)] == [("end", "Failed")]
 
 

@@ -39,12 +39,57 @@ def test_what_ended_meanwhile_is_told(make_server):
     server.remove_all()
 
 
+def accept_without_carrying_out(server):
+    """A create that was accepted just before the backend died."""
+    os.kill(server.daemon.pid, signal.SIGSTOP)
+    made = server.post_sandbox(wait=0)
+    assert made.status_code == 202, made.text
+    assert made.json()["status"]["state"] == "Pending"
+    server.daemon.kill()
+    return made.json()["id"]
+
+
+def until_not_ready(server):
+    """The server hears of its loss by the stream of events that breaks."""
+    while (response := server.client.get("/health/ready")).status_code == 200:
+        pass
+    return response
+
+
+def test_a_create_is_refused_while_the_backend_is_away(make_server):
+    server = make_server()
+    id = server.create()["id"]
+    server.daemon.stop()
+    name = "sandboxd" if backend() == "native" else "the container engine"
+    not_ready = until_not_ready(server)
+    assert (not_ready.status_code, not_ready.json()["code"]) == (503, "GENERAL::NOT_READY")
+    assert not_ready.json()["message"] == f"{name} does not answer"
+    for wait in (None, 0, 60):
+        refused = server.post_sandbox(wait=wait)
+        assert (refused.status_code, refused.json()["code"]) == (503, server.code("UNAVAILABLE")), refused.text
+        assert f"{name} does not answer" in refused.json()["message"], refused.text
+        assert int(refused.headers["Retry-After"]) >= 1
+    assert [item["id"] for item in server.client.get("/v1/sandboxes").json()["items"]] == [id]
+    server.daemon.start()
+    server.delete(server.create()["id"])  # the create itself finds out
+    server.remove_all()
+    assert server.daemon.list() == []
+
+
+def test_a_create_accepted_before_the_backend_died_is_carried_out_by_the_next(make_server):
+    server = make_server()
+    id = accept_without_carrying_out(server)
+    until_not_ready(server)
+    assert server.state(id) == "Pending"
+    server.daemon.start()
+    server.wait_state(id, "Running")
+    assert server.run(id, "echo made") == "made"
+    server.remove_all()
+
+
 def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
     server = make_server()
-    server.daemon.stop()
-    made = server.post_sandbox(wait=None)
-    assert made.status_code == 202
-    id = made.json()["id"]
+    id = accept_without_carrying_out(server)
     endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
     assert endpoint["endpoint"] == f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/44772"
     server.kill()
@@ -55,6 +100,24 @@ def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
     assert server.token(id) == endpoint["headers"]
     assert server.run(id, "echo made") == "made"
     server.remove_all()
+
+
+def test_a_server_without_a_backend_says_so_and_is_ready_when_it_comes(make_server):
+    server = make_server()
+    server.stop()
+    server.daemon.stop()
+    if backend() != "native":  # an engine that was never there is a mistake in the configuration
+        with pytest.raises(RuntimeError):
+            server.start()
+        server.daemon.start()
+        server.start()
+        return
+    server.start(until="backend does not answer")
+    assert "is ready" not in server.log().split("is listening")[-1]
+    assert server.post_sandbox().status_code == 503
+    with server.saying("opensandbox-server is ready"):
+        server.daemon.start()
+    server.delete(server.create()["id"])
 
 
 def test_a_delete_is_finished_after_a_kill(make_server):

@@ -1,10 +1,14 @@
 """The official Python SDK, unmodified, against the real server."""
 
+import concurrent.futures
+import contextlib
 import datetime
+import socket
 
 import pytest
 from opensandbox import SandboxSync
 from opensandbox.config.connection_sync import ConnectionConfigSync
+from opensandbox.exceptions import SandboxException
 from opensandbox.models.filesystem import WriteEntry
 
 
@@ -53,6 +57,23 @@ def test_life(sandbox, config):
     assert connected.is_healthy()
     resumed.close()
     connected.close()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+def test_an_image_that_cannot_be_had_is_named(server, config, late):
+    """The SDK neither polls the state nor waits for less than 30 seconds, so it has to be told."""
+    with socket.create_server(("127.0.0.1", 0)) as registry, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        uri = f"127.0.0.1:{registry.getsockname()[1]}/no/such:image"
+        # The answer of the create is written to the audit log, which is in the log.
+        with server.saying("action=create") if late else contextlib.nullcontext():
+            creating = pool.submit(SandboxSync.create, uri, connection_config=config)
+            asking, _ = registry.accept()  # the pull has begun, and gets no answer
+        registry.close()
+        asking.close()
+        failure = creating.exception(120)
+    assert isinstance(failure, SandboxException), failure
+    assert "no/such" in str(failure), failure
+    assert server.client.get("/v1/sandboxes").json()["items"] == []
 
 
 def test_snapshots(server, sandbox, config):

@@ -121,9 +121,9 @@ def test_a_volume_goes_with_its_sandbox_also_at_the_deadline(server, engine):
 
 
 def test_volumes_of_a_create_that_failed_are_undone(server, engine):
-    made = server.post_sandbox(image={"uri": "127.0.0.1:1/none:1"},
-                               volumes=[named("undone", deleteOnSandboxTermination=True)]).json()
-    assert made["status"]["reason"] == "DOCKER::SANDBOX_IMAGE_PULL_FAILED"
+    refused = server.post_sandbox(image={"uri": "127.0.0.1:1/none:1"},
+                                  volumes=[named("undone", deleteOnSandboxTermination=True)])
+    assert refused.json()["code"] == "DOCKER::SANDBOX_IMAGE_PULL_FAILED", refused.text
     assert "undone" not in engine.inventory()["volumes"]
 
 
@@ -157,10 +157,10 @@ def test_a_trap_that_is_laid_after_the_answer(make_server, engine, allowed):
     server = make_server(settings={"storage": {"allowed_host_paths": [str(allowed)]}, "admission": {
         "max_concurrent_creates": 1}})
     with stalling_registry() as (port, came):
-        first = server.post_sandbox(wait=None, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()["id"]
+        first = server.post_sandbox(wait=0, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()["id"]
         assert came.wait(60)
         # It waits for its turn.
-        second = server.post_sandbox(wait=None, volumes=[host(allowed / "trap")])
+        second = server.post_sandbox(wait=0, volumes=[host(allowed / "trap")])
         assert second.status_code == 202, second.text
         (allowed / "trap").symlink_to(allowed.parent / "secret")
         server.delete(first)
@@ -234,9 +234,9 @@ def test_a_trap_that_is_laid_while_the_container_is(make_server, engine, allowed
 
     between.moments[moment] = lay
     with engine.events(type=["container"], event=["start", "destroy"]) as events:
-        status = server.post_sandbox(volumes=[volume], entrypoint=entrypoint).json()["status"]
-        assert (status["state"], status["reason"]) == ("Failed", code), status
-        assert str(place) in status["message"] and between.moments == {}, status
+        refused = server.post_sandbox(volumes=[volume], entrypoint=entrypoint)
+        assert (refused.status_code, refused.json()["code"]) == (400, code), refused.text
+        assert str(place) in refused.json()["message"] and between.moments == {}, refused.text
         # It is gone, and was started only where that could not be known before.
         seen = [next(events)["Action"]]
         while seen[-1] != "destroy":

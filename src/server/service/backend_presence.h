@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "async/net.h"
+#include "async/timer.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "runtime/backend.h"
+
+namespace osb::server {
+
+// Whether the backend answers, and why not. One loop; what it is given outlives it.
+class BackendPresence {
+ public:
+  BackendPresence(net::any_io_executor executor, const Clock& clock, runtime::Backend& backend);
+
+  // The backend has told everything it has.
+  void note_found();
+  // The backend does not answer. True: it did until now, or this is the first word about it.
+  bool note_lost(const Error& why);
+
+  bool is_here() const { return here_.is_set(); }
+  // Until it answers. False: cancelled.
+  net::awaitable<bool> wait() { return here_.wait(); }
+  // Asks a backend that is away once more. Waits for a moment if it has been away for no longer than a restart takes,
+  // and for the first word after our own start. True: it answers.
+  net::awaitable<bool> look_again();
+  // "" while it answers.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  bool is_restarting() const;
+
+  const Clock& clock_;
+  runtime::Backend& backend_;
+  Event here_;
+  Notifier word_;            // something was heard about it
+  std::uint64_t words_ = 0;  // how often
+  std::string why_not_ = "the server has just started and has not heard of it yet";
+  std::chrono::steady_clock::time_point lost_at_{};
+};
+
+}  // namespace osb::server
