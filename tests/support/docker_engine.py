@@ -349,7 +349,7 @@ class Engine:
     def direct_endpoint(self, id, port):
         """Where clients are sent that talk to a sandbox without the server's proxy."""
         published = self.inspect(id)["NetworkSettings"]["Ports"]["44772/tcp"][0]
-        return f"{published['HostIp']}:{published['HostPort']}" + ("" if port == 44772 else f"/proxy/{port}")
+        return f"{published['HostIp']}:{published['HostPort']}/proxy/{port}"
 
     def remove_all(self):
         for each in self.containers():

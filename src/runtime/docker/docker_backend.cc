@@ -314,10 +314,8 @@ std::string DockerBackend::endpoint(const Instance& instance, std::uint16_t port
   if (port == kHttpPort && instance.http_host_port != 0)
     return host_port(options_.public_host, instance.http_host_port);
   if (instance.execd_host_port == 0) return "";
-  std::string out = host_port(options_.public_host, instance.execd_host_port);
-  // The contract's detour for execd itself, /proxy/44772, leads to the same place and costs a connection more.
-  if (port != kExecdPort) out += "/proxy/" + std::to_string(port);
-  return out;
+  // Also for execd itself, as the contract has it and clients expect: execd serves /proxy/44772 as its own.
+  return host_port(options_.public_host, instance.execd_host_port) + "/proxy/" + std::to_string(port);
 }
 
 bool DockerBackend::through_execd(const Instance& instance, std::uint16_t port) const {

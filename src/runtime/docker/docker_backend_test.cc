@@ -139,7 +139,7 @@ TEST_F(DockerBackendTest, ACreateTakesThreeCallsAndExecdsAnswer) {
   EXPECT_EQ(made->state, InstanceState::Running);
   EXPECT_THAT(engine_->calls, ::testing::ElementsAre("POST /containers/create", "POST /containers/sandbox-a/start",
                                                      "GET /containers/sandbox-a/json"));
-  EXPECT_EQ(backend_->endpoint(*made, 44772), "127.0.0.1:" + std::to_string(made->execd_host_port));
+  EXPECT_EQ(backend_->endpoint(*made, 44772), "127.0.0.1:" + std::to_string(made->execd_host_port) + "/proxy/44772");
   EXPECT_EQ(backend_->endpoint(*made, 8080), "127.0.0.1:" + std::to_string(made->http_host_port));
   EXPECT_EQ(backend_->endpoint(*made, 5), "127.0.0.1:" + std::to_string(made->execd_host_port) + "/proxy/5");
 }

@@ -120,7 +120,7 @@ def test_endpoints(server, engine):
     id = server.create(entrypoint=["sh", "-c", "mkdir /w; echo served > /w/page; sleep 1000"])["id"]
     ports = engine.inspect(id)["NetworkSettings"]["Ports"]
     published = {port: int(ports[f"{port}/tcp"][0]["HostPort"]) for port in (44772, 8080)}
-    for port, wanted in ((8080, f"127.0.0.1:{published[8080]}"), (44772, f"127.0.0.1:{published[44772]}"),
+    for port, wanted in ((8080, f"127.0.0.1:{published[8080]}"), (44772, f"127.0.0.1:{published[44772]}/proxy/44772"),
                          (18080, f"127.0.0.1:{published[44772]}/proxy/18080"),
                          (3000, f"127.0.0.1:{published[44772]}/proxy/3000")):
         answer = server.client.get(f"/v1/sandboxes/{id}/endpoints/{port}")
@@ -206,7 +206,8 @@ def test_containers_of_others_are_adopted_when_a_server_starts(make_server, engi
     shown = server.get(kept).json()
     assert shown["metadata"] == {"team": "theirs"} and shown["expiresAt"] == "2999-01-01T00:00:00Z"
     assert shown["image"]["uri"].startswith("busybox") and shown["entrypoint"][-2:] == ["sleep", "1000"]
-    assert server.client.get(f"/v1/sandboxes/{kept}/endpoints/44772").json() == {"endpoint": "127.0.0.1:39000"}
+    endpoint = server.client.get(f"/v1/sandboxes/{kept}/endpoints/44772").json()
+    assert endpoint == {"endpoint": "127.0.0.1:39000/proxy/44772"}
     answer = httpx.post(f"{server.url}/sandboxes/{kept}/proxy/44772/command", json={"command": "echo theirs"},
                         trust_env=False, timeout=180)
     assert '"text":"theirs"' in answer.text.replace(" ", "")
