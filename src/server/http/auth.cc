@@ -60,6 +60,7 @@ bool same_secret(std::string_view given, std::string_view wanted) {
 bool is_open_path(std::string_view path) {
   const auto decoded = http::percent_decode(path);
   if (!decoded || decoded->find("..") != std::string::npos) return false;
+  if (path == "/") return true;
   for (const std::string_view open : {"/health", "/docs", "/redoc", "/openapi.json"}) {
     if (path.starts_with(open)) return true;
   }

@@ -13,6 +13,8 @@ TEST(ApiKey, OnlyHealthDocumentationAndTheProxyAreOpen) {
   } rows[] = {
       {"health", "/health", true},
       {"readiness", "/health/ready", true},
+      {"the page that says what this is", "/", true},
+      {"not what begins like it", "//", false},
       {"documentation", "/docs", true},
       {"the document", "/openapi.json", true},
       {"health has no version", "/v1/health", false},

@@ -32,9 +32,22 @@ http::Handler file(std::string_view name, std::string_view type) {
   };
 }
 
+// A page for browsers, plain text for everything else.
+http::Handler root_page() {
+  const http::Handler page = file("root.html", "text/html; charset=utf-8");
+  const http::Handler text = file("root.txt", "text/plain; charset=utf-8");
+  return [page, text](Request& request) -> Answer {
+    const bool browser = request.headers.get("Accept").contains("text/html");
+    Response response = co_await (browser ? page(request) : text(request));
+    response.headers.set("Vary", "Accept");
+    co_return response;
+  };
+}
+
 }  // namespace
 
 void add_docs_routes(http::Router& router) {
+  router.get("/", root_page());
   const http::Handler page = file("page.html", "text/html; charset=utf-8");
   router.get("/docs", page);
   router.get("/redoc", page);

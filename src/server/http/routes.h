@@ -37,7 +37,8 @@ http::Handler with_websocket_codes(http::Handler inner);
 void add_image_routes(http::Router& router, RouteContext& context);
 // Logs, events and state of a sandbox: as text for people and, with `scope`, as JSON.
 void add_diagnostics_routes(http::Router& router, RouteContext& context);
-// /openapi.json, and /docs and /redoc, which show it; they need nothing from elsewhere.
+// /, which says what this server is; /openapi.json, and /docs and /redoc, which show it. They need nothing from
+// elsewhere.
 void add_docs_routes(http::Router& router);
 // /health, /pools, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);

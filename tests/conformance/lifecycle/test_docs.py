@@ -62,6 +62,30 @@ def test_the_page_needs_nothing_from_elsewhere(bare, path):
         assert not re.search(r"https?://", file.text)
 
 
+def test_the_root_says_what_this_is_and_where_to_go(bare):
+    text = bare.get("/", headers={"Accept": "*/*"})  # as curl asks
+    page = bare.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    for answer, type in ((text, "text/plain; charset=utf-8"), (page, "text/html; charset=utf-8")):
+        assert (answer.status_code, answer.headers["content-type"], answer.headers["Vary"]) == (200, type, "Accept")
+        for word in ("OpenSandbox", "/docs", "/openapi.json", "/health/ready", "osb run", "OPEN-SANDBOX-API-KEY",
+                     "pip install opensandbox"):
+            assert word in answer.text, word
+        head = bare.head("/", headers={"Accept": type})
+        assert (head.status_code, head.headers["content-type"], head.content) == (200, type, b"")
+        assert head.headers["content-length"] == str(len(answer.content))
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    for part in re.findall(r'(?:src|href)="([^"]+)"', page.text):
+        assert part == "data:," or bare.get(part).status_code == 200, part
+    # The two do not drift apart, and the examples are the ones that people can use.
+    examples = [html.unescape(part) for part in re.findall(r"<pre>(.*?)</pre>", page.text, re.S)]
+    for line in "\n".join(examples).splitlines():
+        assert line in text.text, line
+    for part in examples:
+        if part.startswith("from "):
+            compile(part, "root.html", "exec")
+    assert bare.post("/").status_code == 405
+
+
 def test_a_browser_shows_every_operation(server, tmp_path):
     """Debian's Chromium: the page builds itself from the description, and the console stays empty."""
     browser = subprocess.run(
