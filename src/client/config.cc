@@ -2,6 +2,7 @@
 #include <opensandbox/connection.h>
 
 #include "client/errors.h"
+#include "client/key_origin.h"
 #include "http/headers.h"
 #include "http/url.h"
 
@@ -21,13 +22,20 @@ bool is_header_text(std::string_view text) {
   return true;
 }
 
+// A key that stands beside a domain in the environment is that server's.
+bool environment_key_may_go(const ConnectionConfig& config) {
+  const std::string domain = from_environment("OPEN_SANDBOX_DOMAIN", "");
+  if (domain.empty()) return true;
+  return key_may_go({domain, from_environment("OPEN_SANDBOX_PROTOCOL", "http")}, {config.domain, config.protocol});
+}
+
 }  // namespace
 
 Result<ConnectionConfig> ConnectionConfig::resolved() const {
   ConnectionConfig out = *this;
   if (out.domain.empty()) out.domain = from_environment("OPEN_SANDBOX_DOMAIN", "localhost:8080");
-  if (out.api_key.empty()) out.api_key = from_environment("OPEN_SANDBOX_API_KEY", "");
   if (out.protocol.empty()) out.protocol = from_environment("OPEN_SANDBOX_PROTOCOL", "http");
+  if (out.api_key.empty() && environment_key_may_go(out)) out.api_key = from_environment("OPEN_SANDBOX_API_KEY", "");
   if (const auto scheme = out.domain.find("://"); scheme != std::string::npos) {
     out.protocol = out.domain.substr(0, scheme);
     out.domain.erase(0, scheme + 3);

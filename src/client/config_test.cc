@@ -38,6 +38,32 @@ TEST(ConnectionConfig, MakesOneAddressOfManySpellings) {
   EXPECT_EQ(url("[::1]:8080"), "http://[::1]:8080/v1");
 }
 
+TEST(ConnectionConfig, KeyOfTheEnvironmentGoesToTheServerOfTheEnvironmentOnly) {
+  const Variable key("OPEN_SANDBOX_API_KEY", "secret");
+  const auto key_for = [](std::string domain, std::string protocol = "") {
+    ConnectionConfig config;
+    config.domain = std::move(domain);
+    config.protocol = std::move(protocol);
+    const auto resolved = config.resolved();
+    return resolved ? resolved->api_key : "error";
+  };
+  const Variable domain("OPEN_SANDBOX_DOMAIN", "localhost:8080");
+  EXPECT_EQ(key_for(""), "secret");
+  EXPECT_EQ(key_for("127.0.0.1:8080"), "secret") << "the same host";
+  EXPECT_EQ(key_for("http://LOCALHOST:8080/v1"), "secret");
+  EXPECT_EQ(key_for("localhost:8080", "https"), "secret") << "better protected";
+  EXPECT_EQ(key_for("localhost:8081"), "");
+  EXPECT_EQ(key_for("other:8080"), "");
+  EXPECT_EQ(key_for("127.0.0.1.example:8080"), "");
+  const Variable safe("OPEN_SANDBOX_DOMAIN", "https://example.com");
+  EXPECT_EQ(key_for("example.com", "https"), "secret");
+  EXPECT_EQ(key_for("https://example.com:443/api"), "secret");
+  EXPECT_EQ(key_for("http://example.com:443"), "") << "not in the clear";
+  EXPECT_EQ(key_for("http://example.com"), "");
+  const Variable none("OPEN_SANDBOX_DOMAIN", "");
+  EXPECT_EQ(key_for("other:8080"), "secret") << "a key alone belongs to whatever is named";
+}
+
 TEST(ConnectionConfig, RefusesWhatCannotBe) {
   EXPECT_EQ(url("ftp://host"), "error");
   EXPECT_EQ(url("host", "gopher"), "error");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <strings.h>
 
+#include "cli/args/edit_distance.h"
+
 namespace osb::cli {
 namespace {
 
@@ -17,20 +19,6 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
     out.append(quote).append(word).append(quote);
   }
   return out;
-}
-
-// How many letters must change, be added or removed: for "did you mean".
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replace}));
-    }
-  }
-  return row.back();
 }
 
 // Canonical spelling of a choice, or a complaint that lists them.
@@ -109,7 +97,7 @@ Command* Command::nearest_command(std::string_view name) {
   std::size_t least = 3;  // further away is another word, not a slip
   for (Command& child : children_) {
     if (child.hidden_) continue;
-    if (const std::size_t far = distance(child.name_, name); far < least && far < name.size()) {
+    if (const std::size_t far = edit_distance(child.name_, name); far < least && far < name.size()) {
       best = &child;
       least = far;
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/config/config_keys.h"
 #include "sys/text_file.h"
 
 namespace osb::cli {
@@ -14,12 +15,6 @@ std::string_view trimmed(std::string_view text) {
   const auto from = text.find_first_not_of(" \t\r");
   if (from == std::string_view::npos) return {};
   return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
-
-bool is_bare_key(std::string_view key) {
-  return !key.empty() && std::ranges::all_of(key, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
 }
 
 std::string quoted_string(std::string_view text) {
@@ -58,7 +53,7 @@ bool is_number(std::string_view text) {
 
 std::string toml_value(std::string_view field, std::string_view value) {
   // These are text whatever they look like: a key of digits only, a time-out of "600".
-  for (const std::string_view text : {"api_key", "domain", "protocol", "image", "timeout"}) {
+  for (const std::string_view text : {"api_key", "domain", "protocol", "profile", "image", "timeout"}) {
     if (field == text) return quoted_string(value);
   }
   std::string lower(value);
@@ -118,6 +113,7 @@ std::string_view config_template() {
 # protocol = "http"
 # request_timeout = 30
 # use_server_proxy = false
+# profile = "staging"  # used where neither --profile nor OPEN_SANDBOX_PROFILE names one
 
 [output]
 # color = true
@@ -126,7 +122,7 @@ std::string_view config_template() {
 # image = "python:3.12"
 # timeout = "10m"  # or "none": the sandbox lives until it is killed
 
-# A profile holds any of the keys above; choose it with --profile or OPEN_SANDBOX_PROFILE.
+# A profile holds any of the keys above; choose it with --profile, OPEN_SANDBOX_PROFILE or connection.profile.
 # [profiles.staging]
 # domain = "https://staging.example.com"
 # api_key = "another-key"
@@ -173,6 +169,35 @@ Expected<std::string> set_in_config(std::string_view text, std::string_view key,
   }
   std::string out;
   for (const std::string& one : lines) out += one + "\n";
+  return out;
+}
+
+std::string unset_in_config(std::string_view text, std::string_view table, std::string_view field) {
+  std::string out;
+  std::string current;
+  sys::for_each_line(text, [&](std::string_view line) {
+    if (const std::string_view name = table_name(line); !name.empty()) current = name;
+    const bool set = current == table && !trimmed(line).starts_with('#') && sets(line, field);
+    if (!set) out.append(line).append("\n");
+  });
+  return out;
+}
+
+std::string remove_table(std::string_view text, std::string_view table) {
+  std::vector<std::string_view> lines;
+  std::string_view current;
+  sys::for_each_line(text, [&](std::string_view line) {
+    if (const std::string_view name = table_name(line); !name.empty()) current = name;
+    const std::string_view content = trimmed(line);
+    if (current == table && !content.empty() && !content.starts_with('#')) {
+      // The blank line before the table goes with its header.
+      if (!table_name(line).empty() && !lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
+      return;
+    }
+    lines.push_back(line);
+  });
+  std::string out;
+  for (const std::string_view line : lines) out.append(line).append("\n");
   return out;
 }
 

@@ -15,4 +15,9 @@ std::string_view config_template();
 // "profiles.NAME.field".
 Expected<std::string> set_in_config(std::string_view text, std::string_view key, std::string_view value);
 
+// `text` without the lines that set the key, everything else as it was.
+std::string unset_in_config(std::string_view text, std::string_view table, std::string_view field);
+// `text` without the table: its header and all lines that set one of its keys. Comments in it stay.
+std::string remove_table(std::string_view text, std::string_view table);
+
 }  // namespace osb::cli

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -145,6 +146,8 @@ Result<bool> wait_for_daemon(const DaemonProcess& process, const std::filesystem
 std::optional<DaemonProcess> find_daemon(const std::string& program, const std::filesystem::path& config) {
   // "/path/sandboxd\0--config\0/dir/sandboxd.toml\0..", as start_daemon() starts it
   const std::string wanted = std::string("/") + program + '\0' + "--config" + '\0' + config.string() + '\0';
+  struct stat here{};
+  if (::stat(config.c_str(), &here) != 0) return std::nullopt;
   for (const std::filesystem::path& each : list_directory("/proc")) {
     const pid_t pid = std::atoi(each.filename().c_str());
     if (pid <= 0) continue;
@@ -152,6 +155,12 @@ std::optional<DaemonProcess> find_daemon(const std::string& program, const std::
     if (!line) continue;
     const std::size_t at = line->find(wanted);
     if (at == std::string::npos || at > line->find('\0')) continue;
+    // A container may have a service at the same path.
+    struct stat there{};
+    if (::stat((each / "root" / config.relative_path()).c_str(), &there) != 0 || there.st_dev != here.st_dev ||
+        there.st_ino != here.st_ino) {
+      continue;
+    }
     const DaemonProcess found = identify_daemon(pid);
     if (found.alive()) return found;
   }

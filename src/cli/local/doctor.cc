@@ -50,11 +50,14 @@ std::string message_of(const std::string& body) {
   return message != nullptr && message->is_string() ? std::string(message->get_string()) : body.substr(0, 200);
 }
 
-void check_key(const opensandbox::Client& client, Findings& findings) {
+void check_key(const Config& config, const opensandbox::Client& client, Findings& findings) {
   const auto listed =
       opensandbox::SandboxManager(client).list({.states = {}, .metadata = {}, .page = 1, .page_size = 1});
   if (listed) {
     findings.ok("api key", client.config().api_key.empty() ? "none, and none is asked for" : "accepted");
+  } else if (config.withheld && listed.error().status == 401) {
+    findings.failed("api key", "the key of " + config.withheld->source + " belongs to " + config.withheld->domain,
+                    "name this server's key: --api-key or OPEN_SANDBOX_API_KEY");
   } else if (listed.error().status == 401 || listed.error().status == 403) {
     findings.failed("api key", client.config().api_key.empty() ? "none is configured" : "refused by the server",
                     "set OPEN_SANDBOX_API_KEY, or: osb config set connection.api_key KEY");
@@ -64,7 +67,7 @@ void check_key(const opensandbox::Client& client, Findings& findings) {
 }
 
 // False: nobody answers.
-bool check_server(const opensandbox::Client& client, Findings& findings) {
+bool check_server(const Config& config, const opensandbox::Client& client, Findings& findings) {
   std::string base = client.config().base_url();
   const std::string root = base.substr(0, base.rfind("/v1"));
   if (auto ping = client.ping(); !ping) {
@@ -78,7 +81,7 @@ bool check_server(const opensandbox::Client& client, Findings& findings) {
   if (!version.empty() && version != OSB_VERSION) {
     findings.warning("versions", "osb is " OSB_VERSION ", the server " + version, "install the same version of both");
   }
-  check_key(client, findings);
+  check_key(config, client, findings);
   const auto ready = http_get(root + "/health/ready");
   if (!ready || ready->status == 404) {
     findings.skipped("backend", "this server does not tell");
@@ -154,7 +157,7 @@ void examine(Context& context, Findings& findings) {
               std::filesystem::exists(path, ignored) ? path.string() : path.string() + " does not exist; defaults");
   auto client = context.client();
   if (!client) return findings.failed("config", client.error().message, "osb config show");
-  const bool answers = check_server(*client, findings);
+  const bool answers = check_server(context.config(), *client, findings);
   if (answers && !is_local(*client)) return findings.skipped("this host", "the server is elsewhere");
   check_programs(findings);
   check_kernel(findings);

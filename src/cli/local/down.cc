@@ -2,6 +2,7 @@
 #include <iostream>
 #include <unistd.h>
 
+#include "cli/config/saved_profile.h"
 #include "cli/local/programs.h"
 #include "cli/local/service_removal.h"
 #include "cli/local/up.h"
@@ -62,6 +63,13 @@ Outcome purge(Context& context, const fs::path& directory, bool yes) {
   }
   if (!gone) return failed(gone.error(), "The rest is still there: run the command again.");
   if (!*gone) return nothing_there(context, directory);
+  for (const SavedProfile& each : (*gone)->profiles) {
+    const auto removed = remove_profile(each.file, each.name, {(*gone)->domain(), (*gone)->key});
+    if (!removed && !context.out().structured()) {
+      context.out().warning("Profile '" + each.name + "' stays in " + each.file.string() + ": " +
+                            removed.error().message);
+    }
+  }
   if (context.out().structured()) {
     context.out().data(json::object{{"status", "purged"}, {"directory", directory.string()}});
   } else {

@@ -43,6 +43,7 @@ std::string server_settings_text(const fs::path& directory, const ServiceRecord&
   return "# user " + std::to_string(server_id_of(record.network)) +
          "\n[server]\nhost = \"127.0.0.1\"\nport = " + std::to_string(record.port) + "\napi_key = " + toml(record.key) +
          "\n[runtime]\ntype = \"native\"\n[native]\nsocket = " + toml((directory / "run" / "sandboxd.sock").string()) +
+         "\n[storage]\nallowed_host_paths = " + toml(record.host_paths) +
          "\n[store]\npath = " + toml((directory / "server" / "server.db").string()) + "\n";
 }
 

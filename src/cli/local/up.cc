@@ -1,17 +1,16 @@
 #include "cli/local/up.h"
 
-#include <fstream>
 #include <unistd.h>
 
 #include "base/id.h"
-#include "cli/config/config_file.h"
-#include "cli/config/write_config.h"
+#include "cli/config/saved_profile.h"
 #include "cli/local/foreground.h"
 #include "cli/local/http_get.h"
 #include "cli/local/programs.h"
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 #include "cli/terminal/signal_fd.h"
+#include "client/key_origin.h"
 
 namespace osb::cli {
 namespace {
@@ -21,8 +20,29 @@ namespace fs = std::filesystem;
 struct UpOptions {
   std::string directory{kServiceDirectory};
   std::optional<std::uint16_t> port;
-  bool save = false, foreground = false;
+  std::vector<std::string> host_paths;
+  bool no_save = false, foreground = false;
 };
+
+constexpr std::string_view kNoHostPath = "none";
+
+// As sandboxd compares them: without links. Nothing: the option was not given.
+Expected<std::optional<std::vector<std::string>>> wanted_host_paths(const UpOptions& options) {
+  if (options.host_paths.empty()) return std::nullopt;
+  std::vector<std::string> out;
+  for (const std::string& path : options.host_paths) {
+    if (path == kNoHostPath && options.host_paths.size() == 1) break;
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error || !fs::is_directory(real, error)) {
+      return invalid("--allow-host-path " + path + ": there is no such directory on this machine.");
+    }
+    out.push_back(real);
+  }
+  return out;
+}
+
+json::array to_json(const std::vector<std::string>& list) { return json::array(list.begin(), list.end()); }
 
 // The port of the configured server, where that is this machine.
 std::optional<std::uint16_t> local_port(const opensandbox::ConnectionConfig& config) {
@@ -42,60 +62,93 @@ std::optional<std::string> server_key(const Context& context) {
   return key;
 }
 
-// Of a new service.
-std::string first_key(const Context& context) {
-  if (context.config().api_key && !context.config().api_key->empty()) return *context.config().api_key;
-  return new_hex_id();
+// Of a new service: the configured key, if that is not another server's.
+std::string first_key(const Context& context, std::uint16_t port) {
+  const Config& config = context.config();
+  const bool fits = !config.key_domain || opensandbox::key_may_go({*config.key_domain, "http"},
+                                                                  {"127.0.0.1:" + std::to_string(port), "http"});
+  return config.api_key && !config.api_key->empty() && fits ? *config.api_key : new_hex_id();
 }
 
-// Later commands find the server without options.
-Expected<void> save_config(const fs::path& path, const ServiceRecord& service) {
-  std::string text;
-  if (std::ifstream in(path); in) text.assign(std::istreambuf_iterator<char>(in), {});
-  if (text.empty()) text = config_template();
-  for (const auto& [key, value] : {std::pair<std::string, std::string>{"connection.domain", service.domain()},
-                                   {"connection.api_key", service.key}}) {
-    auto changed = set_in_config(text, key, value);
-    if (!changed) return failed(changed.error());
-    text = std::move(*changed);
+// How the user's next command reaches the service.
+struct Reach {
+  std::string profile;  // saved under this name; empty: not saved
+  bool by_itself = false;
+  std::string problem = {};  // why it could not be saved, or does not count
+};
+
+Reach save(Context& context, const fs::path& directory, const ServiceRecord& service, bool wanted) {
+  Reach out;
+  if (wanted) {
+    const fs::path file = fs::absolute(context.config_path());
+    const auto saved = save_profile(file, {service.domain(), service.key});
+    if (!saved) {
+      out.problem = "Address and key could not be saved: " + saved.error().message;
+    } else {
+      out.profile = saved->name;
+      if (auto ok = remember_profile(directory, {file, saved->name}); !ok) out.problem = ok.error().message;
+    }
   }
-  return write_config(path, text, ConfigAccess::Private);
+  const auto config = resolve_config(context.flags, context.environment(), context.config_path());
+  out.by_itself = config && config->api_key == service.key && config->protocol == "http" &&
+                  opensandbox::key_may_go({service.domain()}, {config->domain.value_or("localhost:8080")});
+  const auto variable = [&](const char* name) { return context.environment()(name).value_or(""); };
+  const std::string domain = variable("OPEN_SANDBOX_DOMAIN"), key = variable("OPEN_SANDBOX_API_KEY");
+  const char* other = nullptr;
+  if (!domain.empty() && !opensandbox::key_may_go({service.domain()}, {domain})) other = "OPEN_SANDBOX_DOMAIN";
+  if (!key.empty() && key != service.key) other = "OPEN_SANDBOX_API_KEY";
+  if (!out.by_itself && other != nullptr && out.problem.empty()) {
+    out.problem = std::string(other) + " in the environment names another server or key; unset it to use this one.";
+  }
+  return out;
 }
 
 std::string count(std::size_t number, const std::string& thing) {
   return std::to_string(number) + " " + thing + (number == 1 ? "" : "es");
 }
 
-void show(Context& context, const fs::path& directory, const StartedService& started, bool saved, bool foreground) {
+void show(Context& context, const fs::path& directory, const StartedService& started, const Reach& reach,
+          bool foreground) {
   const ServiceRecord& service = started.record;
   const std::string stop = local_command("down", directory);
-  const json::object about{{"url", service.url()},
-                           {"domain", service.domain()},
-                           {"api_key", service.key},
-                           {"directory", directory.string()},
-                           {"status", "running"},
-                           {"started", !started.was_running},
-                           {"sandboxes_running", started.sandboxes},
-                           {"stop", stop}};
-  if (context.out().structured()) return context.out().data(about);
+  if (context.out().structured()) {
+    return context.out().data(json::object{
+        {"url", service.url()},
+        {"domain", service.domain()},
+        {"api_key", service.key},
+        {"profile", reach.profile.empty() ? json::value(nullptr) : json::value(json::string(reach.profile))},
+        {"directory", directory.string()},
+        {"status", "running"},
+        {"started", !started.was_running},
+        {"sandboxes_running", started.sandboxes},
+        {"host_paths", to_json(service.host_paths)},
+        {"stop", stop}});
+  }
   std::string said = "OpenSandbox " + std::string(started.was_running && !foreground ? "runs already" : "is up") +
                      " on " + service.url() + ".";
   if (started.sandboxes > 0) {
     said += " " + count(started.sandboxes, "sandbox") + (started.sandboxes == 1 ? " runs." : " run.");
   }
   said += "\n\n";
-  if (!saved) {
+  const bool by_profile = !reach.by_itself && !reach.profile.empty();
+  if (!reach.by_itself && !by_profile) {
     said += "  export OPEN_SANDBOX_DOMAIN=" + service.domain() + " OPEN_SANDBOX_API_KEY=" + service.key + "\n";
   }
-  said += "  osb run host -- echo hello\n\n";
-  if (saved) {
-    said += "Address and key are in " + context.config_path().string() + ", where osb finds them.\n";
+  said += std::string("  osb ") + (by_profile ? "--profile " + reach.profile + " " : "") + "run host -- echo hello\n\n";
+  if (!reach.profile.empty()) {
+    said += "Address and key: profile '" + reach.profile + "' in " + context.config_path().string() + "\n";
   } else {
     said += "Anyone with this key can run code here. Keep it secret.\n";
+  }
+  if (!service.host_paths.empty()) {
+    said += "Sandboxes may mount:";
+    for (const std::string& path : service.host_paths) said += " " + path;
+    said += "\n";
   }
   said += "Logs: " + directory.string() + "/*.log\nStop: " + (foreground ? "Ctrl-C" : stop) +
           " (sandboxes, images, snapshots and volumes stay)\n";
   context.out().text(said);
+  if (!reach.problem.empty()) context.out().warning(reach.problem);
 }
 
 // Whether the server that answers is the one in `directory`, and has to be looked after there.
@@ -144,12 +197,16 @@ Outcome up(Context& context, const UpOptions& options) {
     return 0;
   }
   if (auto root = become_root(); !root) return failed(root.error());
+  auto host_paths = wanted_host_paths(options);
+  if (!host_paths) return failed(host_paths.error());
   LocalServiceOptions wanted;
+  wanted.host_paths = std::move(*host_paths);
   wanted.directory = directory;
   wanted.programs = program_directory();
   wanted.port = options.port;
   wanted.key = server_key(context);
-  wanted.otherwise = {local_port(client->config()).value_or(8080), first_key(context)};
+  const std::uint16_t first_port = options.port.value_or(local_port(client->config()).value_or(8080));
+  wanted.otherwise = {first_port, first_key(context, first_port)};
   Result<StartedService> service;
   {
     Spinner spinner(context.out(), "Starting");
@@ -159,12 +216,10 @@ Outcome up(Context& context, const UpOptions& options) {
     const bool daemon = service.error().code == Code::Unavailable;
     return failed(service.error(), daemon ? "'osb doctor' tells what this host lacks." : "");
   }
-  if (options.save) {
-    if (auto saved = save_config(context.config_path(), service->record); !saved) return failed(saved.error());
-  }
+  const Reach reach = save(context, directory, service->record, !options.no_save);
   std::optional<Foreground> foreground;
   if (options.foreground) foreground.emplace();
-  show(context, directory, *service, options.save, options.foreground);
+  show(context, directory, *service, reach, options.foreground);
   return foreground ? stay(context, directory, service->record, *foreground) : 0;
 }
 
@@ -187,8 +242,16 @@ void add_up_command(Command& root, Context& context) {
       .range(1, 65535);
   command.option("--dir", "PATH", "Directory of the service; " + std::string(kServiceDirectory) + ".",
                  options.directory);
+  command
+      .option("--allow-host-path", "DIR",
+              "Sandboxes may mount this directory and all below it. Repeatable; kept until the option is given again; "
+              "'none' allows none.",
+              options.host_paths)
+      .completes(Completes::Files);
   command.flag("--foreground", "Stay until Ctrl-C, then do as 'osb down'.", options.foreground);
-  command.flag("--save", "Write address and key to the config file.", options.save);
+  command.flag("--no-save", "Do not write address and key to the config file, as profile 'local'.", options.no_save);
+  bool& ignored = command.values<bool>();
+  command.flag("--save", "The default.", ignored).hidden();
   command.formats({Format::Table, Format::Json, Format::Yaml});
   command.action([&context, &options] { return up(context, options); });
 }

@@ -47,22 +47,107 @@ def test_config_commands(osb, tmp_path):
                      "use_server_proxy": False, "color": True, "default_image": None, "default_timeout": "none",
                      "config_path": str(path), "config_file_exists": True}
     prod = osb.json("--profile", "prod", "config", "show")
-    assert (prod["domain"], prod["use_server_proxy"], prod["api_key"]) == ("https://prod.example", True, "ab****gh")
+    assert (prod["domain"], prod["use_server_proxy"], prod["api_key"]) == ("https://prod.example", True, None)
+    assert "localhost:9090" in prod["withheld_key"], "a key belongs to its server"
     osb.env["OPEN_SANDBOX_PROFILE"] = "prod"
     assert osb.json("config", "show")["profile"] == "prod"
     assert osb.json("--domain", "flag", "config", "show")["domain"] == "flag"
     assert "There is no profile 'none'" in osb.refused("--profile", "none", "sandbox", "list")
 
 
-def test_a_broken_config_can_be_replaced(osb, tmp_path):
+def test_config_get_and_unset(osb, tmp_path):
+    osb.ok("config", "init")
+    path = tmp_path / ".opensandbox" / "config.toml"
+    before = path.read_text()
+    assert "is not set" in osb.refused("config", "get", "connection.domain")
+    osb.ok("config", "set", "connection.request_timeout", "60")
+    assert osb.ok("config", "get", "connection.request_timeout") == "60\n"
+    assert osb.json("config", "get", "connection.request_timeout") == {"key": "connection.request_timeout", "value": 60}
+    osb.ok("config", "set", "profiles.prod.domain", "prod.example")
+    osb.ok("config", "set", "connection.profile", "prod")
+    assert osb.ok("config", "get", "profiles.prod.domain") == "prod.example\n"
+    done = osb.run("config", "set", "connection.domain", "other")
+    assert b"osb config unset connection.profile" in done.stderr, "the default profile has its own"
+    for key in ("connection.profile", "profiles.prod", "connection.domain", "connection.request_timeout"):
+        osb.ok("config", "unset", key)
+    assert "is not set" in osb.ok("config", "unset", "profiles.prod")
+    # A line that was set and removed is gone, the rest is as it was.
+    gone = ('# profile = "staging"', '# domain = "localhost', "# request_timeout")
+    assert path.read_text().splitlines() == [line for line in before.splitlines() if not line.startswith(gone)]
+
+
+def test_config_set_refuses_what_would_not_work(osb, tmp_path):
+    osb.ok("config", "init")
+    path = tmp_path / ".opensandbox" / "config.toml"
+    before = path.read_text()
+    for words, said in ((["connection.domian", "x"], "connection.domain"), (["connection.request_timeout", "0"], "1 to 86400"),
+                        (["connection.protocol", "ftp"], "http or https"), (["output.color", "blue"], "true or false"),
+                        (["defaults.timeout", "soon"], "10m"), (["connection.profile", "none"], "profiles.none.domain")):
+        assert said in osb.refused("config", "set", *words)
+    assert path.read_text() == before
+    assert osb.run("sandbox", "list").returncode == 0
+    assert "abcdefgh" not in osb.ok("config", "set", "connection.api_key", "abcdefgh")
+
+
+def test_a_broken_config_can_be_repaired(osb, tmp_path):
     path = tmp_path / "config.toml"
+    path.write_text("[connection]\n# mine\nrequest_timeout = soon\n")
+    for words in (["sandbox", "list"], ["config", "show"], ["config", "set", "output.color", "false"]):
+        said = osb.run("--config", path, *words).stderr.decode()
+        assert f"{path}:3" in said and "config init --force" in said, said
+    assert osb.run("--config", path, "config", "show").returncode == 1
+    assert "request_timeout = soon" in path.read_text()
+    osb.ok("--config", path, "config", "set", "connection.request_timeout", "30")
+    assert path.read_text() == "[connection]\n# mine\nrequest_timeout = 30\n"
+    assert osb.json("--config", path, "config", "show")["request_timeout"] == 30
+    path.write_text("[connection]\n# mine\nrequest_timeout = -5\n")
+    said = osb.refused("--config", path, "sandbox", "list")
+    assert f"{path}:3" in said and "request_timeout" in said
+    osb.ok("--config", path, "config", "unset", "connection.request_timeout")
+    osb.ok("--config", path, "sandbox", "list")
     path.write_text("[connection\n")
-    for words in (["sandbox", "list"], ["config", "show"], ["config", "set", "a.b", "c"]):
-        said = osb.refused("--config", path, *words)
-        assert str(path) in said and "config init --force" in said
-    assert path.read_text() == "[connection\n"
+    assert "config init --force" in osb.refused("--config", path, "config", "set", "connection.domain", "x")
     osb.ok("--config", path, "config", "init", "--force")
     assert osb.json("--config", path, "config", "show")["config_file_exists"] is True
+
+
+class Recorder(http.server.BaseHTTPRequestHandler):
+    """A server that wants a key, and keeps what it is sent."""
+
+    def do_GET(self):
+        self.server.seen.append(str(self.headers))
+        body = b'{"code": "MISSING_API_KEY", "message": "no key"}'
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("how", ["option", "variable", "profile"])
+def test_a_key_is_not_sent_to_another_server(osb, tmp_path, how):
+    osb.ok("config", "init")
+    osb.ok("config", "set", "connection.domain", "127.0.0.1:1")
+    osb.ok("config", "set", "connection.api_key", "secret-of-another")
+    del osb.env["OPEN_SANDBOX_DOMAIN"], osb.env["OPEN_SANDBOX_API_KEY"]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        domain = f"127.0.0.1:{server.server_port}"
+        words = ["--domain", domain] if how == "option" else ["--profile", "other"] if how == "profile" else []
+        if how == "variable":
+            osb.env["OPEN_SANDBOX_DOMAIN"] = domain
+        osb.ok("config", "set", "profiles.other.domain", domain)
+        said = osb.refused(*words, "sandbox", "list")
+        assert "belongs to 127.0.0.1:1" in said and "--api-key" in said, said
+        osb.run(*words, "doctor")
+        # With the key of this server there is nothing to withhold.
+        osb.run(*words, "--api-key", "the-right-one", "sandbox", "list")
+        server.shutdown()
+    assert len(server.seen) > 1 and "the-right-one" in server.seen[-1]
+    assert "secret-of-another" not in "".join(server.seen)
 
 
 def test_config_that_cannot_be_written(osb):

@@ -48,15 +48,62 @@ def test_the_server_has_no_privilege(service):
     assert {int(lines[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0} and lines["NoNewPrivs"] == "1"
 
 
-def test_purge_after_sandboxd_has_died(service, tmp_path):
-    service.up("--save")
-    record = service.record
+def test_up_saves_a_profile_and_purge_removes_it(service, tmp_path):
+    osb = service.osb
+    del osb.env["OPEN_SANDBOX_DOMAIN"], osb.env["OPEN_SANDBOX_API_KEY"]
     config = tmp_path / ".opensandbox" / "config.toml"
-    assert service.osb.server.key in config.read_text() and config.stat().st_mode & 0o077 == 0
-    service.osb.ok("sandbox", "create", "--image", "host")
+    up = service.up("--port", osb.server.port)
+    assert up["profile"] == "local" and up["domain"] == f"127.0.0.1:{osb.server.port}"
+    assert config.stat().st_mode & 0o777 == 0o600
+    assert osb.run("run", "host", "--", "echo", "hello").stdout == b"hello\n", "osb finds it without options"
+    assert osb.json("config", "show")["profile"] == "local"
+    saved = config.read_text()
+    service.down()
+    assert service.up() == {**up, "started": True}
+    assert config.read_text() == saved
+    said = osb.ok("up", "--dir", service.directory)
+    assert "  osb run host -- echo hello\n" in said and up["api_key"] not in said
+    osb.ok("config", "set", "defaults.image", "mine")
+    record = service.record
     service.kill("sandboxd")
     service.purge()
     assert not service.directory.exists() and service.processes() == [] and service.cgroups(record) == []
+    assert up["api_key"] not in config.read_text() and "local" not in config.read_text().replace("localhost", "")
+    assert osb.ok("config", "get", "defaults.image") == "mine\n"
+
+
+def test_up_leaves_the_configured_server_alone(service, tmp_path):
+    osb = service.osb
+    del osb.env["OPEN_SANDBOX_DOMAIN"], osb.env["OPEN_SANDBOX_API_KEY"]
+    config = tmp_path / ".opensandbox" / "config.toml"
+    config.parent.mkdir()
+    before = '# mine\n[connection]\ndomain = "127.0.0.1:1"\napi_key = "another"\n\n[profiles.local]\ndomain = "prod"\n'
+    config.write_text(before)
+    up = service.up("--port", osb.server.port)
+    assert up["profile"] == f"local-{osb.server.port}" and up["api_key"] != "another"
+    assert config.read_text().startswith(before)
+    said = osb.ok("up", "--dir", service.directory, "--port", osb.server.port)
+    assert f"osb --profile {up['profile']} run host" in said
+    assert osb.run("--profile", up["profile"], "run", "host", "--", "echo", "hello").stdout == b"hello\n"
+    # A profile that is somebody else's by now stays.
+    osb.ok("config", "set", f"profiles.{up['profile']}.api_key", "changed")
+    service.purge()
+    assert f"[profiles.{up['profile']}]" in config.read_text()
+
+
+def test_no_save(service, tmp_path):
+    del service.osb.env["OPEN_SANDBOX_API_KEY"]
+    up = service.up("--no-save")
+    assert up["profile"] is None and not (tmp_path / ".opensandbox").exists()
+    said = service.osb.ok("up", "--no-save", "--dir", service.directory)
+    assert f"OPEN_SANDBOX_API_KEY={up['api_key']}" in said and "Keep it secret" in said
+
+
+def test_variables_that_name_another_server_are_told(service):
+    service.up()
+    service.osb.env["OPEN_SANDBOX_API_KEY"] = "wrong"
+    done = service.osb.run("up", "--dir", service.directory)
+    assert done.returncode == 0 and b"OPEN_SANDBOX_API_KEY in the environment" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("before", [None, 0o644])
@@ -70,7 +117,7 @@ def test_what_is_saved_stays_the_users(service, tmp_path, before):
         config.chmod(before)
         for path in (config, config.parent):
             os.chown(path, 12345, 12346)
-    service.up("--save")
+    service.up()
     assert service.osb.server.key in config.read_text()
     assert config.stat().st_mode & 0o777 == 0o600
     for path in (config, config.parent):
@@ -123,6 +170,31 @@ def test_the_port_can_be_changed(service):
     service.osb.env["OPEN_SANDBOX_DOMAIN"] = up["domain"]
     service.down()
     assert service.up()["domain"] == up["domain"]
+
+
+def test_host_paths_are_allowed_until_that_is_changed(service, tmp_path):
+    osb = service.osb
+    shared = service.directory.parent / "shared"
+    shared.mkdir()
+    (shared / "file").write_text("of the host\n")
+    volumes = tmp_path / "volumes.json"
+    volumes.write_text(json.dumps([{"name": "data", "mountPath": "/data", "host": {"path": str(shared)}}]))
+    create = ["sandbox", "create", "-i", "host", "--volumes-file", volumes]
+    assert service.up()["host_paths"] == []
+    assert osb.run(*create).returncode == 1
+    assert "no such directory" in osb.refused("up", "--dir", service.directory, "--allow-host-path", tmp_path / "none")
+    (tmp_path / "link").symlink_to(shared)
+    up = service.up("--allow-host-path", tmp_path / "link")
+    assert up["host_paths"] == [str(shared)] and up["started"]
+    sandbox = osb.json(*create)["id"]
+    assert osb.ok("command", "run", sandbox, "--", "cat", "/data/file") == "of the host\n"
+    service.down()
+    assert service.up()["host_paths"] == [str(shared)]
+    assert f"Sandboxes may mount: {shared}\n" in osb.ok("up", "--dir", service.directory)
+    assert osb.ok("command", "run", sandbox, "--", "cat", "/data/file") == "of the host\n"
+    osb.ok("sandbox", "kill", osb.json(*create)["id"])
+    assert service.up("--allow-host-path", "none")["host_paths"] == []
+    assert osb.run(*create).returncode == 1
 
 
 def test_purge_asks(service):

@@ -18,8 +18,8 @@ struct ConnectionConfig {
   // "host", "host:port", with or without "http://" or "https://"; a scheme here beats `protocol`. A trailing slash and
   // an existing "/v1" are dropped. Empty: $OPEN_SANDBOX_DOMAIN, else "localhost:8080".
   std::string domain = {};
-  // Empty: $OPEN_SANDBOX_API_KEY; if that is empty too, no key is sent. The key goes to the server only, never to a
-  // sandbox.
+  // Empty: $OPEN_SANDBOX_API_KEY, unless $OPEN_SANDBOX_DOMAIN names another server than `domain`: the key is that
+  // server's. If there is none, no key is sent. The key goes to the server only, never to a sandbox.
   std::string api_key = {};
   // "http" or "https". Empty: $OPEN_SANDBOX_PROTOCOL, else "http".
   std::string protocol = {};
