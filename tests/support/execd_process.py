@@ -3,6 +3,7 @@ has to wait or retry."""
 
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,18 +23,24 @@ class Execd:
     """One running execd. `client` carries the token if there is one; `url`, `port`, `pid` and `token` say the rest.
 
     `args` are further flags, `env` is added to this process's environment (a None value removes a variable),
-    `identity` the (uid, gid) it runs as, without other groups.
+    `identity` the (uid, gid) it runs as, without other groups. The directory and the program are such that every user can
+    enter and run them, which the tree may not be: /root is closed on most machines.
     """
 
-    def __init__(self, *, token=None, args=(), env=None, cwd=None, identity=None):
+    def __init__(self, *, token=None, args=(), env=None, cwd="/", identity=None):
         self.token = token
+        self._open = tempfile.TemporaryDirectory(prefix="execd-") if identity else None
         self._log = tempfile.TemporaryFile(prefix="execd-log-")
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen(4096)
             self.port = listener.getsockname()[1]
             fd = listener.fileno()
-            command = [binary(), f"--listen-fd={fd}", *args]
+            program = binary()
+            if identity:
+                os.chmod(self._open.name, 0o755)
+                program = shutil.copy(program, self._open.name)
+            command = [program, f"--listen-fd={fd}", *args]
             environment = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
             if token is None:
                 environment.pop("EXECD_ACCESS_TOKEN", None)
