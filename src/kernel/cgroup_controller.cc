@@ -257,6 +257,18 @@ std::string_view CgroupController::name(Kind kind, Dialect dialect) {
   return dialect == Dialect::V2 ? "io" : "blkio";
 }
 
+std::span<const char* const> CgroupController::stat_files(Kind kind, Dialect dialect) {
+  static constexpr const char* kMemoryV1[] = {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.stat",
+                                              "memory.oom_control"};
+  static constexpr const char* kMemoryV2[] = {"memory.current", "memory.max", "memory.stat", "memory.events"};
+  static constexpr const char* kCpuV1[] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"};
+  static constexpr const char* kCpuV2[] = {"cpu.max"};
+  const bool v2 = dialect == Dialect::V2;
+  if (kind == Kind::Memory) return v2 ? std::span<const char* const>(kMemoryV2) : kMemoryV1;
+  if (kind == Kind::Cpu) return v2 ? std::span<const char* const>(kCpuV2) : kCpuV1;
+  return {};
+}
+
 bool CgroupController::limited_by(Kind kind, const Limits& limits) {
   switch (kind) {
     case Kind::Memory:

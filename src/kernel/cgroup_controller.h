@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ class CgroupController {
   static std::unique_ptr<CgroupController> make(Kind kind, Dialect dialect);
   // As the kernel spells it in cgroup.controllers (v2) or among the mount options (v1).
   static std::string_view name(Kind kind, Dialect dialect);
+  // Files of a cgroup that say what members use of this and may use.
+  static std::span<const char* const> stat_files(Kind kind, Dialect dialect);
   // Does anything in `limits` need this controller?
   static bool limited_by(Kind kind, const Limits& limits);
 

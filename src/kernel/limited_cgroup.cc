@@ -185,6 +185,28 @@ Result<std::vector<std::pair<std::string, UniqueFd>>> LimitedCgroup::open_view()
   return out;
 }
 
+LimitedCgroup::StatFiles LimitedCgroup::stat_files() const {
+  StatFiles out{{"cpu.stat", v2_directory() + "/cpu.stat"}};
+  for (const auto& controller : layout_->controllers) {
+    for (const char* name : CgroupController::stat_files(controller.kind, controller.dialect)) {
+      out.emplace_back(name, fmt::format("{}/{}/{}", controller.parent, id_, name));
+    }
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, UniqueFd>> LimitedCgroup::open_hidden_stats() const {
+  const auto view = view_of(*layout_, id_);
+  std::vector<std::pair<std::string, UniqueFd>> out;
+  for (const auto& [name, path] : stat_files()) {
+    const std::string_view directory(path.data(), path.rfind('/'));
+    if (std::ranges::any_of(view, [&](const auto& seen) { return seen.second == directory; })) continue;
+    // A kernel without the file has nothing to tell.
+    if (auto file = sys::open_at(AT_FDCWD, path, O_RDONLY)) out.emplace_back(name, std::move(*file));
+  }
+  return out;
+}
+
 Result<void> LimitedCgroup::update(const Limits& limits) const {
   if (auto ok = check_limits(limits); !ok) return ok;
   for (const Kind kind : CgroupController::kKinds) {

@@ -80,6 +80,14 @@ class LimitedCgroup {
   // v1 controller by its name.
   Result<std::vector<std::pair<std::string, UniqueFd>>> open_view() const;
 
+  // Files that say what the cgroup uses and may use (cpu.stat, memory.current or memory.usage_in_bytes, ..), as the
+  // kernel names them, and their paths.
+  using StatFiles = std::vector<std::pair<std::string, std::string>>;
+  StatFiles stat_files() const;
+  // Those of stat_files() that are not in the directories of open_view(), open for reading: cpu.stat where controllers
+  // of v1 are in use.
+  std::vector<std::pair<std::string, UniqueFd>> open_hidden_stats() const;
+
   // Code::InvalidRequest or Code::Unsupported as for create() (on v1 also for io when it had no such limit at first);
   // Code::Conflict when more memory is in use than the new
   // limit allows: nobody is killed by an update.

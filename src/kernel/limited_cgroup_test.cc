@@ -41,6 +41,30 @@ TEST_F(LimitedCgroupTest, ANewOneHasItsLimitsAndNoMembers) {
   EXPECT_EQ(cgroup.usage().error().code, Code::NotFound);
 }
 
+TEST_F(LimitedCgroupTest, MembersSeeOrInheritEveryCounter) {
+  const auto cgroup = make({.memory_bytes = 64 << 20});
+  const auto view = cgroup.open_view();
+  ASSERT_TRUE(view) << view.error().message;
+  const auto hidden = cgroup.open_hidden_stats();
+  const auto files = cgroup.stat_files();
+  EXPECT_GE(files.size(), 6U);
+  for (const auto& [name, path] : files) {
+    bool seen = false;
+    for (const auto& [controller, directory] : *view) {
+      seen = seen || ::faccessat(directory.get(), name.c_str(), R_OK, 0) == 0;
+    }
+    // cpu.stat of v1's cpu controller has the name of v2's file and counts no time.
+    const auto given = std::ranges::find_if(hidden, [&](const auto& file) { return file.first == name; });
+    if (view->size() > 1 && name == "cpu.stat") EXPECT_NE(given, hidden.end());
+    EXPECT_TRUE(seen || given != hidden.end()) << name;
+    if (given == hidden.end()) continue;
+    const auto text = sys::read_text(given->second.get(), name);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_EQ(*text, sys::read_text(path).value()) << name;
+    EXPECT_EQ(::fcntl(given->second.get(), F_GETFL) & O_ACCMODE, O_RDONLY) << name;
+  }
+}
+
 TEST_F(LimitedCgroupTest, WithoutAMemoryLimitNoneIsReported) {
   EXPECT_EQ(make().usage()->memory_limit_bytes, std::nullopt);
 }

@@ -17,6 +17,7 @@ struct NewCgroup {
   kernel::LimitedCgroup group;
   kernel::CgroupJoin join;
   std::vector<std::pair<std::string, UniqueFd>> view;
+  std::vector<std::pair<std::string, UniqueFd>> hidden_stats;  // LimitedCgroup::open_hidden_stats()
 };
 
 // A sandbox's cgroup, made beside everything else that its start needs: it takes as long as all of that. It is in
@@ -39,6 +40,8 @@ class CgroupToCome {
     for (const auto& [name, fd] : cgroup_->view) plan.cgroup.view.emplace_back(name, fd.get());
     return {};
   }
+  // After get(): counters of the cgroup that cannot be seen inside.
+  const std::vector<std::pair<std::string, UniqueFd>>& hidden_stats() const { return cgroup_->hidden_stats; }
 
  private:
   Result<void> get() {

@@ -49,7 +49,8 @@ void add_entrypoint(std::vector<std::string>& arguments, const api::native::Crea
 
 }  // namespace
 
-std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image) {
+std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
+                                         std::span<const std::string> cgroup_files) {
   const auto inherited = [](int fd) { return "/proc/self/fd/" + std::to_string(fd); };
   std::vector<std::string> out = {"execd",
                                   "--listen-fd",
@@ -62,6 +63,8 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
                                   "lines",
                                   "--after-entrypoint",
                                   "end"};
+  int fd = kFirstCgroupFd;
+  for (const std::string& name : cgroup_files) out.insert(out.end(), {"--cgroup-file", name + "=" + inherited(fd++)});
   // In the host's network the port would be everybody's; the socket is enough.
   if (spec.network != api::native::NetworkMode::Host) out.insert(out.end(), {"--port", std::to_string(kExecdPort)});
   add_entrypoint(out, spec, image);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@ inline constexpr std::uint16_t kExecdPort = 44772;
 inline constexpr int kListenFd = 3;
 inline constexpr int kExitDirectoryFd = 4;
 inline constexpr int kLogFd = 5;
+inline constexpr int kFirstCgroupFd = 6;
 
 // The command line of PID 1: execd, and behind it the user's entrypoint (the image's if the request names none).
-std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image);
+// `cgroup_files` are names of files that it inherits from kFirstCgroupFd on.
+std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
+                                         std::span<const std::string> cgroup_files = {});
 // The same where descriptors are not inherited (oci/): everything has a path inside, and execd listens on its port
 // only.
 std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image);

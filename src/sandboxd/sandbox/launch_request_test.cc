@@ -45,6 +45,13 @@ TEST(LaunchRequest, WithoutInheritedDescriptorsEverythingHasAPathInside) {
   EXPECT_EQ(entrypoint_of(argv), (Words{"sleep", "1"}));
 }
 
+TEST(LaunchRequest, HiddenCgroupFilesAreInheritedByNumber) {
+  const Words files = {"cpu.stat", "memory.current"};
+  const Words argv = execd_arguments({}, {}, files);
+  EXPECT_TRUE(has(argv, "cpu.stat=/proc/self/fd/6"));
+  EXPECT_TRUE(has(argv, "memory.current=/proc/self/fd/7"));
+}
+
 TEST(LaunchRequest, NoPortIsOpenedInTheHostsNetwork) {
   CreateSandbox spec;
   EXPECT_TRUE(has(execd_arguments(spec, {}), "44772"));

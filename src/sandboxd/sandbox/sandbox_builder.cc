@@ -181,7 +181,10 @@ Result<NewCgroup> SandboxBuilder::make_cgroup(const std::string& id, const kerne
   if (!group) return Failure(group.error());
   auto join = group->open_join();
   auto view = join ? group->open_view() : Failure(join.error());
-  if (view) return NewCgroup{std::move(*group), std::move(*join), std::move(*view)};
+  if (view) {
+    auto hidden = group->open_hidden_stats();
+    return NewCgroup{std::move(*group), std::move(*join), std::move(*view), std::move(hidden)};
+  }
   if (auto removed = group->remove(); !removed) log_error("cgroup left", {{"error", removed.error().message}});
   return Failure(view.error());
 }

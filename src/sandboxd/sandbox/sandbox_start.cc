@@ -68,11 +68,16 @@ Result<void> SandboxBuilder::start_native(LiveSandbox& live, SandboxRecord& reco
   auto execd_log = open_log(run_file(id, "execd.log"), owner);
   if (!execd_log) return Failure(execd_log.error());
   plan.program = execd_.get();
-  plan.argv = execd_arguments(record.spec, image);
   plan.fds = {{kListenFd, listener->get()}, {kExitDirectoryFd, exit_directory->get()}, {kLogFd, log->get()}};
   plan.log = execd_log->get();
   if (auto got = cgroup.get(plan); !got) return got;
   step("cgroup");
+  std::vector<std::string> cgroup_files;
+  for (const auto& [name, file] : cgroup.hidden_stats()) {
+    plan.fds.emplace_back(kFirstCgroupFd + static_cast<int>(cgroup_files.size()), file.get());
+    cgroup_files.push_back(name);
+  }
+  plan.argv = execd_arguments(record.spec, image, cgroup_files);
   auto launched = launch(std::move(plan));
   if (!launched) return Failure(launched.error());
   live.pidfd = std::move(launched->pidfd);
