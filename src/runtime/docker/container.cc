@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "api/json.h"
+#include "base/out_of_memory.h"
 #include "runtime/docker/engine_json.h"
 #include "runtime/labels.h"
 
@@ -116,10 +117,12 @@ Instance to_instance(const Container& container) {
     out.state = InstanceState::Ended;
     out.exit_code = container.exit_code;
     out.ended_at = container.finished_at;
-    if (container.out_of_memory) {
-      out.reason = "OUT_OF_MEMORY";
-      out.message = "The sandbox ran out of memory.";
-      if (container.exit_code == 0) out.exit_code = 137;
+    // The engine sets the flag when any process of the container was killed for want of memory, also one that the
+    // sandbox outlived.
+    if (container.out_of_memory && container.exit_code == 137) {
+      out.reason = kReasonOutOfMemory;
+      const std::int64_t limit = container.memory_limit;
+      out.message = out_of_memory_message(limit > 0 ? std::optional(static_cast<std::uint64_t>(limit)) : std::nullopt);
     } else if (container.exit_code == 0) {
       out.reason = "CONTAINER_EXITED";
       out.message = "The sandbox container exited successfully.";

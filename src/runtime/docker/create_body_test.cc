@@ -116,6 +116,7 @@ TEST(Container, IsReadAsTheEngineWritesIt) {
   const Instance instance = to_instance(container);
   EXPECT_EQ(instance.state, InstanceState::Ended);
   EXPECT_EQ(instance.reason, "OUT_OF_MEMORY");
+  EXPECT_EQ(instance.message, "out of memory (the host has no memory left)");
   EXPECT_EQ(instance.exit_code, 137);
   EXPECT_EQ(instance.execd_token, "t");
   EXPECT_EQ(instance.execd_host_port, 40001);
@@ -123,6 +124,18 @@ TEST(Container, IsReadAsTheEngineWritesIt) {
   EXPECT_TRUE(instance.labels.contains("team"));
   EXPECT_FALSE(instance.labels.contains("maintainer"));
   ASSERT_TRUE(instance.ended_at);
+}
+
+TEST(Container, OutOfMemoryNamesTheLimitAndNeedsTheKillOfTheSandboxItself) {
+  Container container;
+  container.status = "exited";
+  container.out_of_memory = true;
+  container.memory_limit = 256 << 20;
+  container.exit_code = 137;
+  EXPECT_EQ(to_instance(container).message, "out of memory (limit 256 MiB)");
+  container.exit_code = 0;
+  EXPECT_EQ(to_instance(container).reason, "CONTAINER_EXITED") << "only a child was killed";
+  EXPECT_EQ(to_instance(container).exit_code, 0);
 }
 
 TEST(Container, StatesAreTheContracts) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "api/json.h"
+#include "base/out_of_memory.h"
 #include "sandboxd/sandbox/file_tail.h"
 
 namespace osb::sandboxd {
@@ -65,8 +66,8 @@ std::string exit_reason(const api::native::Exit& exit) {
   return exit.signal != 0 ? "SIGNALLED" : "EXITED";
 }
 
-std::string exit_message(const api::native::Exit& exit) {
-  if (exit.out_of_memory) return "killed because the memory limit was reached; raise limits.memory";
+std::string exit_message(const api::native::Exit& exit, std::optional<std::uint64_t> memory_limit) {
+  if (exit.out_of_memory) return out_of_memory_message(memory_limit);
   if (exit.signal != 0) return std::string("ended by signal ") + ::strsignal(exit.signal);
   return "entrypoint ended with exit code " + std::to_string(exit.code);
 }

@@ -17,7 +17,8 @@ std::string read_exit_error(const std::string& path);
 // `entrypoint` is what execd says, `process` what the kernel says of PID 1 (each if known).
 api::native::Exit describe_exit(std::optional<sys::ExitStatus> entrypoint, std::optional<sys::ExitStatus> process,
                                 bool oom_killed);
-std::string exit_reason(const api::native::Exit& exit);   // "OUT_OF_MEMORY", "SIGNALLED", "EXITED"
-std::string exit_message(const api::native::Exit& exit);  // for people
+std::string exit_reason(const api::native::Exit& exit);  // "OUT_OF_MEMORY", "SIGNALLED", "EXITED"
+// For people; names the memory limit, if there is one, when that was the reason.
+std::string exit_message(const api::native::Exit& exit, std::optional<std::uint64_t> memory_limit);
 
 }  // namespace osb::sandboxd

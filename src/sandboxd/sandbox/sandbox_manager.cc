@@ -300,7 +300,8 @@ void SandboxManager::record_exit(Entry& entry, const api::native::Exit& exit) {
   status.pid = 0;
   log_info("sandbox ended", {{"id", status.id}, {"reason", status.reason}, {"code", exit.code}});
   const std::string why = read_exit_error(builder_.run_file(status.id, "exit.json"));
-  set_state(entry, State::Exited, exit_message(exit) + (why.empty() ? "" : ": " + why));
+  const std::string message = exit_message(exit, entry.record.spec.limits.memory_bytes);
+  set_state(entry, State::Exited, message + (why.empty() ? "" : ": " + why));
   if (auto saved = save_record(builder_.directory(status.id), entry.record); !saved) {
     log_error("record not written", {{"id", status.id}, {"error", saved.error().message}});
   }

@@ -67,6 +67,7 @@ def test_memory_limit_is_enforced_and_named(daemon):
                   limits={"memory_bytes": 64 << 20})
     status = wait_for_end(daemon, "life-5")
     assert status["reason"] == "OUT_OF_MEMORY", status
+    assert status["message"] == "out of memory (limit 64 MiB)"
     assert status["exit"]["out_of_memory"]
 
 
