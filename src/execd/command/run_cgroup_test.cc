@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <poll.h>
 #include <signal.h>
 #include <string>
 #include <sys/prctl.h>
@@ -54,7 +55,23 @@ class RunCgroupTest : public ::testing::Test {
 
   void TearDown() override {
     host.reset();
-    if (!own.empty()) EXPECT_EQ(::rmdir(own.c_str()), 0) << "everything below it is gone";
+    if (own.empty()) return;
+    EXPECT_TRUE(emptied()) << "a process outlived its run";
+    EXPECT_EQ(::rmdir(own.c_str()), 0) << "everything below it is gone";
+  }
+
+  // A process that was killed is a member until the kernel has taken it down, which a slow machine does later.
+  bool emptied() const {
+    const auto events = sys::open_at(AT_FDCWD, own + "/cgroup.events", O_RDONLY);
+    if (!events) return false;
+    for (;;) {
+      char text[256];
+      const ssize_t size = ::pread(events->get(), text, sizeof text, 0);
+      if (size < 0) return false;
+      if (std::string_view(text, static_cast<std::size_t>(size)).contains("populated 0")) return true;
+      pollfd changed{.fd = events->get(), .events = POLLPRI, .revents = 0};
+      if (::poll(&changed, 1, 20'000) != 1) return false;
+    }
   }
 
   void make(sys::CgroupSources sources) {
