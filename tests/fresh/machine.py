@@ -133,11 +133,11 @@ def _try_lock(directory):
 
 
 class Quota:
-    """A cgroup that gets at most `cpus` of the machine's CPU time; without a number, no cgroup at all."""
+    """A cgroup that gets at most `cpus` of the machine's CPU time; without a number, no cgroup at all. Sandboxes and
+    containers have cgroups elsewhere and run without it: below it, none could be given more than it has."""
 
     def __init__(self, cpus=None):
         self.directory = None
-        self.own_namespace = False
         if cpus is None:
             return
         mounts = [line.split() for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
@@ -150,9 +150,6 @@ class Quota:
             self.directory.mkdir()
             (self.directory / "cpu.cfs_period_us").write_text(str(PERIOD_US))
             (self.directory / "cpu.cfs_quota_us").write_text(str(quota))
-            # Cgroups that the tests make are below ours. On v2 they are not: a cgroup with processes has no limited
-            # children there, so sandboxes and containers run without the quota.
-            self.own_namespace = True
         elif v2:
             (pathlib.Path(v2[0]) / "cgroup.subtree_control").write_text("+cpu")
             self.directory = pathlib.Path(v2[0]) / name
@@ -192,10 +189,10 @@ class Machine:
                 environment[name] = os.environ[name]
         if TRUST.exists():
             environment.update((name, TRUST_INSIDE) for name in TRUST_VARIABLES)
-        namespaces = ["--mount", "--pid", "--ipc", "--uts", *(["--cgroup"] if self.quota.own_namespace else [])]
         inside = [str(HERE / "enter"), str(self.root.path), *self.binds, "--", "env", "-i",
                   *(f"{name}={value}" for name, value in environment.items()), "bash", "-c", script]
-        command = self.quota.wrap([*WITH_PARENT, "unshare", *namespaces, "--fork", "--kill-child=KILL", *inside])
+        command = self.quota.wrap([*WITH_PARENT, "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork",
+                                   "--kill-child=KILL", *inside])
         # A session of its own: a Ctrl-C reaches us, and we end it.
         running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    start_new_session=True)
