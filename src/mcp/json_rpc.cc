@@ -1,9 +1,11 @@
 #include "mcp/json_rpc.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <boost/json/serialize.hpp>
+#include <fmt/format.h>
 
 #include "api/json.h"
 
@@ -52,16 +54,30 @@ Decoded decode_message(json::value& value) {
   return out;
 }
 
-void append_pretty(std::string& out, const json::value& value, int depth) {
-  const auto line = [&](int level) { out.append("\n").append(static_cast<std::size_t>(level) * 2, ' '); };
+void append_scalar(std::string& out, const json::value& value) {
+  const double* number = value.if_double();
+  if (number == nullptr || !std::isfinite(*number) || std::abs(*number) >= 1e15) {
+    out += json::serialize(value);
+  } else {
+    out += fmt::format("{}", *number);
+  }
+}
+
+// `depth` -1: on one line.
+void append_text(std::string& out, const json::value& value, int depth) {
+  const bool indent = depth >= 0;
+  const int inside = indent ? depth + 1 : -1;
+  const auto line = [&](int level) {
+    if (indent) out.append("\n").append(static_cast<std::size_t>(level) * 2, ' ');
+  };
   if (const json::object* object = value.if_object(); object != nullptr && !object->empty()) {
     out += '{';
     bool first = true;
     for (const auto& [key, member] : *object) {
       if (!std::exchange(first, false)) out += ',';
-      line(depth + 1);
-      out.append(json::serialize(json::value(key))).append(": ");
-      append_pretty(out, member, depth + 1);
+      line(inside);
+      out.append(json::serialize(json::value(key))).append(indent ? ": " : ":");
+      append_text(out, member, inside);
     }
     line(depth);
     out += '}';
@@ -70,13 +86,13 @@ void append_pretty(std::string& out, const json::value& value, int depth) {
     bool first = true;
     for (const json::value& item : *array) {
       if (!std::exchange(first, false)) out += ',';
-      line(depth + 1);
-      append_pretty(out, item, depth + 1);
+      line(inside);
+      append_text(out, item, inside);
     }
     line(depth);
     out += ']';
   } else {
-    out += json::serialize(value);
+    append_scalar(out, value);
   }
 }
 
@@ -126,9 +142,15 @@ std::string encode_notification(std::string_view method, json::object params) {
   return json::serialize(out);
 }
 
+std::string compact(const json::value& value) {
+  std::string out;
+  append_text(out, value, -1);
+  return out;
+}
+
 std::string pretty(const json::value& value) {
   std::string out;
-  append_pretty(out, value, 0);
+  append_text(out, value, 0);
   return out;
 }
 

@@ -61,7 +61,8 @@ std::string encode_result(const json::value& id, json::object result);
 std::string encode_error(const json::value& id, const RpcError& error);
 std::string encode_notification(std::string_view method, json::object params);
 
-// Indented by two blanks, as people and models read it.
+// As people and models read it, numbers without exponents: on one line, or indented by two blanks.
+std::string compact(const json::value& value);
 std::string pretty(const json::value& value);
 
 }  // namespace osb::mcp

@@ -1,5 +1,6 @@
 #include "mcp/json_rpc.h"
 
+#include <boost/json/parse.hpp>
 #include <gtest/gtest.h>
 
 namespace osb::mcp {
@@ -81,6 +82,15 @@ TEST(JsonRpc, EncodesOnOneLine) {
 TEST(JsonRpc, PrettyPrintsAsPeopleReadIt) {
   const json::value value = {{"a", json::array{1, "x"}}, {"b", json::object()}, {"c", json::array()}, {"d", nullptr}};
   EXPECT_EQ(pretty(value), "{\n  \"a\": [\n    1,\n    \"x\"\n  ],\n  \"b\": {},\n  \"c\": [],\n  \"d\": null\n}");
+}
+
+TEST(JsonText, NumbersHaveNoExponents) {
+  const json::value value =
+      json::object{{"a", 1.0}, {"b", 99.97}, {"c", 2048.0}, {"d", 0.5}, {"e", json::array{1, -2.25}}};
+  EXPECT_EQ(compact(value), R"({"a":1,"b":99.97,"c":2048,"d":0.5,"e":[1,-2.25]})");
+  EXPECT_EQ(pretty(json::object{{"a", 1.5}, {"b", json::object()}}), "{\n  \"a\": 1.5,\n  \"b\": {}\n}");
+  EXPECT_EQ(json::parse(compact(json::value(1e300))), json::value(1e300));
+  EXPECT_EQ(compact(json::object{{"text", "a\n\"b\""}}), R"({"text":"a\n\"b\""})");
 }
 
 }  // namespace

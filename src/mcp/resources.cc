@@ -131,6 +131,13 @@ net::awaitable<RpcResult> read_resource(Call& call) {
     }
     content["mimeType"] = "application/json";
     content["text"] = pretty(listed);
+    if (content["text"].as_string().size() > kMostBytes) {
+      co_return RpcFailure(RpcError{
+          rpc::kInvalidParams,
+          fmt::format("{} has {} entries, too many for a resource; list it with the tool file_list_directory in parts",
+                      target->path, entries->size()),
+          json::object{{"uri", uri}}});
+    }
   } else {
     auto part = co_await tools::read_some(*sandbox, target->path, {}, kMostBytes);
     if (!part) co_return failed(uri, part.error());

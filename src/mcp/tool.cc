@@ -15,6 +15,12 @@ namespace {
 
 json::object text_block(std::string text) { return {{"type", "text"}, {"text", std::move(text)}}; }
 
+// `_meta` has it; models have no use for it.
+opensandbox::Error without_request_id(opensandbox::Error error) {
+  error.request_id.clear();
+  return error;
+}
+
 }  // namespace
 
 ToolFailure tool_failure(std::string code, std::string message) {
@@ -27,7 +33,7 @@ ToolFailure tool_failure(std::string code, std::string message) {
 ToolFailure tool_failure(const opensandbox::Error& error) {
   ToolError out;
   out.code = error.code;
-  out.message = error.to_string();
+  out.message = without_request_id(error).to_string();
   out.status = error.status;
   out.request_id = error.request_id;
   return ToolFailure(std::move(out));
@@ -146,7 +152,7 @@ json::object encode_tool_result(const Tool& tool, const ToolResult& result, cons
     out = encode_published(tool, *result);
   } else {
     json::array content;
-    content.push_back(text_block(json::serialize(without_nulls(*result))));
+    content.push_back(text_block(compact(without_nulls(*result))));
     out["content"] = std::move(content);
   }
   out["isError"] = !result;

@@ -71,8 +71,10 @@ json::object encode_status(const opensandbox::Status& status) {
           {"last_transition_at", or_null(status.last_transition_at)}};
 }
 
-json::object encode_info(const opensandbox::SandboxInfo& info) {
+json::object encode_info(const Call& call, const opensandbox::SandboxInfo& info) {
   json::object out{{"id", info.id}, {"status", encode_status(info.status)}};
+  const bool running = info.status.state == opensandbox::state::kRunning;
+  if (running && !call.published()) out["status"] = json::object{{"state", info.status.state}};
   json::array entrypoint;
   for (const std::string& word : info.entrypoint) entrypoint.emplace_back(word);
   out["entrypoint"] = std::move(entrypoint);

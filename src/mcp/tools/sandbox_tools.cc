@@ -68,7 +68,7 @@ net::awaitable<ToolResult> sandbox_connect(Call& call) {
   auto info = co_await connected->info();
   if (!info) co_return tool_failure(info.error());
   call.sandboxes().add(*connected, false);
-  co_return json::object{{"sandbox_id", id}, {"info", encode_info(*info)}};
+  co_return json::object{{"sandbox_id", id}, {"info", encode_info(call, *info)}};
 }
 
 net::awaitable<ToolResult> sandbox_kill(Call& call) {
@@ -83,7 +83,7 @@ net::awaitable<ToolResult> sandbox_kill(Call& call) {
 net::awaitable<ToolResult> sandbox_get_info(Call& call) {
   auto info = co_await call.sandboxes().manager().get(call.text("sandbox_id"));
   if (!info) co_return tool_failure(info.error());
-  co_return encode_info(*info);
+  co_return encode_info(call, *info);
 }
 
 bool matches(const opensandbox::SandboxInfo& info, const opensandbox::ListOptions& wanted) {
@@ -124,7 +124,7 @@ json::object encode_list(const Call& call, const opensandbox::SandboxList& list)
   json::array infos;
   std::size_t used = kOtherListFields;
   for (const auto& info : list.items) {
-    json::object each = encode_info(info);
+    json::object each = encode_info(call, info);
     used += encoded_size(each);
     if (used > call.reply_bytes() && !infos.empty()) break;
     infos.push_back(std::move(each));
@@ -191,7 +191,7 @@ net::awaitable<ToolResult> sandbox_patch_metadata(Call& call) {
   }
   auto info = co_await call.sandboxes().manager().patch_metadata(call.text("sandbox_id"), std::move(patch));
   if (!info) co_return tool_failure(info.error());
-  co_return encode_info(*info);
+  co_return encode_info(call, *info);
 }
 
 net::awaitable<ToolResult> sandbox_get_metrics(Call& call) {
@@ -278,7 +278,7 @@ net::awaitable<ToolResult> make_sandbox(Call& call, opensandbox::CreateOptions o
   auto info = co_await made->info();
   if (!info) co_return tool_failure(info.error());
   call.progress(1.0, 1.0, "Done");
-  co_return json::object{{"sandbox_id", made->id()}, {"info", encode_info(*info)}};
+  co_return json::object{{"sandbox_id", made->id()}, {"info", encode_info(call, *info)}};
 }
 
 std::vector<Tool> sandbox_tools() {

@@ -33,7 +33,8 @@ json::object status_schema();
 json::object info_schema();
 json::object created_schema();
 json::object status_result(std::string_view status);
-json::object encode_info(const opensandbox::SandboxInfo& info);
+// Of a running sandbox plain results say no more about its state than that.
+json::object encode_info(const Call& call, const opensandbox::SandboxInfo& info);
 json::object encode_status(const opensandbox::Status& status);
 json::object encode_page(const opensandbox::Page& page);
 json::value or_null(const std::string& text);

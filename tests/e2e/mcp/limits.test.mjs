@@ -111,6 +111,7 @@ test("100,000 files are found page by page", async () => {
   assert.ok(more.files.length > 200 && Number(more.next_cursor) === 200 + more.files.length);
   const listed = await call("file_list_directory", { path: "/root/many", limit: 10000 });
   assert.equal(listed.total, 100000);
+  await assert.rejects(mcp.client.readResource({ uri: `sandbox://${id}/root/many` }), /file_list_directory/);
 });
 
 test("many paths, and an error that quotes much, are cut with a note", async () => {

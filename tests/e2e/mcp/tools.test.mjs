@@ -15,7 +15,7 @@ after(() => mcp.close());
 test("a created sandbox is what was asked for", async () => {
   const info = await mcp.call("sandbox_get_info", inside());
   assert.equal(info.id, id);
-  assert.equal(info.status.state, "Running");
+  assert.deepEqual(info.status, { state: "Running" });
   assert.deepEqual(info.metadata, { from: "mcp" });
   assert.deepEqual(info.image, { image: "host" });
   const left = (new Date(info.expires_at) - Date.now()) / 1000;
@@ -38,7 +38,9 @@ test("renewal, metadata, metrics, health and endpoints", async () => {
   const patched = await mcp.call("sandbox_patch_metadata", inside({ metadata: { now: "patched" } }));
   assert.deepEqual(patched.metadata, { from: "mcp", now: "patched" });
   assert.deepEqual((await mcp.call("sandbox_patch_metadata", inside({ metadata: { now: null } }))).metadata, { from: "mcp" });
-  const metrics = await mcp.call("sandbox_get_metrics", inside());
+  const { content: [{ text: metricsText }] } = await mcp.client.callTool({ name: "sandbox_get_metrics", arguments: inside() });
+  assert.doesNotMatch(metricsText, /\dE/); // numbers as people write them
+  const metrics = JSON.parse(metricsText);
   assert.ok(metrics.cpu_count > 0 && metrics.memory_used_in_mib > 0 && metrics.timestamp > 1.7e12, JSON.stringify(metrics));
   assert.deepEqual(await mcp.call("sandbox_healthcheck", inside()), { sandbox_id: id, healthy: true });
   const { endpoint } = await mcp.call("sandbox_get_endpoint", inside({ port: 8080 }));
@@ -327,7 +329,9 @@ test("wrong arguments and failures are results that say what is wrong", async ()
   }
   const unknown = { sandbox_id: "00000000-0000-4000-8000-000000000000" };
   assert.match((await mcp.fails("sandbox_get_info", unknown)).code, /NOT_FOUND/);
-  assert.match((await mcp.fails("sandbox_kill", unknown)).text, /404/);
+  const refused = await mcp.fails("sandbox_kill", unknown);
+  assert.match(refused.text, /404/);
+  assert.doesNotMatch(refused.text, /request/); // its id is in _meta
   assert.match((await mcp.fails("sandbox_create", { image: "host", resource: { memory: "lots" } })).text, /memory/);
 });
 
