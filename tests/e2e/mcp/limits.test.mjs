@@ -103,15 +103,15 @@ test("a large file comes in parts that can be put together", async () => {
 });
 
 test("100,000 files are found page by page", async () => {
-  const command = "mkdir -p /root/many && cd /root/many && seq -f 'a-file-with-a-name-%06g' 100000 | xargs touch";
+  const command = "mkdir -p /dev/shm/many && cd /dev/shm/many && seq -f 'a-file-with-a-name-%06g' 100000 | xargs touch";
   assert.equal((await call("command_run", { command })).exit_code, 0);
-  const first = await call("file_search", { path: "/root/many", pattern: "*" });
+  const first = await call("file_search", { path: "/dev/shm/many", pattern: "*" });
   assert.deepEqual([first.total, first.files.length, first.next_cursor], [100000, 200, "200"]);
-  const more = await call("file_search", { path: "/root/many", pattern: "*", limit: 10000, cursor: first.next_cursor });
+  const more = await call("file_search", { path: "/dev/shm/many", pattern: "*", limit: 10000, cursor: first.next_cursor });
   assert.ok(more.files.length > 200 && Number(more.next_cursor) === 200 + more.files.length);
-  const listed = await call("file_list_directory", { path: "/root/many", limit: 10000 });
+  const listed = await call("file_list_directory", { path: "/dev/shm/many", limit: 10000 });
   assert.equal(listed.total, 100000);
-  await assert.rejects(mcp.client.readResource({ uri: `sandbox://${id}/root/many` }), /file_list_directory/);
+  await assert.rejects(mcp.client.readResource({ uri: `sandbox://${id}/dev/shm/many` }), /file_list_directory/);
 });
 
 test("many paths, and an error that quotes much, are cut with a note", async () => {
