@@ -4,21 +4,21 @@
 
 namespace osb::mcp {
 
-void HeadTail::append(std::string_view line, std::uint64_t number, std::uint64_t seq) {
-  bytes_ += line.size() + 1;
-  cost_ += reply_cost(line) + reply_cost("\n");
-  ++lines_;
+void HeadTail::append(std::string_view line, std::uint64_t number, std::uint64_t seq, std::string_view end) {
+  bytes_ += line.size() + end.size();
+  cost_ += reply_cost(line) + reply_cost(end);
+  lines_ += static_cast<std::uint64_t>(std::ranges::count(line, '\n') + std::ranges::count(end, '\n'));
   if (head_.size() < keep_) {
-    head_.append(line.substr(0, keep_)).append("\n");
+    head_.append(line.substr(0, keep_)).append(end);
     marks_.push_back({head_.size(), number, seq});
   }
   // Never more of a line than is kept of it.
-  const std::string_view end = line.size() > keep_ ? line.substr(line.size() - keep_) : line;
-  if (tail_.size() + end.size() + 1 > 2 * keep_) {
-    const std::size_t old = std::min(tail_.size(), keep_ - std::min(keep_, end.size() + 1));
+  const std::string_view rest = line.size() > keep_ ? line.substr(line.size() - keep_) : line;
+  if (tail_.size() + rest.size() + end.size() > 2 * keep_) {
+    const std::size_t old = std::min(tail_.size(), keep_ - std::min(keep_, rest.size() + end.size()));
     tail_.erase(0, tail_.size() - old);
   }
-  tail_.append(end).append("\n");
+  tail_.append(rest).append(end);
 }
 
 OutputPosition HeadTail::position(std::size_t offset) const {

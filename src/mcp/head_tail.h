@@ -25,8 +25,8 @@ class HeadTail {
  public:
   explicit HeadTail(std::size_t keep) : keep_(keep) {}
 
-  // `line` without its end. `number` counts the lines of the whole run from 0, `seq` is the number of its event.
-  void append(std::string_view line, std::uint64_t number, std::uint64_t seq);
+  // `line` without its `end`. `number` counts the lines of the whole run from 0, `seq` is the number of its event.
+  void append(std::string_view line, std::uint64_t number, std::uint64_t seq, std::string_view end = "\n");
 
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t cost() const { return cost_; }

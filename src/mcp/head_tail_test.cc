@@ -56,6 +56,14 @@ TEST(HeadTail, HeadAndTailDoNotOverlap) {
   EXPECT_EQ(part.left_out_lines, 2u);
 }
 
+TEST(HeadTail, PiecesHaveTheirOwnNewlines) {
+  HeadTail output(100);
+  output.append("one\ntw", 0, 1, "");
+  output.append("o\n", 1, 2, "");
+  EXPECT_EQ(output.fit({100, 100}).head, "one\ntwo\n");
+  EXPECT_EQ(output.bytes(), 8u);
+}
+
 TEST(HeadTail, SharesRoom) {
   using Pair = std::pair<std::size_t, std::size_t>;
   EXPECT_EQ(share(30, 20, 100), Pair(30, 20));

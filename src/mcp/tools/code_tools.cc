@@ -16,7 +16,7 @@ net::awaitable<ToolResult> code_run(Call& call) {
   } else {
     options.language = call.text("language");
   }
-  const auto output = make_run_output(call);
+  const auto output = make_run_output(call, Runs::Code);
   auto execution =
       co_await sandbox->code().run(call.text("code"), options, interruptible(*output, call, *sandbox, Runs::Code));
   if (!execution) co_return unless_offered(execution.error(), kFeature);
@@ -51,7 +51,8 @@ std::vector<Tool> code_tools() {
       {.name = "code_run",
        .title = "Run code",
        .description = "Run code in an interpreter that keeps its state between calls. Returns stdout, stderr, result "
-                      "and error. Needs a sandbox made from a code interpreter image; elsewhere use command_run.",
+                      "(value of the last expression) and error. Python needs python3 in the image; where a language "
+                      "is missing use command_run.",
        .hints = {.destructive = true},
        .input =
            schema::arguments({{"sandbox_id", id},

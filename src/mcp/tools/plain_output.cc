@@ -30,9 +30,11 @@ void PlainOutput::take(const opensandbox::ExecutionEvent& event) {
   switch (event.type) {
     case Type::Stdout:
     case Type::Stderr: {
-      const std::string_view line = event.text == "\n" ? std::string_view() : event.text;
+      // Of a command a line without its end, or "\n"; of code any piece, with its newlines.
+      const bool code = what_ == Runs::Code;
+      const std::string_view line = !code && event.text == "\n" ? std::string_view() : event.text;
       call_.output(line);
-      (event.type == Type::Stderr ? stderr_ : stdout_).append(line, lines_++, event.seq);
+      (event.type == Type::Stderr ? stderr_ : stdout_).append(line, lines_++, event.seq, code ? "" : "\n");
       break;
     }
     case Type::Error:
@@ -62,6 +64,7 @@ void PlainOutput::take_error(const opensandbox::ExecutionEvent& event) {
 
 void PlainOutput::take_results(const opensandbox::ExecutionEvent& event) {
   for (const auto& [type, value] : event.results) {
+    if (type == "text/plain" && event.results.contains("text")) continue;  // the same once more
     if (type != "text" && type != "text/plain") {
       other_results_[type] = value.size();
       continue;

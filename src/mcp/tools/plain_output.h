@@ -7,7 +7,8 @@ namespace osb::mcp::tools {
 // What models read: stdout and stderr as strings, begin and end of long ones, with a note of what is left out.
 class PlainOutput final : public RunOutput {
  public:
-  PlainOutput(Call& call, Room room) : call_(call), room_(room), stdout_(room.bytes), stderr_(room.bytes) {}
+  PlainOutput(Call& call, Runs what, Room room)
+      : call_(call), what_(what), room_(room), stdout_(room.bytes), stderr_(room.bytes) {}
 
   void take(const opensandbox::ExecutionEvent& event) override;
   json::object encode(const opensandbox::Execution& execution, const Continue& rest) override;
@@ -18,6 +19,7 @@ class PlainOutput final : public RunOutput {
   void encode_output(json::object& out, const Continue& rest);
 
   Call& call_;
+  const Runs what_;
   Room room_;
   HeadTail stdout_, stderr_;
   std::uint64_t lines_ = 0;

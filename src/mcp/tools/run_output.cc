@@ -56,9 +56,9 @@ json::object logs_schema() {
 
 }  // namespace
 
-std::unique_ptr<RunOutput> make_run_output(Call& call) {
+std::unique_ptr<RunOutput> make_run_output(Call& call, Runs what) {
   if (call.published()) return std::make_unique<PublishedOutput>(call);
-  return std::make_unique<PlainOutput>(call, output_room(call));
+  return std::make_unique<PlainOutput>(call, what, output_room(call));
 }
 
 sdk::EventSink collect_into(RunOutput& output) {

@@ -26,14 +26,14 @@ class RunOutput {
   virtual json::object encode(const opensandbox::Execution& execution, const Continue& rest) = 0;
 };
 
+enum class Runs { Command, Code };
 // As published (lists of lines) or plain (strings), as the call wants. The call outlives it.
-std::unique_ptr<RunOutput> make_run_output(Call& call);
+std::unique_ptr<RunOutput> make_run_output(Call& call, Runs what = Runs::Command);
 
 // Feeds the output, which outlives the run.
 sdk::EventSink collect_into(RunOutput& output);
 // The same for tools that end themselves: cancelling the call interrupts the run as soon as it has an id, and the
 // stream then ends.
-enum class Runs { Command, Code };
 sdk::EventSink interruptible(RunOutput& output, Call& call, sdk::Sandbox sandbox, Runs what);
 
 // Events end the stream with this error: the page is full.

@@ -149,8 +149,6 @@ test("what this sandbox does not offer is told in a form of its own", async () =
     ["egress_get_policy", {}],
     ["egress_patch_rules", { rules: [{ action: "allow", target: "example.com" }] }],
     ["egress_delete_rules", { targets: ["example.com"] }],
-    ["code_run", { code: "1 + 1" }],
-    ["code_create_context", {}],
   ]) {
     const { code, structured } = await mcp.fails(name, inside(fields));
     assert.equal(code, "NOT_AVAILABLE", name);
