@@ -136,6 +136,8 @@ class Quota:
     """A cgroup that gets at most `cpus` of the machine's CPU time; without a number, no cgroup at all. Sandboxes and
     containers have cgroups elsewhere and run without it: below it, none could be given more than it has."""
 
+    PREFIX = "osb-fresh-"
+
     def __init__(self, cpus=None):
         self.directory = None
         if cpus is None:
@@ -144,7 +146,10 @@ class Quota:
         v1 = [fields[1] for fields in mounts if fields[2] == "cgroup" and "cpu" in fields[3].split(",")]
         v2 = [fields[1] for fields in mounts if fields[2] == "cgroup2"]
         quota = int(cpus * PERIOD_US)
-        name = f"osb-fresh-{os.getpid()}"
+        name = f"{self.PREFIX}{os.getpid()}"
+        for path in pathlib.Path((v1 or v2 or ["/nonexistent"])[0]).glob(self.PREFIX + "*"):
+            if not os.path.exists(f"/proc/{path.name.removeprefix(self.PREFIX)}"):
+                _remove_cgroups(path)  # of a run that was killed
         if v1:
             self.directory = pathlib.Path(v1[0]) / name
             self.directory.mkdir()
@@ -165,11 +170,13 @@ class Quota:
 
     def close(self):
         if self.directory is not None:
-            for path in sorted(self.directory.rglob("*"), reverse=True):
-                if path.is_dir():
-                    with contextlib.suppress(OSError):
-                        path.rmdir()
-            self.directory.rmdir()
+            _remove_cgroups(self.directory)
+
+
+def _remove_cgroups(top):
+    for path in [*sorted((each for each in top.rglob("*") if each.is_dir()), reverse=True), top]:
+        with contextlib.suppress(OSError):
+            path.rmdir()
 
 
 class Machine:
