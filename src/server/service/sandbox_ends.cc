@@ -90,6 +90,7 @@ net::awaitable<Result<void>> SandboxService::remove(std::string id) {
     if (taken.error().code != Code::NotFound) co_return Failure(taken.error());
     co_return not_found(id);
   }
+  gone_.note_deleted(id, now());
   const std::shared_ptr<Removal> removal = begin_removal(id);
   if (!co_await removal->settled.wait()) co_return fail(Code::Cancelled, "the server is ending");
   if (!removal->error) co_return Result<void>();
@@ -168,6 +169,7 @@ net::awaitable<void> SandboxService::expire(std::string id) {
     (void)co_await sleep_for(kStoreRetry);
   } else if (*taken) {
     log_info("sandbox expired", {{"id", id}});
+    gone_.note_expired(id, now());
     begin_removal(id);
   }
   leaving_.erase(id);
@@ -175,12 +177,14 @@ net::awaitable<void> SandboxService::expire(std::string id) {
 }
 
 net::awaitable<void> SandboxService::retire(std::string id) {
+  const SandboxPtr record = store_.find(id);
   if (auto taken = co_await store_.begin_remove(id)) {
+    gone_.note_retired(id, now(), record ? record->status.message : "");
     begin_removal(id);
   } else if (taken.error().code != Code::NotFound) {
     log_error("sandbox not retired", {{"id", id}, {"error", taken.error().message}});
     (void)co_await sleep_for(kStoreRetry);
-    if (const auto record = store_.find(id)) note_ended(*record);
+    if (const auto left = store_.find(id)) note_ended(*left);
   }
   leaving_.erase(id);
 }

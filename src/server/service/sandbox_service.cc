@@ -110,7 +110,9 @@ Result<SandboxPtr> SandboxService::get(std::string_view id) const {
 }
 
 Failure SandboxService::not_found(std::string_view id) const {
-  return api::refuse(Code::NotFound, reason("SANDBOX_NOT_FOUND"), "sandbox " + std::string(id) + " does not exist");
+  const std::string how = gone_.find(id);
+  return api::refuse(Code::NotFound, reason("SANDBOX_NOT_FOUND"),
+                     "sandbox " + std::string(id) + ' ' + (how.empty() ? "does not exist" : how));
 }
 
 const Instance* SandboxService::instance(std::string_view id) const {

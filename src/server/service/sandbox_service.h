@@ -27,6 +27,7 @@
 #include "server/service/admission.h"
 #include "server/service/backend_presence.h"
 #include "server/service/creation.h"
+#include "server/service/ended_sandboxes.h"
 #include "server/service/state_waiters.h"
 #include "server/store/store.h"
 
@@ -206,6 +207,7 @@ class SandboxService final : public runtime::Observer {
   Admission admission_;
   StateWaiters waiters_;
   EventHistory events_;
+  EndedSandboxes gone_;
   BackendPresence presence_;
   Notifier reconnected_;
   Notifier deadlines_moved_;
