@@ -71,6 +71,7 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   using opensandbox::ErrorKind;
   const Config& config = context.config();
   const auto about = [&error](std::string_view what) { return error.code.find(what) != std::string::npos; };
+  if (error.code == "SANDBOX_PAUSED") return {};  // the message says what to do
   if (error.kind == ErrorKind::Network) {
     const std::string where = config.domain.value_or("localhost:8080");
     if (is_about_server(error.message, where)) {

@@ -51,7 +51,7 @@ class Run {
                             .message = "the event stream ended before the last event"}
                     : std::move(read.error());
       }
-      if (!can_continue()) co_return Failure(std::move(lost));
+      if (!can_continue()) co_return co_await explained(sandbox_, std::move(lost));
       stream = co_await again(std::move(lost));
       if (!stream) co_return Failure(std::move(stream.error()));
       ++execution_.reconnects;
@@ -112,6 +112,10 @@ class Run {
       auto stream = co_await open_execd(sandbox_, follow_call(execution_.id, execution_.last_seq));
       if (stream) co_return stream;
       if (stream.error().kind == ErrorKind::Cancelled) co_return stream;
+      // The sandbox is gone or has ended: that is the reason, not the stream.
+      if (stream.error().kind == ErrorKind::Unhealthy || stream.error().code.ends_with("SANDBOX_NOT_FOUND")) {
+        co_return stream;
+      }
       // The command is not known any more, or this execd cannot continue streams.
       const int status = stream.error().status;
       if (stream.error().kind == ErrorKind::Api && status < 500 && status != 429) {

@@ -96,13 +96,13 @@ Result<Call> download_call(const std::string& prefix, const std::string& path, c
 
 Task<std::uint64_t> pump_out(SandboxPtr sandbox, Call call, ByteSink sink,
                              std::function<void(std::optional<std::uint64_t>)> on_start) {
-  auto stream = co_await open_execd(std::move(sandbox), std::move(call));
+  auto stream = co_await open_execd(sandbox, std::move(call));
   if (!stream) co_return Failure(std::move(stream.error()));
   if (on_start) on_start(stream->body->length());
   std::uint64_t done = 0;
   for (;;) {
     auto piece = co_await stream->body->read();
-    if (!piece) co_return from_transport(piece.error());
+    if (!piece) co_return co_await explained(sandbox, from_transport(piece.error()).error());
     if (piece->empty()) co_return done;
     done += piece->size();
     if (auto taken = co_await sink(*piece); !taken) co_return Failure(std::move(taken.error()));

@@ -143,7 +143,7 @@ Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_
   auto transport = co_await wire->connector->connect(peer->origin, wire->config.request_timeout);
   if (!transport) {
     sandbox->forget();
-    co_return from_transport(transport.error());
+    co_return co_await explained(std::move(sandbox), from_transport(transport.error()).error());
   }
   osb::http::Headers headers = wire->headers_for(*peer, {});
   headers.remove("Host");
@@ -175,7 +175,7 @@ Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_
       co_return Failure(std::move(reply.error()));
     }
   }
-  co_return from_transport(refusal);
+  co_return co_await explained(std::move(sandbox), from_transport(refusal).error());
 }
 
 Task<std::string> make_pty(SandboxPtr sandbox, PtyCreateOptions options) {

@@ -30,16 +30,27 @@ Task<StreamReply> open_execd(SandboxPtr sandbox, Call call) {
   auto peer = co_await sandbox->execd();
   if (!peer) co_return Failure(std::move(peer.error()));
   auto reply = co_await sandbox->wire()->open(std::move(*peer), std::move(call));
-  if (!reply && reply.error().kind == ErrorKind::Network) sandbox->forget();
-  co_return reply;
+  if (reply) co_return reply;
+  if (reply.error().kind == ErrorKind::Network) sandbox->forget();
+  co_return co_await explained(std::move(sandbox), std::move(reply.error()));
 }
 
-Task<Reply> call_execd(SandboxPtr sandbox, Call call) {
+namespace {
+
+Task<Reply> call_unexplained(SandboxPtr sandbox, Call call) {
   auto peer = co_await sandbox->execd();
   if (!peer) co_return Failure(std::move(peer.error()));
   auto reply = co_await sandbox->wire()->call(std::move(*peer), std::move(call));
   if (!reply && reply.error().kind == ErrorKind::Network) sandbox->forget();
   co_return reply;
+}
+
+}  // namespace
+
+Task<Reply> call_execd(SandboxPtr sandbox, Call call) {
+  auto reply = co_await call_unexplained(sandbox, std::move(call));
+  if (reply) co_return reply;
+  co_return co_await explained(std::move(sandbox), std::move(reply.error()));
 }
 
 Task<void> tell_execd(SandboxPtr sandbox, Call call) {
@@ -81,8 +92,9 @@ bool is_over(const std::string& state) { return state == state::kFailed || state
 
 net::awaitable<osb::Result<Result<bool>>> wrapped(Task<bool> task) { co_return co_await std::move(task); }
 
+// Who waits for readiness asks the server himself.
 Task<bool> ping(SandboxPtr sandbox) {
-  auto reply = co_await call_execd(std::move(sandbox), {.target = "/ping"});
+  auto reply = co_await call_unexplained(std::move(sandbox), {.target = "/ping"});
   if (!reply) co_return Failure(std::move(reply.error()));
   co_return true;
 }
@@ -204,7 +216,7 @@ Task<void> follow_metrics(SandboxPtr sandbox, MetricsSink sink) {
   LineSplitter splitter;
   for (;;) {
     auto piece = co_await stream->body->read();
-    if (!piece) co_return from_transport(piece.error());
+    if (!piece) co_return co_await explained(sandbox, from_transport(piece.error()).error());
     if (piece->empty()) co_return Result<void>();
     std::vector<Result<Metrics>> all;
     splitter.feed(*piece, [&](std::string_view line) {

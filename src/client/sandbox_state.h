@@ -33,7 +33,15 @@ class SandboxState {
 
 using SandboxPtr = std::shared_ptr<SandboxState>;
 
-// A call to execd. Where the connection cannot be made at all the address is forgotten.
+// The error to report for a call to the sandbox that failed with `error`. After a lost connection, or when the server's
+// proxy says that the sandbox does not run, the server is asked once what became of it. The answer is then the error:
+// it is paused, has ended (and why), or is gone. Other errors, and those of a running sandbox, are reported as they
+// are.
+net::awaitable<Error> explain(SandboxPtr sandbox, Error error);
+// The same as a failure.
+net::awaitable<Failure> explained(SandboxPtr sandbox, Error error);
+
+// A call to execd. Where the connection cannot be made at all the address is forgotten, and the error is explained.
 Task<Reply> call_execd(SandboxPtr sandbox, Call call);
 Task<StreamReply> open_execd(SandboxPtr sandbox, Call call);
 // The same without an answer worth reading.
