@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "base/concat.h"
+#include "base/duration.h"
 #include "base/json_escape.h"
+#include "base/out_of_memory.h"
 #include "base/time.h"
 #include "execd/command/line_splitter.h"
 
@@ -84,7 +86,7 @@ void Cell::error(std::string_view name, std::string_view value, std::span<const 
   if (std::exchange(failed_, true) || ended()) return;
   writer_.stamp(unix_millis());
   if (timed_out_) {
-    writer_.error(kExecutionTimeout, timeout_text() + "; the context keeps its state", traceback);
+    writer_.error(kExecutionTimeout, timeout_text() + "; the context keeps its state", traceback, timeout_reason());
   } else {
     writer_.error(name, value, traceback);
   }
@@ -98,17 +100,22 @@ void Cell::finish() {
   close(!failed_);
 }
 
-void Cell::fail(std::string_view name, std::string_view value) {
+void Cell::fail(std::string_view name, std::string_view value, const std::optional<EndReason>& reason) {
   if (ended()) return;
   if (!std::exchange(failed_, true)) {
     const std::string text = timed_out_ ? concat(timeout_text(), "; ", value) : std::string(value);
     writer_.stamp(unix_millis());
-    writer_.error(name, text, std::vector<std::string>{text});
+    writer_.error(name, text, std::vector<std::string>{text}, reason ? reason : timeout_reason());
   } else {
     writer_.output(true, concat("[", value, "]\n"));
     writer_.complete(elapsed());
   }
   close(false);
+}
+
+std::optional<EndReason> Cell::timeout_reason() const {
+  if (!timed_out_) return std::nullopt;
+  return EndReason{kReasonTimeout, "timed out after " + format_duration(plan_.timeout)};
 }
 
 std::chrono::milliseconds Cell::elapsed() const {

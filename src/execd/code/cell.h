@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,11 +56,12 @@ class Cell {
   // From here on an error of the code is reported as a timeout.
   void set_timed_out() { timed_out_ = true; }
   void finish();
-  void fail(std::string_view name, std::string_view value);
+  void fail(std::string_view name, std::string_view value, const std::optional<EndReason>& reason = {});
 
  private:
   std::chrono::milliseconds elapsed() const;
   std::string timeout_text() const;
+  std::optional<EndReason> timeout_reason() const;
   void close(bool success);
 
   Plan plan_;

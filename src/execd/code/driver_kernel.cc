@@ -120,6 +120,7 @@ Result<void> DriverKernel::spawn(sys::SpawnPlan process) {
     writers[i] = std::move(pipe->write);
     process.fds.emplace_back(1 + i, writers[i].get());
   }
+  oom_mark_ = host_.oom_kills().mark();
   auto started = host_.spawn(std::move(process));
   if (!started) return Failure(started.error());
   pid_ = started->child.pid;
@@ -137,6 +138,7 @@ Result<void> DriverKernel::spawn(sys::SpawnPlan process) {
 
 void DriverKernel::run(std::shared_ptr<Cell> cell, std::string_view code) {
   cell_ = std::move(cell);
+  oom_mark_ = host_.oom_kills().mark();
   started_ = interrupt_wanted_ = false;
   cell_->log()->on_room([this] { on_room(); });
   cell_->publish();
@@ -409,6 +411,7 @@ void DriverKernel::kill(std::string why) {
 void DriverKernel::on_exit(sys::ExitStatus status) {
   exited_ = true;
   status_ = status;
+  if (kill_reason_.empty()) reason_ = host_.oom_kills().explain(oom_mark_, status);
   // Its children go with it: what they do belongs to a state that is gone.
   host_.pool().post([rest = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {
     static_cast<void>(sys::kill_tree(rest));
@@ -444,7 +447,7 @@ std::string DriverKernel::end_text() const {
   if (!kill_reason_.empty()) return concat(text, "was killed: ", kill_reason_);
   const CommandOutcome outcome = outcome_of(status_);
   text += concat("ended (", outcome.error.empty() ? "exit status 0" : outcome.error, ")");
-  if (status_.signal == SIGKILL) text += ", perhaps because memory ran out";
+  if (reason_) text += ", " + reason_->message;
   if (!ready_ && !startup_text_.empty()) text += concat(" before it took code: ", startup_text_);
   return text;
 }
@@ -455,7 +458,7 @@ void DriverKernel::close() {
   io_->timer.cancel();
   if (const auto cell = std::exchange(cell_, nullptr)) {
     cell->fail(kill_reason_.empty() ? kKernelDied : kKernelKilled,
-               end_text() + ". Its state is gone; the next run starts with a new process.");
+               end_text() + ". Its state is gone; the next run starts with a new process.", reason_);
   }
   io_->socket.close();
   for (auto& pipe : io_->pipes) pipe->file.close();

@@ -81,6 +81,8 @@ class DriverKernel final : public Kernel, public std::enable_shared_from_this<Dr
   Notifier changed_;
   std::string kill_reason_;
   sys::ExitStatus status_;
+  OomKills::Mark oom_mark_;          // when the run began, or the process where none has
+  std::optional<EndReason> reason_;  // why the process ended, where that is known
   bool ready_ = false;
   bool started_ = false;           // an interrupt reaches the cell's code
   bool interrupt_wanted_ = false;  // not sent yet

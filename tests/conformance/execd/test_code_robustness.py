@@ -21,7 +21,7 @@ def context(execd):
     ("import os\nprint('last words')\nos._exit(3)", "exit status 3"),
     ("import os\nprint('last words')\nos._exit(0)", "exit status 0"),
     ("import ctypes\nprint('last words')\nctypes.string_at(0)", "segmentation fault"),
-    ("import os, signal\nprint('last words')\nos.kill(os.getpid(), signal.SIGKILL)", "memory ran out")])
+    ("import os, signal\nprint('last words')\nos.kill(os.getpid(), signal.SIGKILL)", "signal: killed")])
 def test_kernel_that_dies_ends_its_run_and_the_next_one_says_that_the_state_is_gone(execd, context, code, says):
     run(execd, "x = 1", context)
     dead = run(execd, code, context)

@@ -78,3 +78,12 @@ def test_a_session_names_its_timeout(execd):
     assert reason_of(last) == ("TIMEOUT", "timed out after 300ms")
     assert last["error"]["evalue"] == "-1"
     assert "timeout" in last["error"]["traceback"][0]
+
+
+def test_code_names_its_timeout(execd):
+    body = {"code": "while True: pass", "context": {"language": "python"}, "timeout": 300}
+    events = events_of(execd.client.post("/code", json=body))
+    errors = [event for event in events if event["type"] == "error"]
+    assert [reason_of(error) for error in errors] == [("TIMEOUT", "timed out after 300ms")]
+    failed = events_of(execd.client.post("/code", json={"code": "1/0", "context": {"language": "python"}}))
+    assert [reason_of(event) for event in failed if event["type"] == "error"] == [(None, None)]

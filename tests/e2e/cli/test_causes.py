@@ -49,6 +49,14 @@ def test_the_status_of_a_background_command_names_the_reason(osb, server):
     remove(server, id)
 
 
+def test_code_that_runs_out_of_memory(server):
+    id = server.create(resourceLimits=LIMIT)["id"]
+    answer = httpx.post(f"{server.url}/sandboxes/{id}/proxy/44772/code", headers=server.token(id), timeout=120,
+                        json={"code": HOG, "context": {"language": "python"}}, trust_env=False)
+    assert '"reason":"OUT_OF_MEMORY","reason_message":"out of memory (limit 64 MiB)"' in answer.text
+    remove(server, id)
+
+
 def test_a_timeout_says_so(osb, sandbox):
     done = osb.run("command", "run", "--timeout", "1s", sandbox, "--", "sleep", "1000")
     assert (done.returncode, done.stderr.decode()) == (137, "osb: timed out after 1s\n")
