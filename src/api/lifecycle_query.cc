@@ -129,6 +129,8 @@ Result<SandboxQuery> decode_sandbox_query(QueryPairs query) {
       auto filter = parse_metadata_filter(value);
       if (!filter) return Failure(filter.error());
       out.metadata = std::move(*filter);
+    } else if (key == "match") {
+      out.match = value;
     } else if (auto ok = read_paging(key, value, out.paging); !ok) {
       return Failure(ok.error());
     }
@@ -145,6 +147,8 @@ Result<SnapshotQuery> decode_snapshot_query(QueryPairs query) {
       out.sandbox_id = value;
     } else if (key == "name") {
       out.name = value;
+    } else if (key == "match") {
+      out.match = value;
     } else if (auto ok = read_paging(key, value, out.paging); !ok) {
       return Failure(ok.error());
     }

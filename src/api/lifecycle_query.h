@@ -31,6 +31,7 @@ struct Paging {
 struct SandboxQuery {
   std::vector<std::string> states = {};              // in lower case; empty: all
   std::map<std::string, std::string> metadata = {};  // all must match
+  std::optional<std::string> match = {};             // the beginning of the id, or the metadata "name"
   Paging paging = {};
 };
 // GET /sandboxes. A metadata filter that is no list of pairs is 400 INVALID_METADATA_FORMAT.
@@ -39,7 +40,8 @@ Result<SandboxQuery> decode_sandbox_query(QueryPairs query);
 struct SnapshotQuery {
   std::optional<std::string> sandbox_id = {};
   std::optional<std::string> name = {};
-  std::vector<std::string> states = {};  // exact; empty: all. One that does not exist matches nothing.
+  std::optional<std::string> match = {};  // the beginning of the id, or the name
+  std::vector<std::string> states = {};   // exact; empty: all. One that does not exist matches nothing.
   Paging paging = {};
 };
 Result<SnapshotQuery> decode_snapshot_query(QueryPairs query);

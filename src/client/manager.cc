@@ -216,6 +216,7 @@ Task<SandboxList> SandboxManager::list(ListOptions options) const {
     metadata += (metadata.empty() ? "" : "&") + encode(key) + '=' + encode(value);
   }
   if (!metadata.empty()) add_query(target, "metadata", metadata);
+  if (!options.match.empty()) add_query(target, "match", options.match);
   if (options.page > 0) add_query(target, "page", std::to_string(options.page));
   if (options.page_size > 0) add_query(target, "pageSize", std::to_string(options.page_size));
   return ask(client_.state(), {.target = std::move(target)}, decode_sandbox_list);

@@ -52,6 +52,7 @@ Task<SnapshotList> SandboxManager::snapshots(SnapshotListOptions options) const 
   std::string target = "/snapshots";
   if (!options.sandbox_id.empty()) add_query(target, "sandboxId", options.sandbox_id);
   if (!options.name.empty()) add_query(target, "name", options.name);
+  if (!options.match.empty()) add_query(target, "match", options.match);
   for (const auto& state : options.states) add_query(target, "state", state);
   if (options.page > 0) add_query(target, "page", std::to_string(options.page));
   if (options.page_size > 0) add_query(target, "pageSize", std::to_string(options.page_size));

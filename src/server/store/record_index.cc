@@ -19,6 +19,11 @@ bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
       })) {
     return false;
   }
+  if (query.match && !record.id.starts_with(*query.match)) {
+    if (!record.metadata) return false;
+    const auto name = record.metadata->find("name");
+    if (name == record.metadata->end() || name->second != *query.match) return false;
+  }
   if (query.metadata.empty()) return true;
   if (!record.metadata) return false;
   return std::ranges::all_of(query.metadata, [&](const auto& wanted) {
@@ -30,6 +35,7 @@ bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
 bool matches(const SnapshotRecord& record, const api::SnapshotQuery& query) {
   if (query.sandbox_id && record.sandbox_id != *query.sandbox_id) return false;
   if (query.name && record.name != *query.name) return false;
+  if (query.match && record.name != *query.match && !record.id.starts_with(*query.match)) return false;
   return query.states.empty() || std::ranges::find(query.states, record.status.state) != query.states.end();
 }
 

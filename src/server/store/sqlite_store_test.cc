@@ -125,6 +125,7 @@ TEST_F(SqliteStoreTest, ListsNewestFirstFilteredAndInPages) {
   for (int i = 0; i < 25; ++i) {
     SandboxRecord record = sandbox("s" + std::to_string(100 + i), at(i / 2));
     if (i % 2 == 0) record.metadata = api::Metadata{{"team", "a"}, {"stage", i < 10 ? "dev" : "prod"}};
+    if (i == 24) (*record.metadata)["name"] = "s10";
     create(record);
   }
   const auto ids = [&](const api::SandboxQuery& query) {
@@ -139,6 +140,9 @@ TEST_F(SqliteStoreTest, ListsNewestFirstFilteredAndInPages) {
   EXPECT_EQ(ids({.metadata = {{"team", "a"}, {"stage", "dev"}}}).size(), 5u);
   EXPECT_EQ(store_->list({.metadata = {{"team", "a"}}, .paging = {1, 1}}).total, 13);
   EXPECT_EQ(ids({.metadata = {{"team", "A"}}}), std::vector<std::string>());
+  EXPECT_EQ(ids({.match = "s12"}).size(), 5u);
+  EXPECT_EQ(store_->list({.match = "s10"}).total, 11) << "ten ids and a name";
+  EXPECT_EQ(ids({.match = "10"}), std::vector<std::string>());
   ASSERT_TRUE(store_->change_status("s110", {}, {"Running", "", "", at(50)}));
   EXPECT_EQ(ids({.states = {"running"}}), (std::vector<std::string>{"s110"}));
   EXPECT_EQ(store_->list({.states = {"running", "pending"}}).total, 25);
@@ -294,6 +298,9 @@ TEST_F(SqliteStoreTest, SnapshotsChangeByCompareAndSetAndSurvive) {
   EXPECT_EQ(store_->list_snapshots({}).items.front()->id, "s2");
   EXPECT_EQ(store_->list_snapshots({.sandbox_id = "a"}).total, 1);
   EXPECT_EQ(store_->list_snapshots({.name = "nightly"}).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.match = "nightly"}).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.match = "s"}).total, 2);
+  EXPECT_EQ(store_->list_snapshots({.match = "night"}).total, 0);
   EXPECT_EQ(store_->list_snapshots({.states = {"Ready"}}).total, 1);
   EXPECT_EQ(store_->list_snapshots({.states = {"ready"}}).total, 0);
   ASSERT_TRUE(await(store_->erase_snapshot("s1")));

@@ -144,6 +144,9 @@ struct ListOptions {
   StringMap metadata = {};               // all of them
   int page = 0;                          // from 1; 0 leaves it to the server
   int page_size = 0;
+  // Only sandboxes whose id begins with this, or whose metadata "name" is this; "" for all. Not in the published
+  // contract: servers that do not know it answer with all, so check each.
+  std::string match = {};
 };
 
 struct SandboxList {
@@ -182,6 +185,7 @@ struct SnapshotListOptions {
   std::vector<std::string> states = {};
   int page = 0;
   int page_size = 0;
+  std::string match = {};  // the beginning of the id, or the name; see ListOptions::match
 };
 
 struct SnapshotList {
