@@ -75,6 +75,15 @@ EnvMap environment(ObjectReader& r) {
   return envs;
 }
 
+// Whom a command or a terminal runs as.
+void read_user(ObjectReader& r, auto& out) {
+  out.uid = id_number(r, "uid");
+  out.gid = id_number(r, "gid");
+  out.user = plain_string(r, "user");
+  if (out.gid && !out.uid) r.reject("gid", "needs uid");
+  if (out.uid && !out.user.empty()) r.reject("user", "cannot be combined with uid");
+}
+
 FilePermission permission(ObjectReader& r) {
   return {r.optional_int64("mode").value_or(0), plain_string(r, "owner"), plain_string(r, "group")};
 }
@@ -102,12 +111,8 @@ Result<RunCommand> decode_run_command(std::string_view body) {
   out.cwd = plain_string(r, "cwd");
   out.background = r.optional_bool("background").value_or(false);
   out.timeout = timeout(r);
-  out.uid = id_number(r, "uid");
-  out.gid = id_number(r, "gid");
-  out.user = plain_string(r, "user");
+  read_user(r, out);
   out.envs = environment(r);
-  if (out.gid && !out.uid) r.reject("gid", "needs uid");
-  if (out.uid && !out.user.empty()) r.reject("user", "cannot be combined with uid");
   return finished(r, std::move(out));
 }
 
@@ -131,7 +136,11 @@ Result<CreatePty> decode_create_pty(std::string_view body) {
   const auto value = parse_optional_body(body);
   if (!value) return Failure(value.error());
   ObjectReader r(*value, kExecdReading);
-  CreatePty out{plain_string(r, "cwd"), plain_string(r, "command")};
+  CreatePty out;
+  out.cwd = plain_string(r, "cwd");
+  out.command = plain_string(r, "command");
+  out.envs = environment(r);
+  read_user(r, out);
   return finished(r, std::move(out));
 }
 

@@ -48,8 +48,13 @@ struct RunInSession {
 Result<RunInSession> decode_run_in_session(std::string_view body);
 
 struct CreatePty {
-  std::string cwd;
-  std::string command;
+  std::string cwd = {};
+  std::string command = {};
+  // Additions to the contract, as in RunCommand.
+  EnvMap envs = {};
+  std::optional<std::uint32_t> uid = {};
+  std::optional<std::uint32_t> gid = {};
+  std::string user = {};
 };
 Result<CreatePty> decode_create_pty(std::string_view body);  // the body may be empty
 

@@ -178,16 +178,43 @@ Task<PtyConnection> connect(SandboxPtr sandbox, std::string target, std::uint64_
   co_return co_await explained(std::move(sandbox), from_transport(refusal).error());
 }
 
+// Whether the answer to POST /pty says that a field was understood.
+bool accepts(const json::object& answer, std::string_view field) {
+  const auto* list = answer.if_contains("accepts");
+  if (list == nullptr || !list->is_array()) return false;
+  for (const auto& each : list->get_array()) {
+    if (each.is_string() && each.get_string() == field) return true;
+  }
+  return false;
+}
+
 Task<std::string> make_pty(SandboxPtr sandbox, PtyCreateOptions options) {
   json::object body;
   if (!options.cwd.empty()) body["cwd"] = options.cwd;
   if (!options.command.empty()) body["command"] = options.command;
-  auto reply = co_await call_execd(std::move(sandbox), json_call("POST", "/pty", json::serialize(body)));
+  if (!options.envs.empty()) {
+    json::object envs;
+    for (const auto& [name, text] : options.envs) envs[name] = text;
+    body["envs"] = std::move(envs);
+  }
+  if (options.uid) body["uid"] = *options.uid;
+  if (options.gid) body["gid"] = *options.gid;
+  if (!options.user.empty()) body["user"] = options.user;
+  const bool as_user = options.uid || !options.user.empty();
+  auto reply = co_await call_execd(sandbox, json_call("POST", "/pty", json::serialize(body)));
   if (!reply) co_return Failure(std::move(reply.error()));
   const auto value = parse_answer(reply->body, reply->request_id);
   if (!value) co_return Failure(value.error());
   std::string id = value->is_object() ? text_of(value->get_object(), "session_id") : std::string();
   if (id.empty()) co_return invalid_response("the terminal has no id", reply->request_id);
+  // Older execds ignore what they do not know; a program must not run as root because of that.
+  const json::object& answer = value->get_object();
+  if ((as_user && !accepts(answer, "user")) || (!options.envs.empty() && !accepts(answer, "envs"))) {
+    (void)co_await tell_execd(std::move(sandbox), {.method = "DELETE", .target = "/pty/" + encode(id)});
+    co_return Failure(Error{.kind = ErrorKind::Api,
+                            .code = "UNSUPPORTED",
+                            .message = "this sandbox's execd starts terminals with its own user and environment only"});
+  }
   co_return id;
 }
 

@@ -1,7 +1,6 @@
 #include "execd/command/command_service.h"
 
 #include <string.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "base/log.h"
 #include "base/mask_secrets.h"
 #include "base/time.h"
+#include "execd/command/account.h"
 
 namespace osb::execd {
 namespace {
@@ -86,30 +86,6 @@ CommandService::CommandService(RunHost& host, CommandEnvironment& environment, C
 
 CommandService::~CommandService() = default;
 
-// Who the command runs as; nothing to do where the request names nobody.
-Result<void> CommandService::set_account(const api::RunCommand& request, sys::SpawnPlan& plan) {
-  const sys::User* user = nullptr;
-  if (!request.user.empty()) {
-    user = users_.find_user(request.user);
-    if (user == nullptr) return fail(Code::InvalidRequest, "user " + quoted(request.user) + ": not in /etc/passwd");
-  } else if (!request.uid) {
-    return {};
-  } else if (!request.gid) {
-    user = users_.find_user(*request.uid);
-  }
-  plan.uid = user != nullptr ? user->uid : *request.uid;
-  plan.gid = user != nullptr ? user->gid : request.gid.value_or(0);
-  plan.groups = user != nullptr ? users_.groups_of(*user) : std::vector<gid_t>();
-  // What we are already needs no privilege.
-  const bool ours = *plan.uid == ::geteuid() && (!request.gid || *request.gid == ::getegid());
-  if (::geteuid() != 0 && ours) {
-    plan.uid.reset();
-    plan.gid.reset();
-    plan.groups.reset();
-  }
-  return {};
-}
-
 Result<void> CommandService::set_program(const api::RunCommand& request, const Environment& env, sys::SpawnPlan& plan) {
   auto program =
       request.argv.empty() ? environment_.shell() : CommandEnvironment::program(request.argv.front(), env, plan.cwd);
@@ -125,7 +101,7 @@ Result<sys::SpawnPlan> CommandService::plan(const api::RunCommand& request, cons
   auto cwd = environment_.directory(request.cwd, env);
   if (!cwd) return Failure(cwd.error());
   plan.cwd = std::move(*cwd);
-  if (auto set = set_account(request, plan); !set) return Failure(set.error());
+  if (auto set = set_account(users_, request.user, request.uid, request.gid, plan); !set) return Failure(set.error());
   plan.env = to_environ(env);
   return plan;
 }

@@ -86,7 +86,6 @@ class CommandService final : public Interruptible {
 
   Result<sys::SpawnPlan> plan(const api::RunCommand& request, const Environment& env);
   Result<void> set_program(const api::RunCommand& request, const Environment& env, sys::SpawnPlan& plan);
-  Result<void> set_account(const api::RunCommand& request, sys::SpawnPlan& plan);
   void finished(const std::shared_ptr<Command>& command);
   void drop_output(Command& command);
   void forget_oldest();

@@ -146,7 +146,10 @@ net::awaitable<http::Response> create_pty(PtyService& service, http::Request& re
     const bool refused = session.error().code == Code::InvalidRequest;
     co_return http::problem(session.error(), refused ? kBadRequest : kRuntimeError);
   }
-  co_return http::json_response(201, R"({"session_id":")" + (*session)->id() + R"("})");
+  // A client that asks for these must know that they were not ignored.
+  const bool asked = wanted->uid || !wanted->user.empty() || !wanted->envs.empty();
+  const char* const accepts = asked ? R"(","accepts":["envs","user"]})" : R"("})";
+  co_return http::json_response(201, R"({"session_id":")" + (*session)->id() + accepts);
 }
 
 net::awaitable<http::Response> connect_pty(PtyService& service, http::Request& request,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/id.h"
+#include "execd/command/account.h"
 
 namespace osb::execd {
 
@@ -15,8 +16,14 @@ Result<std::shared_ptr<PtySession>> PtyService::create(const api::CreatePty& req
   if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
   auto cwd = environment_.new_directory(request.cwd);
   if (!cwd) return Failure(cwd.error());
-  auto session = std::make_shared<PtySession>(host_, environment_, tasks_,
-                                              PtySession::Plan{new_uuid(), std::move(*cwd), request.command});
+  sys::SpawnPlan process;
+  if (auto set = set_account(users_, request.user, request.uid, request.gid, process); !set)
+    return Failure(set.error());
+  Environment env = environment_.daemon();
+  for (const auto& [name, value] : request.envs) env[name] = value;
+  process.env = to_environ(env);
+  auto session = std::make_shared<PtySession>(
+      host_, environment_, tasks_, PtySession::Plan{new_uuid(), std::move(*cwd), std::move(process), request.command});
   sessions_.emplace(session->id(), session);
   return session;
 }

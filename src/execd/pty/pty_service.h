@@ -12,6 +12,7 @@
 #include "execd/command/environment.h"
 #include "execd/command/run_host.h"
 #include "execd/pty/pty_session.h"
+#include "sys/passwd.h"
 
 namespace osb::execd {
 
@@ -37,6 +38,7 @@ class PtyService {
  private:
   RunHost& host_;
   CommandEnvironment& environment_;
+  sys::UserDatabase users_;
   TaskGroup tasks_;  // of the sessions
   std::map<std::string, std::shared_ptr<PtySession>, std::less<>> sessions_;
   bool closing_ = false;

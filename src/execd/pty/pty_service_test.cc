@@ -150,6 +150,21 @@ TEST_F(PingingPtyTest, AClientThatLeavesIsNoticedWhileTheShellTakesNoInput) {
   EXPECT_TRUE(await(io, again->read()));
 }
 
+TEST_F(PtyTest, AProgramGetsTheUserAndTheVariablesThatTheRequestNames) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  api::CreatePty request{.cwd = "/", .command = "id -un; echo $X; [ -w $(tty) ] && echo own", .user = "nobody"};
+  request.envs["X"] = "a b";
+  const auto session = service.create(request);
+  ASSERT_TRUE(session) << session.error().message;
+  const Socket socket = open((*session)->id());
+  expect_connected(*socket);
+  std::string out;
+  EXPECT_EQ(read_to_exit(*socket, out), 0);
+  EXPECT_EQ(out, "nobody\r\na b\r\nown\r\n");
+  request.user = "no-such-user";
+  EXPECT_THAT(service.create(request).error().message, HasSubstr("not in /etc/passwd"));
+}
+
 TEST_F(PtyTest, AShellStartsWithTheFirstConnection) {
   const std::string cwd = (temp.path() / "a" / "b").string();
   const std::string id = create("", cwd);

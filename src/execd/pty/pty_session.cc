@@ -22,7 +22,7 @@ Result<void> PtySession::start(PtyShell::Mode mode) {
   if (shell_) return {};
   const auto program = environment_.shell();
   if (!program) return Failure(program.error());
-  sys::SpawnPlan process;
+  sys::SpawnPlan process = plan_.process;
   process.program = *program;
   if (program->ends_with("/bash")) {
     process.argv = {"bash", "--norc", "--noprofile"};
@@ -30,7 +30,6 @@ Result<void> PtySession::start(PtyShell::Mode mode) {
     process.argv = {"sh"};
   }
   if (!plan_.command.empty()) process.argv.insert(process.argv.end(), {"-c", plan_.command});
-  process.env = to_environ(environment_.daemon());
   process.cwd = plan_.cwd;
   auto started = PtyShell::start(host_, tasks_, mode, std::move(process), *this, shared_from_this());
   if (!started) return Failure(started.error());

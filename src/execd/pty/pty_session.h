@@ -27,8 +27,9 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
  public:
   struct Plan {
     std::string id;
-    std::string cwd;
-    std::string command;  // empty: an interactive shell
+    std::string cwd = {};
+    sys::SpawnPlan process = {};  // its environment and account
+    std::string command = {};     // empty: an interactive shell
   };
   PtySession(RunHost& host, CommandEnvironment& environment, TaskGroup& tasks, Plan plan);
   ~PtySession() override;

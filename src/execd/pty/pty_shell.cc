@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 #include <utility>
 
 #include "base/id.h"
@@ -41,6 +42,8 @@ Result<void> PtyShell::open(sys::SpawnPlan& process, UniqueFd (&child)[3]) {
     auto pty = sys::open_pty();
     if (!pty) return Failure(pty.error());
     child[0] = std::move(pty->terminal);
+    // Programs open their terminal by name, too.
+    if (process.uid) (void)::fchown(child[0].get(), *process.uid, static_cast<gid_t>(-1));
     for (int i = 0; i < 3; ++i) process.fds.emplace_back(i, child[0].get());
     process.group = sys::SpawnPlan::Group::NewSession;
     process.controlling_tty = 0;

@@ -20,6 +20,11 @@ struct PtyStatus {
 struct PtyCreateOptions {
   std::string cwd = {};
   std::string command = {};  // run by bash -c; "": an interactive shell
+  // Not in the published contract. A sandbox that does not know them refuses instead of ignoring them.
+  StringMap envs = {};
+  std::optional<std::uint32_t> uid = {};
+  std::optional<std::uint32_t> gid = {};  // needs uid
+  std::string user = {};                  // a name instead of uid
 };
 
 struct PtyAttachOptions {
