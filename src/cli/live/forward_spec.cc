@@ -29,4 +29,14 @@ Result<ForwardSpec> parse_forward_spec(std::string_view text) {
   return ForwardSpec{*local, *remote};
 }
 
+Result<std::vector<ForwardSpec>> parse_forward_specs(const std::vector<std::string>& texts) {
+  std::vector<ForwardSpec> out;
+  for (const std::string& text : texts) {
+    auto spec = parse_forward_spec(text);
+    if (!spec) return Failure(spec.error());
+    out.push_back(*spec);
+  }
+  return out;
+}
+
 }  // namespace osb::cli

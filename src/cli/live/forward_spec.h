@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -14,5 +16,6 @@ struct ForwardSpec {
 };
 
 Result<ForwardSpec> parse_forward_spec(std::string_view text);
+Result<std::vector<ForwardSpec>> parse_forward_specs(const std::vector<std::string>& texts);
 
 }  // namespace osb::cli
