@@ -1,5 +1,7 @@
 #include "cli/skills/skill.h"
 
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 #include "cli/skills/target.h"
@@ -40,13 +42,30 @@ TEST(Skill, InstallsAndRemovesWithoutTouchingOtherText) {
     EXPECT_EQ(install_skill(target, home.path(), second), "installed") << target.name;
     const auto text = sys::read_text(path.string());
     ASSERT_TRUE(text);
-    EXPECT_EQ(text->starts_with("---\n"), target.front_matter) << target.name;
+    EXPECT_EQ(text->starts_with("---\n"), target.front_matter != SkillTarget::FrontMatter::None) << target.name;
     EXPECT_EQ(uninstall_skill(target, home.path(), first), "removed") << target.name;
     EXPECT_EQ(uninstall_skill(target, home.path(), first), "not_installed") << target.name;
     EXPECT_TRUE(is_installed(target, home.path(), second)) << target.name;
     EXPECT_EQ(uninstall_skill(target, home.path(), second), "removed") << target.name;
     EXPECT_FALSE(std::filesystem::exists(path)) << target.name;
   }
+}
+
+TEST(Skill, ClaudeCodeFindsASkillInItsOwnDirectory) {
+  const testing::TempDir home;
+  const Skill& skill = all_skills()[0];
+  const SkillTarget& claude = *find_target("claude");
+  EXPECT_EQ(skill_path(claude, "", skill.slug), ".claude/skills/" + std::string(skill.slug) + "/SKILL.md");
+  const auto old = home.path() / ".claude/skills" / (std::string(skill.slug) + ".md");
+  std::filesystem::create_directories(old.parent_path());
+  const auto write_old = [&](std::string_view text) { std::ofstream(old) << text; };
+  write_old(skill.markdown());
+  EXPECT_FALSE(is_installed(claude, home.path(), skill));
+  EXPECT_EQ(install_skill(claude, home.path(), skill), "installed");
+  EXPECT_FALSE(std::filesystem::exists(old)) << "Claude Code never read it";
+  write_old("# mine\n");
+  EXPECT_EQ(uninstall_skill(claude, home.path(), skill), "removed");
+  EXPECT_TRUE(std::filesystem::exists(old)) << "somebody else wrote it";
 }
 
 TEST(Skill, BlocksOfASharedFileAreReplacedInPlace) {

@@ -11,15 +11,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using FrontMatter = SkillTarget::FrontMatter;
+
 constexpr std::array<SkillTarget, 7> kTargets = {{
-    {"claude", "Claude Code", ".claude/skills", "{slug}.md", true},
-    {"cursor", "Cursor", ".cursor/rules", "{slug}.mdc", false},
-    {"codex", "Codex", ".codex/skills", "{slug}/SKILL.md", true},
-    {"copilot", "GitHub Copilot", "", ".github/copilot-instructions.md", false},
-    {"windsurf", "Windsurf", "", ".windsurfrules", false},
-    {"cline", "Cline", "", ".clinerules", false},
-    {"opencode", "OpenCode", ".agents/skills", "{slug}/SKILL.md", true},
+    {"claude", "Claude Code", ".claude/skills", "{slug}/SKILL.md", FrontMatter::Skill, "{slug}.md"},
+    {"cursor", "Cursor", ".cursor/rules", "{slug}.mdc", FrontMatter::CursorRule},
+    {"codex", "Codex", ".codex/skills", "{slug}/SKILL.md", FrontMatter::Skill},
+    {"copilot", "GitHub Copilot", "", ".github/copilot-instructions.md"},
+    {"windsurf", "Windsurf", "", ".windsurfrules"},
+    {"cline", "Cline", "", ".clinerules"},
+    {"opencode", "OpenCode", ".agents/skills", "{slug}/SKILL.md", FrontMatter::Skill},
 }};
+
+std::string with_slug(std::string_view pattern, std::string_view slug) {
+  std::string file(pattern);
+  if (const auto at = file.find("{slug}"); at != std::string::npos) file.replace(at, 6, slug);
+  return file;
+}
 
 Expected<std::string> read_if_there(const fs::path& path) {
   auto text = sys::read_text(path.string());
@@ -39,7 +47,12 @@ Expected<void> write_file(const fs::path& path, std::string_view text) {
 }
 
 std::string content_for(const SkillTarget& target, const Skill& skill) {
-  if (!target.front_matter) return without_front_matter(skill);
+  if (target.front_matter == FrontMatter::None) return without_front_matter(skill);
+  if (target.front_matter == FrontMatter::CursorRule) {
+    // Cursor offers a rule to its agent only if the rule has a description.
+    return "---\ndescription: " + std::string(skill.summary) + " " + std::string(skill.trigger_hint) +
+           "\nalwaysApply: false\n---\n\n" + without_front_matter(skill);
+  }
   std::string_view text = skill.markdown();
   while (text.ends_with('\n')) text.remove_suffix(1);
   return std::string(text) + "\n";
@@ -64,6 +77,17 @@ Expected<std::string> install_block(const fs::path& path, const std::string& con
   return *old == text ? "already_present" : had_block ? "updated" : "installed";
 }
 
+// Older versions, and the original, wrote the skill where the tool does not look. A file that somebody else wrote
+// stays.
+bool remove_misplaced(const SkillTarget& target, const fs::path& base, const Skill& skill) {
+  if (target.misplaced.empty()) return false;
+  const fs::path path = base / target.directory / with_slug(target.misplaced, skill.slug);
+  const auto text = read_if_there(path);
+  if (!text || !text->starts_with("---\nname: " + std::string(skill.slug) + "\n")) return false;
+  std::error_code error;
+  return fs::remove(path, error);
+}
+
 }  // namespace
 
 std::span<const SkillTarget> all_targets() { return kTargets; }
@@ -76,9 +100,7 @@ const SkillTarget* find_target(std::string_view name) {
 }
 
 fs::path skill_path(const SkillTarget& target, const fs::path& base, std::string_view slug) {
-  std::string file(target.file);
-  if (const auto at = file.find("{slug}"); at != std::string::npos) file.replace(at, 6, slug);
-  return base / target.directory / file;
+  return base / target.directory / with_slug(target.file, slug);
 }
 
 std::string skill_layout(const SkillTarget& target, const fs::path& base) {
@@ -97,12 +119,14 @@ bool is_installed(const SkillTarget& target, const fs::path& base, const Skill& 
 Expected<std::string> install_skill(const SkillTarget& target, const fs::path& base, const Skill& skill) {
   const fs::path path = skill_path(target, base, skill.slug);
   const std::string content = content_for(target, skill);
+  remove_misplaced(target, base, skill);
   return target.directory.empty() ? install_block(path, content, skill) : install_copy(path, content);
 }
 
 Expected<std::string> uninstall_skill(const SkillTarget& target, const fs::path& base, const Skill& skill) {
   const fs::path path = skill_path(target, base, skill.slug);
-  if (!is_installed(target, base, skill)) return "not_installed";
+  const bool misplaced = remove_misplaced(target, base, skill);
+  if (!is_installed(target, base, skill)) return misplaced ? "removed" : "not_installed";
   std::error_code error;
   if (!target.directory.empty()) {
     fs::remove(path, error);

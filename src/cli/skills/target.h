@@ -15,7 +15,8 @@ struct SkillTarget {
   std::string_view name, label;
   std::string_view directory;  // one file per skill below this; empty: `file` is shared
   std::string_view file;       // "{slug}" stands for the skill
-  bool front_matter = false;
+  enum class FrontMatter { None, Skill, CursorRule } front_matter = FrontMatter::None;
+  std::string_view misplaced = {};  // a file that was once written instead of `file`
 };
 
 std::span<const SkillTarget> all_targets();
