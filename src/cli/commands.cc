@@ -7,7 +7,11 @@ namespace osb::cli {
 
 void add_commands(Command& root, Context& context) {
   add_run_command(root, context);
+  add_exec_command(root, context);
   add_shell_command(root, context);
+  add_ps_command(root, context);
+  add_rm_command(root, context);
+  add_images_command(root, context);
   add_cp_command(root, context);
   add_ls_command(root, context);
   add_cat_command(root, context);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/lookup/lookup.h"
+
 namespace osb::cli {
 
 std::filesystem::path Context::config_path() const { return cli::config_path(flags, environment_); }
@@ -43,10 +45,28 @@ Expected<opensandbox::SandboxManager> Context::manager() {
   return opensandbox::SandboxManager(std::move(*connected));
 }
 
-Expected<opensandbox::Sandbox> Context::sandbox(const std::string& id) {
-  auto connected = client();
-  if (!connected) return std::unexpected(connected.error());
-  return opensandbox::Sandbox::attach(*connected, id);
+Expected<opensandbox::SandboxManager> Context::manager_of_sandbox(std::string& id) {
+  auto connected = manager();
+  if (!connected) return connected;
+  auto found = find_sandbox(*this, *connected, id);
+  if (!found) return std::unexpected(found.error());
+  id = std::move(*found);
+  return connected;
+}
+
+Expected<opensandbox::SandboxManager> Context::manager_of_snapshot(std::string& id) {
+  auto connected = manager();
+  if (!connected) return connected;
+  auto found = find_snapshot(*this, *connected, id);
+  if (!found) return std::unexpected(found.error());
+  id = std::move(*found);
+  return connected;
+}
+
+Expected<opensandbox::Sandbox> Context::sandbox(std::string& id) {
+  auto manager = manager_of_sandbox(id);
+  if (!manager) return std::unexpected(manager.error());
+  return opensandbox::Sandbox::attach(manager->client(), id);
 }
 
 void Context::set_output(Format format) {
@@ -56,15 +76,26 @@ void Context::set_output(Format format) {
 
 namespace {
 
-// Whether a failed connection was one to the server, and not to a sandbox.
-bool is_about_server(const std::string& message, std::string_view domain) {
-  if (const auto scheme = domain.find("://"); scheme != std::string_view::npos) domain.remove_prefix(scheme + 3);
-  domain = domain.substr(0, domain.find('/'));
+// Whether a failed connection was one to the server, and not to a sandbox: the message names the address.
+bool is_about_server(std::string_view message, const Config& config, std::string_view domain) {
+  std::string_view scheme = config.protocol;
+  if (const auto end = domain.find("://"); end != std::string_view::npos) {
+    scheme = domain.substr(0, end);
+    domain.remove_prefix(end + 3);
+  }
+  domain = domain.substr(0, domain.find_first_of("/?"));
   const auto colon = domain.rfind(':');
   const std::string_view host = domain.substr(0, colon);
-  const std::string_view port = colon == std::string_view::npos ? std::string_view() : domain.substr(colon);
-  return message.find(domain) != std::string::npos || (port.empty() && message.find(host) != std::string::npos) ||
-         (!port.empty() && message.find(port) != std::string::npos);
+  const std::string port = colon != std::string_view::npos ? std::string(domain.substr(colon))
+                           : scheme == "https"             ? ":443"
+                                                           : ":80";
+  const bool is_name = host.find_first_not_of("0123456789.") != std::string_view::npos;
+  for (auto at = message.find(port); at != std::string_view::npos; at = message.find(port, at + 1)) {
+    const std::string_view rest = message.substr(at + port.size());
+    if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') continue;  // a longer number
+    if (is_name || message.substr(0, at).ends_with(host)) return true;
+  }
+  return is_name && message.find(host) != std::string_view::npos;
 }
 
 std::string advice(const Context& context, const opensandbox::Error& error) {
@@ -74,7 +105,7 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   if (error.code == "SANDBOX_PAUSED") return {};  // the message says what to do
   if (error.kind == ErrorKind::Network) {
     const std::string where = config.domain.value_or("localhost:8080");
-    if (is_about_server(error.message, where)) {
+    if (is_about_server(error.message, config, where)) {
       return "Is the server at " + where + " running? 'osb doctor' checks it; --domain names another one.";
     }
     return config.use_server_proxy ? "" : "If this machine cannot reach the sandbox itself, use --use-server-proxy.";
@@ -82,6 +113,9 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   if (error.status == 503 && about("::UNAVAILABLE")) return "'osb doctor' says what the server is missing.";
   if (error.status == 401 && config.withheld) return withheld_hint(config);
   if (error.status == 401) return "Set the right one with --api-key or OPEN_SANDBOX_API_KEY.";
+  if (about("HOST_PATH_NOT_ALLOWED")) {
+    return "Allow it with 'osb up --allow-host-path DIR', or in allowed_host_paths of the server's configuration.";
+  }
   if (error.not_found() && about("SANDBOX")) return "See 'osb sandbox list' for what there is.";
   if (error.not_found() && about("SNAPSHOT")) return "See 'osb snapshot list' for what there is.";
   if (error.not_found() && about("FILE")) return "'osb ls' shows what is there.";
@@ -96,15 +130,6 @@ std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::E
   problem.status = error.status;
   problem.request_id = error.request_id;
   return std::unexpected(std::move(problem));
-}
-
-std::unexpected<Problem> sidecar_failed(const Context& context, const opensandbox::Error& error) {
-  auto out = sdk_failed(context, error);
-  const bool nobody = error.kind == opensandbox::ErrorKind::Network || error.status == 502 || error.status == 503;
-  if (nobody && !is_about_server(error.message, context.config().domain.value_or("localhost:8080"))) {
-    out.error().hint = "Only a sandbox made with --network-policy-file answers this.";
-  }
-  return out;
 }
 
 }  // namespace osb::cli

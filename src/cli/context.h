@@ -35,7 +35,10 @@ class Context {
   // Nothing is sent, no thread and no TLS before the first of these.
   Expected<opensandbox::Client> client();
   Expected<opensandbox::SandboxManager> manager();
-  Expected<opensandbox::Sandbox> sandbox(const std::string& id);  // not looked up: the first use does that
+  // These take what a user calls a sandbox or snapshot, a name or the beginning of an id too, and turn it into the id.
+  Expected<opensandbox::Sandbox> sandbox(std::string& id);
+  Expected<opensandbox::SandboxManager> manager_of_sandbox(std::string& id);
+  Expected<opensandbox::SandboxManager> manager_of_snapshot(std::string& id);
 
   Output& out() { return *out_; }
   void set_output(Format format);
@@ -49,7 +52,5 @@ class Context {
 
 // An error of the SDK with what to do about it:  if (!info) return sdk_failed(context, info.error());
 std::unexpected<Problem> sdk_failed(const Context& context, const opensandbox::Error& error);
-// The same for what only sandboxes with a network policy answer.
-std::unexpected<Problem> sidecar_failed(const Context& context, const opensandbox::Error& error);
 
 }  // namespace osb::cli

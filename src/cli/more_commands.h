@@ -9,6 +9,11 @@ namespace osb::cli {
 // terminal/
 void add_run_command(Command& root, Context& context);
 void add_shell_command(Command& root, Context& context);
+// command/
+void add_exec_command(Command& root, Context& context);
+// sandbox/
+void add_ps_command(Command& root, Context& context);
+void add_rm_command(Command& root, Context& context);
 // transfer/
 void add_cp_command(Command& root, Context& context);
 void add_ls_command(Command& root, Context& context);
@@ -22,6 +27,7 @@ void add_top_command(Command& root, Context& context);
 void add_snapshot_group(Command& root, Context& context);
 void add_metadata_group(Command& root, Context& context);
 void add_image_group(Command& root, Context& context);
+void add_images_command(Command& root, Context& context);
 // local/
 void add_up_command(Command& root, Context& context);
 void add_down_command(Command& root, Context& context);

@@ -147,6 +147,7 @@ class Parser {
         if (auto done = descend(word); !done) return std::unexpected(done.error());
       } else {
         positional_.push_back(word);
+        if (at_->ends_with_command_line_ && positional_.size() >= at_->arguments_.size()) literal_ = true;
       }
       if (help_) return Command::Parsed{at_, true};
     }

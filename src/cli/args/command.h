@@ -16,7 +16,7 @@
 namespace osb::cli {
 
 // What the shell may offer for a value.
-enum class Completes { Nothing, Files, Sandboxes, Snapshots };
+enum class Completes { Nothing, Files, Sandboxes, Snapshots, Images, RemotePaths };
 
 // An option (with a value) or a flag (without). Made by Command, refined by chaining.
 class Option {
@@ -96,6 +96,9 @@ class Command {
   // More than the one-line summary, for --help.
   Command& details(std::string text) { return details_ = std::move(text), *this; }
   Command& hidden() { return hidden_ = true, *this; }
+  // The last argument is a command line of its own: behind its first word nothing is an option of this command, as in
+  // `docker exec NAME ls -l`.
+  Command& ends_with_command_line() { return ends_with_command_line_ = true, *this; }
   // The action runs without the config file having been read: it may be broken.
   Command& without_config() { return without_config_ = true, *this; }
 
@@ -170,7 +173,7 @@ class Command {
 
   std::string name_, summary_, details_;
   Command* parent_ = nullptr;
-  bool hidden_ = false, without_config_ = false, format_given_ = false;
+  bool hidden_ = false, without_config_ = false, format_given_ = false, ends_with_command_line_ = false;
   std::deque<Option> options_;
   std::deque<Argument> arguments_;
   std::deque<Command> children_;

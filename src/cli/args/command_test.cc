@@ -68,6 +68,14 @@ TEST(Command, LeavesWordsBehindTwoDashesAlone) {
   EXPECT_EQ(tree.values.words, (std::vector<std::string>{"ls", "-la", "--", "--help"}));
 }
 
+TEST(Command, ACommandLineAtTheEndKeepsItsOptions) {
+  Tree tree;
+  tree.run->ends_with_command_line();
+  ASSERT_TRUE(tree.root.parse({"box", "run", "sb", "-d", "ls", "-l", "-e", "--", "--help"}));
+  EXPECT_TRUE(tree.values.background);
+  EXPECT_EQ(tree.values.words, (std::vector<std::string>{"ls", "-l", "-e", "--", "--help"}));
+}
+
 TEST(Command, TakesJoinedShortFlags) {
   Tree tree;
   ASSERT_TRUE(tree.root.parse({"box", "run", "-diw", "/", "sb", "x"}));

@@ -1,5 +1,6 @@
 #include <csignal>
 
+#include "cli/command/captured_run.h"
 #include "cli/command/remote_run.h"
 #include "cli/command/shell_words.h"
 #include "cli/commands.h"
@@ -21,7 +22,7 @@ struct RunOptions {
   Duration timeout;
 };
 
-Outcome run_in_background(Context& context, const RunOptions& options, opensandbox::RunOptions wanted) {
+Outcome run_in_background(Context& context, RunOptions& options, opensandbox::RunOptions wanted) {
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
   wanted.background = true;
@@ -37,7 +38,7 @@ Outcome run_in_background(Context& context, const RunOptions& options, opensandb
   return 0;
 }
 
-Outcome run_in_foreground(Context& context, const RunOptions& options, opensandbox::RunOptions wanted) {
+Outcome run_in_foreground(Context& context, RunOptions& options, opensandbox::RunOptions wanted) {
   RemoteRun remote(context);
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
@@ -49,19 +50,27 @@ Outcome run_in_foreground(Context& context, const RunOptions& options, opensandb
 }
 
 // Not through events, which are lines of text, but through a pipe.
-Outcome run_exactly(Context& context, const RunOptions& options) {
+Outcome run_exactly(Context& context, RunOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
-  return run_piped(context, *sandbox, options.words, options.workdir, options.interactive && passes_input(true),
-                   signals);
+  return run_piped(context, *sandbox, {.argv = options.words, .cwd = options.workdir},
+                   options.interactive && passes_input(true), signals);
+}
+
+Outcome run_for_document(Context& context, RunOptions& options) {
+  if (options.exact) return invalid("--exact and --interactive do not go with -o json and -o yaml.");
+  auto sandbox = context.sandbox(options.id);
+  if (!sandbox) return failed(sandbox.error());
+  return run_captured(context, *sandbox, {.argv = options.words, .cwd = options.workdir}, options.timeout.value);
 }
 
 void add_run(Command& group, Context& context) {
   Command& command = group.command("run", "Run a command in a sandbox.");
   command.details(
       "Write -- before the command. Its words reach it as they are; for shell syntax run a shell: -- sh -c 'a | b'. "
-      "Output goes to stdout and stderr, the command's exit code becomes osb's.");
+      "Output goes to stdout and stderr, the command's exit code becomes osb's. -o json prints one document at the end "
+      "instead: stdout, stderr, exit_code, reason, reason_message, duration.");
   RunOptions& o = command.values<RunOptions>();
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
   command.argument("COMMAND", o.words);
@@ -90,8 +99,9 @@ void add_run(Command& group, Context& context) {
       if (!command.format_given()) context.set_output(Format::Table);
       return run_in_background(context, o, std::move(wanted));
     }
-    if (command.format_given() && format != Format::Raw) return refuse("raw");
+    if (command.format_given() && format == Format::Table) return refuse("raw, json, yaml");
     if (o.exact && o.timeout.value.count() > 0) return invalid(pipe + " and --timeout do not go together.");
+    if (context.out().structured()) return run_for_document(context, o);
     if (o.exact) return run_exactly(context, o);
     return run_in_foreground(context, o, std::move(wanted));
   });

@@ -34,8 +34,9 @@ int signal_of_text(std::string_view text) {
   return 0;
 }
 
-RemoteRun::RemoteRun(Context& context)
+RemoteRun::RemoteRun(Context& context, Output output)
     : context_(context),
+      output_(output),
       signals_({SIGINT, SIGTERM}),
       stop_(::eventfd(0, EFD_CLOEXEC)),
       thread_([this] { wait_for_signals(); }) {}
@@ -62,6 +63,7 @@ void RemoteRun::wait_for_signals() {
 }
 
 bool RemoteRun::write(const ExecutionEvent& event) {
+  if (output_ == Output::Kept) return true;
   const bool to_stdout = event.type == ExecutionEvent::Type::Stdout;
   if (!to_stdout && event.type != ExecutionEvent::Type::Stderr) return true;
   std::FILE* const file = (to_stdout ? context_.out().out() : context_.out().err()).file;

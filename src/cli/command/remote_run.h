@@ -20,7 +20,8 @@ int signal_of_text(std::string_view text);
 // (a second one ends osb at once). Make it before the connection: see SignalFd.
 class RemoteRun {
  public:
-  explicit RemoteRun(Context& context);
+  enum class Output { Shown, Kept };  // Kept: the Execution has it, nothing is written here
+  explicit RemoteRun(Context& context, Output output = Output::Shown);
   ~RemoteRun();
   RemoteRun(const RemoteRun&) = delete;
   RemoteRun& operator=(const RemoteRun&) = delete;
@@ -37,6 +38,7 @@ class RemoteRun {
   bool write(const opensandbox::ExecutionEvent& event);
 
   Context& context_;
+  const Output output_;
   SignalFd signals_;
   UniqueFd stop_;  // an eventfd: the thread is to end
   std::mutex mutex_;

@@ -18,7 +18,7 @@ Command& add(Command& group, Context& context, const char* name, const char* sum
   command.formats({Format::Raw});
   command.action([&context, &o, fetch = std::move(fetch), warning]() -> Outcome {
     if (warning != nullptr) context.out().error_text(std::string(warning) + "\n");
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(o.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Fetching...");
     auto text = fetch(*manager, o);

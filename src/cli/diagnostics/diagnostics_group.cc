@@ -37,7 +37,7 @@ void add(Command& group, Context& context, bool logs) {
       .required();
   command.formats({Format::Table, Format::Json, Format::Yaml, Format::Raw}, Format::Raw);
   command.action([&context, &o, logs]() -> Outcome {
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(o.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Fetching...");
     return logs ? show(context, manager->logs(o.id, o.scope), "Diagnostic Logs")

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/egress/sidecar.h"
 #include "cli/encode.h"
 
 namespace osb::cli {
@@ -30,7 +31,7 @@ struct Options {
   std::vector<std::string> rules;
 };
 
-Outcome patch(Context& context, const Options& o) {
+Outcome patch(Context& context, Options& o) {
   std::vector<opensandbox::NetworkRule> rules;
   json::array shown;
   for (const std::string& text : o.rules) {
@@ -42,7 +43,9 @@ Outcome patch(Context& context, const Options& o) {
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
   context.out().busy("Patching...");
-  if (auto done = sandbox->egress().patch(rules); !done) return sidecar_failed(context, done.error());
+  if (auto done = sandbox->egress().patch(rules); !done) {
+    return explain_silence(context, o.id, sdk_failed(context, done.error()));
+  }
   context.out().panel("Egress Policy Patched", {{"sandbox_id", o.id}, {"patched_rules", std::move(shown)}});
   return 0;
 }
@@ -60,7 +63,7 @@ void add_egress_group(Command& root, Context& context) {
     if (!sandbox) return failed(sandbox.error());
     context.out().busy("Fetching...");
     auto policy = sandbox->egress().get();
-    if (!policy) return sidecar_failed(context, policy.error());
+    if (!policy) return explain_silence(context, g.id, sdk_failed(context, policy.error()));
     context.out().object(encode(policy->policy), "Egress Policy");
     return 0;
   });

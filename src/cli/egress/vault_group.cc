@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/egress/sidecar.h"
 #include "cli/egress/vault_payload.h"
 #include "cli/encode.h"
 #include "cli/read_input.h"
@@ -31,13 +32,13 @@ Command& add(Command& group, Context& context, const char* name, const char* sum
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
     context.out().busy("Talking to the vault...");
-    return run(context, sandbox->credential_vault(), o);
+    return explain_silence(context, o.id, run(context, sandbox->credential_vault(), o));
   });
   return command;
 }
 
 Outcome show(Context& context, const opensandbox::Result<opensandbox::CredentialVaultState>& state) {
-  if (!state) return sidecar_failed(context, state.error());
+  if (!state) return sdk_failed(context, state.error());
   context.out().object(encode(*state), kTitle);
   return 0;
 }
@@ -45,7 +46,7 @@ Outcome show(Context& context, const opensandbox::Result<opensandbox::Credential
 template <typename Item>
 Outcome show_list(Context& context, const opensandbox::Result<std::vector<Item>>& items,
                   const std::vector<std::string>& columns, std::string_view title) {
-  if (!items) return sidecar_failed(context, items.error());
+  if (!items) return sdk_failed(context, items.error());
   json::array rows;
   for (const Item& item : *items) rows.push_back(encode(item));
   context.out().rows(rows, columns, title);
@@ -54,7 +55,7 @@ Outcome show_list(Context& context, const opensandbox::Result<std::vector<Item>>
 
 template <typename Item>
 Outcome show_item(Context& context, const opensandbox::Result<Item>& item, std::string_view title) {
-  if (!item) return sidecar_failed(context, item.error());
+  if (!item) return sdk_failed(context, item.error());
   context.out().object(encode(*item), title);
   return 0;
 }
@@ -78,7 +79,7 @@ Outcome patch(Context& context, const CredentialVault& vault, const Options& o) 
 }
 
 Outcome remove(Context& context, const CredentialVault& vault, const Options& o) {
-  if (auto done = vault.remove(); !done) return sidecar_failed(context, done.error());
+  if (auto done = vault.remove(); !done) return sdk_failed(context, done.error());
   context.out().panel("Credential Vault Deleted", {{"sandbox_id", o.id}, {"status", "deleted"}});
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/encode.h"
 #include "cli/file/file_commands.h"
+#include "cli/file/missing_file.h"
 
 namespace osb::cli {
 namespace {
@@ -10,6 +11,7 @@ const std::vector<Format> kFormats = {Format::Table, Format::Json, Format::Yaml}
 struct ManyPaths {
   std::string id;
   std::vector<std::string> paths;
+  bool force = false;
   PermissionOptions permission;
 };
 
@@ -27,16 +29,43 @@ void show_paths(Context& context, const ManyPaths& o, std::string_view status, s
   context.out().rows(rows, {"path", "status"}, title);
 }
 
-void add_rm(Command& group, Context& context) {
-  ManyPaths& o = group.values<ManyPaths>();
-  paths_command(group, "rm", "Delete files.", o).action([&context, &o]() -> Outcome {
-    auto sandbox = context.sandbox(o.id);
-    if (!sandbox) return failed(sandbox.error());
-    context.out().busy("Deleting files...");
-    if (auto done = sandbox->files().remove(o.paths); !done) return sdk_failed(context, done.error());
-    show_paths(context, o, "deleted", "Deleted Files");
+using Remove = opensandbox::Result<void> (opensandbox::Files::*)(const std::vector<std::string>&) const;
+
+// execd calls it a success when there is nothing to delete. So the paths are looked at first: those that exist are
+// deleted, the others are an error.
+Outcome remove_paths(Context& context, ManyPaths& o, Remove remove, std::string_view status, std::string_view title) {
+  auto sandbox = context.sandbox(o.id);
+  if (!sandbox) return failed(sandbox.error());
+  context.out().busy("Deleting...");
+  const opensandbox::Files files = sandbox->files();
+  std::vector<std::string> there, missing;
+  for (const std::string& path : o.paths) {
+    const auto info = files.info(path);
+    if (!info && !is_missing_file(info.error())) return sdk_failed(context, info.error());
+    (info ? there : missing).push_back(path);
+  }
+  if (!there.empty()) {
+    if (auto done = (files.*remove)(there); !done) return sdk_failed(context, done.error());
+  }
+  if (missing.empty() || o.force) {
+    show_paths(context, o, status, title);
     return 0;
-  });
+  }
+  std::string names;
+  for (const std::string& path : missing) names += (names.empty() ? "" : ", ") + path;
+  Problem problem{"", "FILE_NOT_FOUND", names + (missing.size() == 1 ? " does" : " do") + " not exist in the sandbox",
+                  "-f ignores missing paths."};
+  if (!there.empty()) problem.message += "; the other " + std::to_string(there.size()) + " were " + std::string(status);
+  problem.status = 404;
+  return failed(std::move(problem));
+}
+
+void add_remove(Command& group, Context& context, const char* name, const char* summary, Remove remove,
+                const char* status, const char* title) {
+  ManyPaths& o = group.values<ManyPaths>();
+  Command& command = paths_command(group, name, summary, o);
+  command.flag("-f,--force", "A path that does not exist is no error.", o.force);
+  command.action([&context, &o, remove, status, title] { return remove_paths(context, o, remove, status, title); });
 }
 
 void add_mkdir(Command& group, Context& context) {
@@ -55,18 +84,6 @@ void add_mkdir(Command& group, Context& context) {
   });
 }
 
-void add_rmdir(Command& group, Context& context) {
-  ManyPaths& o = group.values<ManyPaths>();
-  paths_command(group, "rmdir", "Delete directories with all that is in them.", o).action([&context, &o]() -> Outcome {
-    auto sandbox = context.sandbox(o.id);
-    if (!sandbox) return failed(sandbox.error());
-    context.out().busy("Deleting directories...");
-    if (auto done = sandbox->files().remove_directories(o.paths); !done) return sdk_failed(context, done.error());
-    show_paths(context, o, "removed", "Removed Directories");
-    return 0;
-  });
-}
-
 void add_info(Command& group, Context& context) {
   ManyPaths& o = group.values<ManyPaths>();
   paths_command(group, "info", "Show size, owner, mode and times.", o).action([&context, &o]() -> Outcome {
@@ -79,7 +96,16 @@ void add_info(Command& group, Context& context) {
     for (const std::string& path : o.paths) {
       if (const auto found = infos->find(path); found != infos->end()) rows.push_back(encode(found->second));
     }
-    context.out().rows(rows, {"path", "size", "mode", "owner", "group", "created_at", "modified_at"}, "Path Info");
+    using Kind = Column::Kind;
+    context.out().table(rows,
+                        {{.key = "path", .least = 20},
+                         {.key = "size"},
+                         {.key = "mode"},
+                         {.key = "owner", .rank = 2},
+                         {.key = "group", .rank = 3},
+                         {.key = "created_at", .kind = Kind::Age, .rank = 4, .header = "created"},
+                         {.key = "modified_at", .kind = Kind::Age, .rank = 1, .header = "modified"}},
+                        "Path Info");
     return 0;
   });
 }
@@ -125,7 +151,8 @@ void add_search(Command& group, Context& context) {
     if (rows.empty() && !context.out().structured()) {
       context.out().info("No files found.");
     } else {
-      context.out().rows(rows, {"path", "size", "owner"}, "Search Results");
+      context.out().table(rows, {{.key = "path", .least = 20}, {.key = "size"}, {.key = "owner", .rank = 1}},
+                          "Search Results");
     }
     return 0;
   });
@@ -169,10 +196,23 @@ void add_replace(Command& group, Context& context) {
     auto sandbox = context.sandbox(o.id);
     if (!sandbox) return failed(sandbox.error());
     context.out().busy("Replacing...");
-    if (auto done = sandbox->files().replace({{o.path, o.old_text, o.new_text}}); !done) {
-      return sdk_failed(context, done.error());
+    auto counts = sandbox->files().replace({{o.path, o.old_text, o.new_text}});
+    if (!counts) return sdk_failed(context, counts.error());
+    const auto found = counts->find(o.path);
+    const bool counted = found != counts->end();  // some execds do not count
+    if (counted && found->second == 0) {
+      return failed(
+          Problem{"", "NO_MATCH", "No match for '" + o.old_text + "' in " + o.path + "; nothing was replaced"});
     }
-    context.out().ok("Replaced in: " + o.path);
+    Output& out = context.out();
+    std::string message = "Replaced in: " + o.path;
+    if (!counted) {
+      out.ok(message);
+    } else if (out.structured()) {
+      out.data(json::object{{"status", "ok"}, {"message", message}, {"replaced_count", found->second}});
+    } else {
+      out.ok(message + " (" + std::to_string(found->second) + (found->second == 1 ? " match)" : " matches)"));
+    }
     return 0;
   });
 }
@@ -182,10 +222,11 @@ void add_replace(Command& group, Context& context) {
 void add_file_group(Command& root, Context& context) {
   Command& group = root.command("file", "Work with files of a sandbox.");
   add_file_transfers(group, context);
-  add_rm(group, context);
+  add_remove(group, context, "rm", "Delete files.", &opensandbox::Files::remove, "deleted", "Deleted Files");
   add_mv(group, context);
   add_mkdir(group, context);
-  add_rmdir(group, context);
+  add_remove(group, context, "rmdir", "Delete directories with all that is in them.",
+             &opensandbox::Files::remove_directories, "removed", "Removed Directories");
   add_search(group, context);
   add_info(group, context);
   add_chmod(group, context);

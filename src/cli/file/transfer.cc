@@ -35,7 +35,7 @@ struct CatOptions {
   std::string id, path, encoding = "utf-8";
 };
 
-Outcome cat(Context& context, const CatOptions& o) {
+Outcome cat(Context& context, CatOptions& o) {
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
   Output& out = context.out();
@@ -94,7 +94,7 @@ Expected<std::optional<std::string>> content_of(const WriteOptions& o) {
   return std::optional(std::move(*converted));
 }
 
-Outcome write(Context& context, const WriteOptions& o) {
+Outcome write(Context& context, WriteOptions& o) {
   const bool typed = !o.content && ::isatty(STDIN_FILENO) == 1;
   if (typed) context.out().error_text("Reading from stdin (Ctrl+D to finish):\n");
   auto content = content_of(o);
@@ -116,7 +116,7 @@ struct TransferOptions {
   std::string id, from, to;
 };
 
-Outcome upload(Context& context, const TransferOptions& o) {
+Outcome upload(Context& context, TransferOptions& o) {
   const UniqueFd file(::open(o.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) {
     return usage_error("Invalid value for 'LOCAL_PATH': Path '" + o.from + "' does not exist.");
@@ -135,7 +135,7 @@ Outcome upload(Context& context, const TransferOptions& o) {
   return 0;
 }
 
-Outcome download(Context& context, const TransferOptions& o) {
+Outcome download(Context& context, TransferOptions& o) {
   std::error_code error;
   const std::filesystem::path local(o.to);
   if (local.has_parent_path()) std::filesystem::create_directories(local.parent_path(), error);

@@ -90,11 +90,11 @@ std::string text_of(std::span<const opensandbox::LogOutput> pieces, bool times, 
 }
 
 // The entrypoint's output, told by the server as it comes.
-Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
-  auto client = context.client();
-  if (!client) return failed(client.error());
+Outcome entrypoint_logs(Context& context, LogsOptions& options) {
+  auto manager = context.manager_of_sandbox(options.id);
+  if (!manager) return failed(manager.error());
   net::io_context loop(1);
-  auto connection = opensandbox::async::Client::open(loop.get_executor(), client->config());
+  auto connection = opensandbox::async::Client::open(loop.get_executor(), manager->client().config());
   if (!connection) return sdk_failed(context, connection.error());
   SignalSet signals(loop.get_executor(), {SIGINT, SIGTERM, SIGHUP});
   std::optional<opensandbox::Result<opensandbox::LogEnd>> end;
@@ -129,7 +129,7 @@ Outcome entrypoint_logs(Context& context, const LogsOptions& options) {
 }
 
 // A background command's; following it the sandbox tells every line as it comes.
-Outcome command_logs(Context& context, const LogsOptions& options) {
+Outcome command_logs(Context& context, LogsOptions& options) {
   if (!options.since.empty() || options.timestamps) {
     return usage_error("--since and --timestamps are for the entrypoint: a background command's lines have no times.");
   }

@@ -86,7 +86,7 @@ void put(std::string_view text) {
 
 // The screen as long as the table is on it; what was there before comes back.
 struct Screen {
-  Screen() { put("\x1b[?1049h\x1b[?25l"); }
+  explicit Screen(bool wide) : wide_(wide) { put("\x1b[?1049h\x1b[?25l"); }
   ~Screen() { put("\x1b[?25h\x1b[?1049l"); }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
@@ -94,13 +94,16 @@ struct Screen {
   void draw(const std::vector<TopRow>& rows, const std::string& note) const {
     const auto size = sys::window_size(STDOUT_FILENO).value_or(sys::WindowSize{});
     std::string out = "\x1b[H";
-    auto lines = top_lines(rows, timestamp_now(), size.columns, size.rows > 2 ? size.rows - 1U : 2U);
+    auto lines = top_lines(rows, timestamp_now(), size.columns, size.rows > 2 ? size.rows - 1U : 2U,
+                           wide_ || size.columns >= kWideTop);
     if (!note.empty()) lines.front() = note.substr(0, size.columns);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       out += i == 1 ? "\x1b[7m" + lines[i] + "\x1b[0m\x1b[K\r\n" : lines[i] + "\x1b[K\r\n";
     }
     put(out + "\x1b[J");
   }
+
+  const bool wide_;
 };
 
 Outcome follow(Context& context, const TopOptions& options, SignalFd& signals, Sampler& sampler) {
@@ -108,7 +111,7 @@ Outcome follow(Context& context, const TopOptions& options, SignalFd& signals, S
   if (!first) return sdk_failed(context, first.error());
   auto terminal = RawTerminal::open();
   if (!terminal) return failed(terminal.error());
-  const Screen screen;
+  const Screen screen(context.out().format() == Format::Wide);
   std::vector<TopRow> rows = std::move(*first);
   std::string note;
   for (;;) {
@@ -149,8 +152,13 @@ Outcome top(Context& context, const TopOptions& options) {
   if (context.out().structured()) {
     context.out().data(top_json(*rows, timestamp_now()));
   } else {
-    for (const std::string& line : top_lines(*rows, timestamp_now(), 500, rows->size() + 2))
+    const Sink& sink = context.out().out();
+    const bool whole = !sink.terminal || context.out().format() == Format::Wide;
+    const bool wide = whole || sink.columns >= kWideTop;
+    const std::size_t columns = whole ? 500 : sink.columns;
+    for (const std::string& line : top_lines(*rows, timestamp_now(), columns, rows->size() + 2, wide)) {
       context.out().text(line + "\n");
+    }
   }
   return 0;
 }
@@ -169,7 +177,7 @@ void add_top_command(Command& root, Context& context) {
       .choices({"cpu", "memory", "age", "deadline"});
   command.option("--interval", "DURATION", "Between two looks; two seconds.", options.interval);
   command.flag("--once", "Print the table once, also on a terminal.", options.once);
-  command.formats({Format::Table, Format::Json, Format::Yaml});
+  command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return top(context, options); });
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/encode.h"
+#include "cli/lookup/lookup.h"
 #include "cli/transfer/transfer_progress.h"
 
 namespace osb::cli {
@@ -21,6 +22,10 @@ std::string memory_text(const TopRow& row) {
   if (!row.metrics) return "-";
   constexpr double kMiB = 1 << 20;
   return format_bytes(row.metrics->mem_used_mib * kMiB) + " / " + format_bytes(row.metrics->mem_total_mib * kMiB);
+}
+
+std::string cpu_text(const TopRow& row) {
+  return row.metrics ? fmt::format("{:.1f}%", row.metrics->cpu_used_pct) : "-";
 }
 
 std::string deadline_text(const TopRow& row, Timestamp now) {
@@ -57,8 +62,32 @@ std::string short_duration(std::chrono::seconds time) {
   return fmt::format("{}d{:02}h", total / 86400, total % 86400 / 3600);
 }
 
+namespace {
+
+std::string image_of(const opensandbox::SandboxInfo& info) {
+  return info.image.empty() ? info.snapshot_id : info.image;
+}
+
+std::string wide_line(const TopRow& row, Timestamp now) {
+  return fmt::format("{:<36}  {:<10}  {:>7}  {:>21}  {:>7}  {:>8}  {}", row.info.id, row.info.status.state,
+                     cpu_text(row), memory_text(row), short_duration(whole_seconds(now - row.info.created_at)),
+                     deadline_text(row, now), image_of(row.info));
+}
+
+std::string narrow_line(const TopRow& row, Timestamp now) {
+  constexpr std::size_t kShortId = 12;
+  const std::string name = name_of(row.info);
+  const std::string used = row.metrics ? format_bytes(row.metrics->mem_used_mib * (1 << 20)) : "-";
+  return fmt::format("{:<12}  {:<9}  {:>6}  {:>10}  {:>7}  {:>8}  {}", row.info.id.substr(0, kShortId),
+                     row.info.status.state, cpu_text(row), used,
+                     short_duration(whole_seconds(now - row.info.created_at)), deadline_text(row, now),
+                     name.empty() ? image_of(row.info) : name);
+}
+
+}  // namespace
+
 std::vector<std::string> top_lines(const std::vector<TopRow>& rows, Timestamp now, std::size_t columns,
-                                   std::size_t lines) {
+                                   std::size_t lines, bool wide) {
   std::size_t running = 0;
   double cpu = 0, memory = 0;
   for (const TopRow& row : rows) {
@@ -70,14 +99,13 @@ std::vector<std::string> top_lines(const std::vector<TopRow>& rows, Timestamp no
   std::vector<std::string> out;
   out.push_back(fmt::format("{} sandboxes, {} running, cpu {:.1f}%, memory {}", rows.size(), running, cpu,
                             format_bytes(memory * (1 << 20))));
-  out.push_back(fmt::format("{:<36}  {:<10}  {:>7}  {:>21}  {:>7}  {:>8}  {}", "ID", "STATE", "CPU", "MEMORY", "AGE",
-                            "DEADLINE", "IMAGE"));
+  out.push_back(wide ? fmt::format("{:<36}  {:<10}  {:>7}  {:>21}  {:>7}  {:>8}  {}", "ID", "STATE", "CPU", "MEMORY",
+                                   "AGE", "DEADLINE", "IMAGE")
+                     : fmt::format("{:<12}  {:<9}  {:>6}  {:>10}  {:>7}  {:>8}  {}", "ID", "STATE", "CPU", "MEMORY",
+                                   "AGE", "DEADLINE", "NAME/IMAGE"));
   for (const TopRow& row : rows) {
     if (out.size() >= lines) break;
-    out.push_back(fmt::format("{:<36}  {:<10}  {:>7}  {:>21}  {:>7}  {:>8}  {}", row.info.id, row.info.status.state,
-                              row.metrics ? fmt::format("{:.1f}%", row.metrics->cpu_used_pct) : "-", memory_text(row),
-                              short_duration(whole_seconds(now - row.info.created_at)), deadline_text(row, now),
-                              row.info.image.empty() ? row.info.snapshot_id : row.info.image));
+    out.push_back(wide ? wide_line(row, now) : narrow_line(row, now));
   }
   for (std::string& line : out) {
     if (line.size() > columns) line.resize(columns);

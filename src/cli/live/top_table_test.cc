@@ -27,10 +27,18 @@ TEST(TopTable, TheBusiestComesFirstAndTheUnknownLast) {
 
 TEST(TopTable, ItFitsTheScreen) {
   const std::vector<TopRow> rows(50, row("a", 1));
-  const auto lines = top_lines(rows, {}, 40, 10);
+  const auto lines = top_lines(rows, {}, 40, 10, true);
   ASSERT_EQ(lines.size(), 10u);
   for (const std::string& line : lines) EXPECT_LE(line.size(), 40u);
   EXPECT_EQ(lines[0].substr(0, 24), "50 sandboxes, 50 running");
+}
+
+TEST(TopTable, EightyColumnsHoldEverythingThatMatters) {
+  TopRow named = row("3f2b8c1e-0d4a-4f7e-9b61-5a2c7d8e9f10", 100);
+  named.info.metadata = {{"name", "web-server"}};
+  const auto lines = top_lines({named}, {}, 80, 10, false);
+  EXPECT_EQ(lines[2], "3f2b8c1e-0d4  Running    100.0%     2.0 MiB       0s         -  web-server");
+  EXPECT_NE(top_lines({named}, {}, 200, 10, true)[2].find(named.info.id), std::string::npos);
 }
 
 TEST(TopTable, TimesAreShort) {

@@ -7,6 +7,7 @@
 
 #include "async/timer.h"
 #include "cli/encode.h"
+#include "cli/lookup/lookup.h"
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 
@@ -58,13 +59,18 @@ net::awaitable<void> watch_all(opensandbox::async::SandboxManager manager, std::
 }
 
 Outcome wait(Context& context, const WaitOptions& options) {
-  auto client = context.client();
-  if (!client) return failed(client.error());
+  auto known = context.manager();
+  if (!known) return failed(known.error());
   net::io_context loop(1);
-  auto connection = opensandbox::async::Client::open(loop.get_executor(), client->config());
+  auto connection = opensandbox::async::Client::open(loop.get_executor(), known->client().config());
   if (!connection) return sdk_failed(context, connection.error());
   std::vector<Waiting> all;
-  for (const std::string& id : options.ids) all.push_back({.id = id, .state = {}, .message = {}, .error = {}});
+  for (const std::string& given : options.ids) {
+    auto id = find_sandbox(context, *known, given);
+    // A name that no sandbox has any more is as good as deleted; the id is then what was given.
+    if (!id && !(id.error().status == 404 && options.state == kDeleted)) return failed(id.error());
+    all.push_back({.id = id.value_or(given), .state = {}, .message = {}, .error = {}});
+  }
   bool timed_out = false;
   {
     const Spinner spinner(context.out(), "Waiting for " + options.state);

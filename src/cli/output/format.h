@@ -5,7 +5,7 @@
 
 namespace osb::cli {
 
-enum class Format { Table, Json, Yaml, Raw };
+enum class Format { Table, Wide, Json, Yaml, Raw };
 
 std::string_view format_name(Format format);
 std::optional<Format> parse_format(std::string_view name);  // any case

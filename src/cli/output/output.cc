@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <unistd.h>
 
-#include "base/utf8.h"
 #include "cli/output/spinner.h"
+#include "sys/pty.h"
 
 namespace osb::cli {
 namespace {
@@ -19,15 +19,6 @@ constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kDim = "\x1b[2
 std::string styled(const Sink& sink, std::string_view style, std::string_view text) {
   if (!sink.color || style.empty()) return std::string(text);
   return std::string(style) + std::string(text) + std::string(kReset);
-}
-
-// Columns that a terminal uses for `text`: code points, without the ones that add nothing.
-std::size_t width(std::string_view text) {
-  std::size_t out = 0;
-  for (const char *p = text.data(), *end = p + text.size(); p < end; ++out) {
-    p += std::max<std::size_t>(1, utf8_sequence_length(p, end));
-  }
-  return out;
 }
 
 struct StateLook {
@@ -67,13 +58,27 @@ struct Cell {
   std::string_view style;
 };
 
-Cell make_cell(std::string_view column, const json::value* value) {
-  Cell cell{value != nullptr ? to_cell(*value) : "-", column_style(column)};
-  if (is_state_column(column) && value != nullptr && !value->is_null()) {
+Cell make_cell(std::string_view column, std::string text) {
+  Cell cell{std::move(text), column_style(column)};
+  if (is_state_column(column)) {
     const StateLook look = state_look(cell.text);
     if (!look.symbol.empty()) cell = {std::string(look.symbol) + " " + cell.text, look.style};
   }
   return cell;
+}
+
+std::string cell_text(const json::value& row, const std::string& key) {
+  const json::value* value = row.is_object() ? row.get_object().if_contains(key) : nullptr;
+  return value != nullptr ? to_cell(*value) : "-";
+}
+
+// A value of a table with two columns: long ones go on in the next line.
+std::string value_text(const Sink& sink, const json::object& object, std::string_view value) {
+  std::size_t keys = 3;
+  for (const auto& [key, unused] : object) keys = std::max(keys, text_width(key));
+  constexpr std::size_t kLeast = 20;
+  if (sink.columns == 0) return std::string(value);
+  return wrapped_cell(value, std::max(kLeast, sink.columns > keys + 7 ? sink.columns - keys - 7 : kLeast));
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -91,10 +96,10 @@ using Row = std::vector<Cell>;
 std::string boxed(const Sink& sink, const std::vector<std::string>& headers, const std::vector<Row>& rows,
                   std::string_view title, bool rules) {
   std::vector<std::size_t> widths;
-  for (const std::string& header : headers) widths.push_back(width(header));
+  for (const std::string& header : headers) widths.push_back(text_width(header));
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      for (const std::string& line : lines_of(row[i].text)) widths[i] = std::max(widths[i], width(line));
+      for (const std::string& line : lines_of(row[i].text)) widths[i] = std::max(widths[i], text_width(line));
     }
   }
   const auto rule = [&](std::string_view left, std::string_view middle, std::string_view right) {
@@ -114,7 +119,7 @@ std::string boxed(const Sink& sink, const std::vector<std::string>& headers, con
     for (std::size_t line = 0; line < height; ++line) {
       for (std::size_t i = 0; i < row.size(); ++i) {
         const std::string text = line < cells[i].size() ? cells[i][line] : "";
-        out += bar + " " + styled(sink, row[i].style, text) + std::string(widths[i] - width(text) + 1, ' ');
+        out += bar + " " + styled(sink, row[i].style, text) + std::string(widths[i] - text_width(text) + 1, ' ');
       }
       out += bar + "\n";
     }
@@ -154,7 +159,11 @@ Sink sink_of(std::FILE* file, bool color) {
   const char* refused = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   const bool can = (refused == nullptr || *refused == '\0') && (term == nullptr || std::string_view(term) != "dumb");
-  return {file, terminal, terminal && color && can};
+  std::size_t columns = 0;
+  if (const auto size = terminal ? sys::window_size(::fileno(file)) : fail(Code::Unavailable, ""); size) {
+    columns = size->columns;
+  }
+  return {file, terminal, terminal && color && can, columns};
 }
 
 }  // namespace
@@ -222,7 +231,7 @@ void Output::panel(std::string_view title, const json::object& result) {
   if (out_.color) {
     text = "\n  " + styled(out_, kGreen, "✓ " + std::string(title)) + "\n  ";
     std::string rule;
-    for (std::size_t i = 0; i < width(title) + 2; ++i) rule += "─";
+    for (std::size_t i = 0; i < text_width(title) + 2; ++i) rule += "─";
     text += styled(out_, kDim, rule) + "\n";
   } else {
     text = "--- " + std::string(title) + " ---\n";
@@ -240,35 +249,47 @@ void Output::object(const json::object& object, std::string_view title) {
     return;
   }
   std::vector<Row> rows;
-  for (const auto& [key, value] : object) rows.push_back({{std::string(key), kCyan}, make_cell(key, &value)});
+  for (const auto& [key, value] : object) {
+    rows.push_back({{std::string(key), kCyan}, make_cell(key, value_text(out_, object, to_cell(value)))});
+  }
   write(out_, boxed(out_, {"Key", "Value"}, rows, title, true));
 }
 
 void Output::rows(const json::array& rows, const std::vector<std::string>& columns, std::string_view title) {
+  std::vector<Column> plain;
+  for (const std::string& key : columns) plain.push_back({.key = key});
+  table(rows, plain, title);
+}
+
+void Output::table(const json::array& rows, const std::vector<Column>& columns, std::string_view title) {
   if (structured()) return data(rows);
-  std::vector<std::string> headers;
-  for (const std::string& column : columns) headers.push_back(upper(column));
-  const auto value_of = [](const json::value& row, const std::string& column) {
-    return row.is_object() ? row.get_object().if_contains(column) : nullptr;
-  };
+  const bool wide = format_ == Format::Wide;
+  using Place = Column::Place;
+  std::vector<Column> shown;
+  for (const Column& column : columns) {
+    const Place other = out_.terminal ? Place::Pipe : Place::Terminal;
+    if (!wide && (column.place == Place::Wide || column.place == other)) continue;
+    shown.push_back(column);
+    if (wide) shown.back().kind = Column::Kind::Plain;
+  }
   if (!out_.terminal) {
+    std::vector<std::string> headers;
+    for (const Column& column : shown) headers.push_back(upper(column.key));
     write(out_, tabbed(headers));
     for (const json::value& row : rows) {
       std::vector<std::string> cells;
-      for (const std::string& column : columns) {
-        const json::value* value = value_of(row, column);
-        cells.push_back(value != nullptr ? to_cell(*value) : "-");
-      }
+      for (const Column& column : shown) cells.push_back(cell_text(row, column.key));
       write(out_, tabbed(std::move(cells)));
     }
     return;
   }
-  std::vector<Row> table;
-  for (const json::value& row : rows) {
-    Row& line = table.emplace_back();
-    for (const std::string& column : columns) line.push_back(make_cell(column, value_of(row, column)));
+  const TableText text = fit_table(rows, shown, wide ? 0 : out_.columns, timestamp_now());
+  std::vector<Row> lines;
+  for (const auto& cells : text.rows) {
+    Row& line = lines.emplace_back();
+    for (std::size_t i = 0; i < cells.size(); ++i) line.push_back(make_cell(text.keys[i], cells[i]));
   }
-  write(out_, boxed(out_, headers, table, title, false));
+  write(out_, boxed(out_, text.headers, lines, title, false));
 }
 
 void Output::problem(const Problem& problem) {

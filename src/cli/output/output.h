@@ -11,6 +11,7 @@
 #include <boost/json/value.hpp>
 
 #include "cli/output/format.h"
+#include "cli/output/table.h"
 #include "cli/problem.h"
 
 namespace osb::cli {
@@ -22,7 +23,8 @@ class Spinner;
 struct Sink {
   std::FILE* file = nullptr;
   bool terminal = false;
-  bool color = false;  // never without a terminal
+  bool color = false;       // never without a terminal
+  std::size_t columns = 0;  // of the terminal; 0: unknown, or none
 };
 
 // Writes results in the format asked for. On a terminal tables have boxes and, unless refused, colours; into a pipe
@@ -48,6 +50,8 @@ class Output {
   void object(const json::object& object, std::string_view title = {});  // two columns, Key and Value
   // Only `columns` are shown in a table; json and yaml have everything.
   void rows(const json::array& rows, const std::vector<std::string>& columns, std::string_view title = {});
+  // The same for lists: fits the terminal, see Column; with -o wide all columns as they are.
+  void table(const json::array& rows, const std::vector<Column>& columns, std::string_view title = {});
   void data(const json::value& value);       // json (also for table and raw) or yaml
   void json_line(const json::value& value);  // on one line, at once: for streams
 

@@ -12,6 +12,8 @@ namespace {
 
 using opensandbox::Image;
 
+const std::vector<Format> kListFormats = {Format::Table, Format::Wide, Format::Json, Format::Yaml};
+
 struct Options {
   std::string image, username, password, platform, name;
   std::vector<std::string> images;
@@ -45,7 +47,12 @@ void show(Context& context, const std::vector<Image>& images) {
   } else if (rows.empty()) {
     context.out().info("No images.");
   } else {
-    context.out().rows(rows, {"uri", "size", "platform", "created_at", "digest"});
+    using Kind = Column::Kind;
+    context.out().table(rows, {{.key = "uri", .least = 20, .header = "image"},
+                               {.key = "size"},
+                               {.key = "platform", .rank = 3},
+                               {.key = "created_at", .kind = Kind::Age, .rank = 2, .header = "created"},
+                               {.key = "digest", .rank = 4, .least = 19}});
   }
 }
 
@@ -174,6 +181,11 @@ Outcome load(Context& context, const Options& options) {
 
 }  // namespace
 
+void add_images_command(Command& root, Context& context) {
+  Command& command = root.command("images", "List images; the same as 'osb image list'.");
+  command.formats(kListFormats).action([&context] { return list(context); });
+}
+
 void add_image_group(Command& root, Context& context) {
   Command& group = root.command("image", "The images of a server with its own image store (native runtime).");
   const std::vector<Format> formats = {Format::Table, Format::Json, Format::Yaml};
@@ -186,14 +198,15 @@ void add_image_group(Command& root, Context& context) {
     command.option("--platform", "OS/ARCH", "Another one than the host's.", options.platform);
     command.formats(formats).action([&context, &options] { return pull(context, options); });
   }
-  {
-    Command& command = group.command("ls", "List the images that are there.");
-    command.formats(formats).action([&context] { return list(context); });
+  for (const char* name : {"ls", "list"}) {
+    Command& command = group.command(name, "List the images that are there.");
+    if (std::string_view(name) == "list") command.hidden();
+    command.formats(kListFormats).action([&context] { return list(context); });
   }
   {
     Command& command = group.command("rm", "Remove images.");
     Options& options = command.values<Options>();
-    command.argument("IMAGE", options.images);
+    command.argument("IMAGE", options.images).completes(Completes::Images);
     command.flag("-f,--force", "Also one that sandboxes use; they keep its files.", options.force);
     command.formats(formats).action([&context, &options] { return remove(context, options); });
   }

@@ -20,8 +20,8 @@ void show(Context& context, const opensandbox::SandboxInfo& info) {
   }
 }
 
-Outcome get(Context& context, const Options& options) {
-  auto manager = context.manager();
+Outcome get(Context& context, Options& options) {
+  auto manager = context.manager_of_sandbox(options.id);
   if (!manager) return failed(manager.error());
   auto info = manager->get(options.id);
   if (!info) return sdk_failed(context, info.error());
@@ -42,8 +42,8 @@ Outcome get(Context& context, const Options& options) {
   return 0;
 }
 
-Outcome patch(Context& context, const std::string& id, const opensandbox::MetadataPatch& change) {
-  auto manager = context.manager();
+Outcome patch(Context& context, std::string& id, const opensandbox::MetadataPatch& change) {
+  auto manager = context.manager_of_sandbox(id);
   if (!manager) return failed(manager.error());
   auto info = manager->patch_metadata(id, change);
   if (!info) return sdk_failed(context, info.error());

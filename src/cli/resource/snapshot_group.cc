@@ -1,4 +1,5 @@
 #include "cli/encode.h"
+#include "cli/lookup/lookup.h"
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 
@@ -35,8 +36,8 @@ struct Options {
   Duration timeout{std::chrono::seconds(600)};
 };
 
-Outcome create(Context& context, const Options& options) {
-  auto manager = context.manager();
+Outcome create(Context& context, Options& options) {
+  auto manager = context.manager_of_sandbox(options.id);
   if (!manager) return failed(manager.error());
   Spinner spinner(context.out(), "Taking a snapshot of " + options.id);
   auto snapshot = manager->create_snapshot(options.id, options.name);
@@ -51,8 +52,8 @@ Outcome create(Context& context, const Options& options) {
   return 0;
 }
 
-Outcome list(Context& context, const Options& options) {
-  auto manager = context.manager();
+Outcome list(Context& context, Options& options) {
+  auto manager = options.sandbox.empty() ? context.manager() : context.manager_of_sandbox(options.sandbox);
   if (!manager) return failed(manager.error());
   Spinner spinner(context.out(), "Asking for the snapshots");
   auto found = manager->snapshots({.sandbox_id = options.sandbox,
@@ -70,13 +71,19 @@ Outcome list(Context& context, const Options& options) {
   } else if (rows.empty()) {
     context.out().info("No snapshots found.");
   } else {
-    context.out().rows(rows, {"id", "name", "status", "sandbox_id", "created_at"});
+    using Kind = Column::Kind;
+    context.out().table(rows, {{.key = "id", .kind = Kind::Id},
+                               {.key = "name", .rank = 2, .least = 12},
+                               {.key = "status"},
+                               {.key = "sandbox_id", .kind = Kind::Id, .rank = 4, .header = "sandbox"},
+                               {.key = "created_at", .kind = Kind::Age, .rank = 3, .header = "created"},
+                               {.key = "message", .place = Column::Place::Wide}});
   }
   return 0;
 }
 
-Outcome get(Context& context, const Options& options) {
-  auto manager = context.manager();
+Outcome get(Context& context, Options& options) {
+  auto manager = context.manager_of_snapshot(options.id);
   if (!manager) return failed(manager.error());
   auto snapshot = manager->snapshot(options.id);
   if (!snapshot) return sdk_failed(context, snapshot.error());
@@ -84,12 +91,15 @@ Outcome get(Context& context, const Options& options) {
   return 0;
 }
 
-Outcome remove(Context& context, const Options& options) {
+Outcome remove(Context& context, Options& options) {
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
   json::array rows;
   Spinner spinner(context.out(), "Deleting");
-  for (const std::string& id : options.ids) {
+  for (std::string& id : options.ids) {
+    auto found = find_snapshot(context, *manager, id);
+    if (!found) return failed(found.error());
+    id = std::move(*found);
     if (auto removed = manager->delete_snapshot(id); !removed) return sdk_failed(context, removed.error());
     rows.push_back(json::object{{"snapshot_id", id}, {"status", "deleted"}});
   }
@@ -121,7 +131,9 @@ void add_snapshot_group(Command& root, Context& context) {
         .choices({"Creating", "Ready", "Failed", "Deleting"});
     command.option("--page", "N", "Page, from 1.", options.page).range(1);
     command.option("--page-size", "N", "Items per page.", options.page_size).range(1);
-    command.formats(formats).action([&context, &options] { return list(context, options); });
+    command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml}).action([&context, &options] {
+      return list(context, options);
+    });
   }
   {
     Command& command = group.command("get", "Show one snapshot.");

@@ -4,6 +4,7 @@
 
 #include "api/json.h"
 #include "cli/commands.h"
+#include "cli/lookup/lookup.h"
 #include "cli/read_input.h"
 #include "cli/sandbox/create_files.h"
 #include "cli/sandbox/sandbox_commands.h"
@@ -12,7 +13,7 @@ namespace osb::cli {
 namespace {
 
 struct Options {
-  std::optional<std::string> image, snapshot_id, username, password, network_policy_file, volumes_file;
+  std::optional<std::string> image, snapshot_id, name, username, password, network_policy_file, volumes_file;
   std::optional<NullableDuration> timeout;
   std::vector<KeyValue> env, metadata, extensions, resources;
   std::vector<std::string> entrypoint;
@@ -101,10 +102,14 @@ Outcome create(Context& context, const Options& options) {
   wanted.ready.skip = options.skip_health_check;
   if (options.ready_timeout) wanted.ready.timeout = options.ready_timeout->value;
 
-  auto client = context.client();
-  if (!client) return failed(client.error());
+  auto manager = wanted.snapshot_id.empty() ? context.manager() : context.manager_of_snapshot(wanted.snapshot_id);
+  if (!manager) return failed(manager.error());
   context.out().busy("Creating sandbox...");
-  auto sandbox = opensandbox::Sandbox::create(*client, wanted);
+  if (options.name) {
+    if (auto free = check_free_name(context, *manager, *options.name); !free) return failed(free.error());
+    wanted.metadata[kNameKey] = *options.name;
+  }
+  auto sandbox = opensandbox::Sandbox::create(manager->client(), wanted);
   if (!sandbox) return sdk_failed(context, sandbox.error());
   json::object made{{"id", sandbox->id()}};
   if (wanted.snapshot_id.empty()) {
@@ -112,6 +117,7 @@ Outcome create(Context& context, const Options& options) {
   } else {
     made["snapshot_id"] = wanted.snapshot_id;
   }
+  if (options.name) made["name"] = *options.name;
   made["status"] = "created";
   made["timeout"] = !*timeout ? "sdk-default" : !(*timeout)->value ? "manual-cleanup" : clock_text(*(*timeout)->value);
   context.out().panel("Sandbox Created", made);
@@ -123,11 +129,13 @@ Outcome create(Context& context, const Options& options) {
 void add_sandbox_create(Command& group, Context& context) {
   Command& command = group.command("create", "Create a sandbox from an image or a snapshot.");
   Options& o = command.values<Options>();
-  command.option("-i,--image", "TEXT", "Image, such as python:3.12; default: defaults.image of the config.", o.image);
+  command.option("-i,--image", "TEXT", "Image, such as python:3.12; default: defaults.image of the config.", o.image)
+      .completes(Completes::Images);
   command.option("--image-auth-username", "TEXT", "Registry user for a private image.", o.username);
   command.option("--image-auth-password", "TEXT", "Registry password or token.", o.password);
   command.option("--snapshot-id", "TEXT", "Start from this snapshot instead of an image.", o.snapshot_id)
       .completes(Completes::Snapshots);
+  command.option("--name", "NAME", "A name for it, to be used instead of its id.", o.name);
   command.option("-t,--timeout", "DURATION", "Lifetime (10m, 1h30m), or none: lives until it is killed.", o.timeout);
   command.option("-e,--env", "KEY=VALUE", "Environment variable. Repeatable.", o.env);
   command.option("-m,--metadata", "KEY=VALUE", "Metadata. Repeatable.", o.metadata);

@@ -2,6 +2,8 @@
 
 #include "cli/commands.h"
 #include "cli/encode.h"
+#include "cli/lookup/lookup.h"
+#include "cli/more_commands.h"
 #include "cli/sandbox/sandbox_commands.h"
 
 namespace osb::cli {
@@ -31,6 +33,18 @@ Expected<std::string> canonical_state(const std::string& text) {
   return invalid("Invalid sandbox state '" + text + "'. Valid values: " + known);
 }
 
+const std::vector<Column> kListColumns = {
+    {.key = "id", .kind = Column::Kind::Id},
+    {.key = "name", .rank = 2, .least = 10, .place = Column::Place::Terminal},
+    {.key = "status"},
+    {.key = "image", .rank = 3, .least = 12},
+    {.key = "created_at", .kind = Column::Kind::Age, .rank = 4, .header = "created"},
+    {.key = "expires_at", .kind = Column::Kind::Age, .rank = 5, .header = "expires"},
+    {.key = "snapshot_id", .place = Column::Place::Wide},
+    {.key = "entrypoint", .place = Column::Place::Wide},
+    {.key = "metadata", .place = Column::Place::Wide},
+};
+
 struct ListOptions {
   std::vector<std::string> states;
   std::vector<KeyValue> metadata;
@@ -54,32 +68,36 @@ Outcome list(Context& context, const ListOptions& options) {
   if (!found) return sdk_failed(context, found.error());
   json::array rows;
   const bool structured = context.out().structured();
-  for (const auto& info : found->items) rows.push_back(structured ? encode(info) : encode_flat(info));
+  for (const auto& info : found->items) {
+    json::object row = structured ? encode(info) : encode_flat(info);
+    if (!structured) row["name"] = text_or_null(name_of(info));
+    rows.push_back(std::move(row));
+  }
   if (structured) {
     context.out().data(json::object{{"items", std::move(rows)}, {"pagination", encode(found->pagination)}});
   } else if (rows.empty()) {
     context.out().info("No sandboxes found.");
   } else {
-    context.out().rows(rows, {"id", "status", "image", "created_at", "expires_at"}, "Sandboxes");
+    context.out().table(rows, kListColumns, "Sandboxes");
   }
   return 0;
 }
 
-void add_list(Command& group, Context& context) {
-  Command& command = group.command("list", "List sandboxes.");
+void add_list(Command& group, Context& context, std::string name, std::string summary) {
+  Command& command = group.command(std::move(name), std::move(summary));
   ListOptions& options = command.values<ListOptions>();
   command.option("-s,--state", "TEXT", "Only this state (Pending, Running, Paused, ..). Repeatable.", options.states);
   command.option("-m,--metadata", "KEY=VALUE", "Only with this metadata. Repeatable.", options.metadata);
   command.option("--page", "INTEGER", "Page, from 1.", options.page).range(1, 1 << 30);
   command.option("--page-size", "INTEGER", "Sandboxes per page.", options.page_size).range(1, 1 << 30);
-  command.formats(kFormats);
+  command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return list(context, options); });
 }
 
 void add_get(Command& group, Context& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "get", "Show one sandbox.", options.id).action([&context, &options]() -> Outcome {
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(options.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Fetching...");
     auto info = manager->get(options.id);
@@ -101,8 +119,11 @@ void add_kill(Command& group, Context& context) {
     auto manager = context.manager();
     if (!manager) return failed(manager.error());
     json::array rows;
-    for (const std::string& id : options.ids) {
+    for (std::string& id : options.ids) {
       context.out().busy("Killing sandbox " + id + "...");
+      auto found = find_sandbox(context, *manager, id);
+      if (!found) return failed(found.error());
+      id = std::move(*found);
       if (auto done = manager->kill(id); !done) return sdk_failed(context, done.error());
       rows.push_back({{"sandbox_id", id}, {"status", "terminated"}});
     }
@@ -114,7 +135,7 @@ void add_kill(Command& group, Context& context) {
 void add_pause(Command& group, Context& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "pause", "Pause a running sandbox.", options.id).action([&context, &options]() -> Outcome {
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(options.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Pausing sandbox...");
     if (auto done = manager->pause(options.id); !done) return sdk_failed(context, done.error());
@@ -134,13 +155,13 @@ void add_resume(Command& group, Context& context) {
   command.flag("--skip-health-check", "Do not wait until the sandbox answers.", options.skip);
   command.option("--resume-timeout", "DURATION", "How long to wait for it.", options.timeout);
   command.action([&context, &options]() -> Outcome {
-    auto client = context.client();
-    if (!client) return failed(client.error());
+    auto manager = context.manager_of_sandbox(options.id);
+    if (!manager) return failed(manager.error());
     opensandbox::ConnectOptions wanted;
     wanted.ready.skip = options.skip;
     if (options.timeout) wanted.ready.timeout = options.timeout->value;
     context.out().busy("Resuming sandbox...");
-    auto resumed = opensandbox::Sandbox::resume(*client, options.id, wanted);
+    auto resumed = opensandbox::Sandbox::resume(manager->client(), options.id, wanted);
     if (!resumed) return sdk_failed(context, resumed.error());
     context.out().ok("Sandbox resumed: " + options.id);
     return 0;
@@ -156,7 +177,7 @@ void add_renew(Command& group, Context& context) {
   Command& command = sandbox_command(group, "renew", "Set how long a sandbox lives from now on.", options.id);
   command.option("-t,--timeout", "DURATION", "Its new lifetime, such as 30m or 2h.", options.timeout).required();
   command.action([&context, &options]() -> Outcome {
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(options.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Renewing sandbox...");
     auto end = manager->renew(options.id, options.timeout.value);
@@ -176,7 +197,7 @@ void add_endpoint(Command& group, Context& context) {
   Command& command = sandbox_command(group, "endpoint", "Show where a port of a sandbox is reached.", options.id);
   command.option("-p,--port", "INTEGER", "Port number.", options.port).range(1, 65535).required();
   command.action([&context, &options]() -> Outcome {
-    auto manager = context.manager();
+    auto manager = context.manager_of_sandbox(options.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Fetching...");
     auto endpoint = manager->endpoint(options.id, options.port);
@@ -190,12 +211,12 @@ void add_health(Command& group, Context& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "health", "Check whether a sandbox answers.", options.id)
       .action([&context, &options]() -> Outcome {
-        auto client = context.client();
-        if (!client) return failed(client.error());
+        auto manager = context.manager_of_sandbox(options.id);
+        if (!manager) return failed(manager.error());
         opensandbox::ConnectOptions only_look_up;  // an unknown id is an error, not an unhealthy sandbox
         only_look_up.ready.skip = true;
         context.out().busy("Checking...");
-        auto sandbox = opensandbox::Sandbox::connect(*client, options.id, only_look_up);
+        auto sandbox = opensandbox::Sandbox::connect(manager->client(), options.id, only_look_up);
         if (!sandbox) return sdk_failed(context, sandbox.error());
         auto healthy = sandbox->is_healthy();
         if (!healthy) return sdk_failed(context, healthy.error());
@@ -213,10 +234,49 @@ void add_health(Command& group, Context& context) {
 
 }  // namespace
 
+void add_ps_command(Command& root, Context& context) {
+  add_list(root, context, "ps", "List sandboxes; the same as 'osb sandbox list'.");
+}
+
+void add_rm_command(Command& root, Context& context) {
+  struct Options {
+    std::vector<std::string> ids;
+    bool force = false;
+  };
+  Command& command = root.command("rm", "Remove sandboxes, whatever runs in them.");
+  Options& options = command.values<Options>();
+  command.argument("SANDBOX_IDS", options.ids).completes(Completes::Sandboxes);
+  command.flag("-f,--force", "A sandbox that does not exist is no error.", options.force);
+  command.formats(kFormats);
+  command.action([&context, &options]() -> Outcome {
+    auto manager = context.manager();
+    if (!manager) return failed(manager.error());
+    json::array rows;
+    std::optional<Problem> first;  // the others are removed all the same
+    for (const std::string& given : options.ids) {
+      context.out().busy("Removing " + given + "...");
+      const auto id = find_sandbox(context, *manager, given);
+      std::optional<Problem> problem;
+      if (!id) problem = id.error();
+      if (const auto done = id ? manager->kill(*id) : opensandbox::Result<void>(); !done) {
+        problem = sdk_failed(context, done.error()).error();
+      }
+      if (!problem) rows.push_back({{"sandbox_id", *id}, {"status", "removed"}});
+      if (problem && (!options.force || problem->status != 404)) {
+        if (first) context.out().problem(*first);
+        first = std::move(problem);
+      }
+    }
+    if (first) return failed(std::move(*first));
+    context.out().rows(rows, {"sandbox_id", "status"}, "Sandboxes");
+    return 0;
+  });
+}
+
 void add_sandbox_group(Command& root, Context& context) {
   Command& group = root.command("sandbox", "Create, look at and end sandboxes.");
   add_sandbox_create(group, context);
-  add_list(group, context);
+  add_list(group, context, "list", "List sandboxes.");
   add_get(group, context);
   add_kill(group, context);
   add_pause(group, context);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cli/terminal/piped_input.h"
-#include "cli/terminal/remote_program.h"
 #include "cli/terminal/terminal_session.h"
 
 namespace osb::cli {
@@ -203,10 +202,10 @@ class PipedProgram {
 
 }  // namespace
 
-Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const std::vector<std::string>& argv,
-                  const std::string& cwd, bool with_input, SignalFd& signals) {
+Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program, bool with_input,
+                  SignalFd& signals) {
   const opensandbox::Ptys ptys = sandbox.ptys();
-  auto pty = ptys.create({.cwd = cwd, .command = program_text(argv, with_input)});
+  auto pty = ptys.create(piped_options(program, with_input));
   if (!pty) return sdk_failed(context, pty.error());
   const Outcome outcome = PipedProgram(context, ptys, *pty, with_input, signals).run();
   (void)ptys.remove(*pty);  // what does not end for us ends now

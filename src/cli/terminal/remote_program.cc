@@ -1,17 +1,53 @@
 #include "cli/terminal/remote_program.h"
 
+#include <charconv>
+
 #include "cli/command/shell_words.h"
 
 namespace osb::cli {
+namespace {
 
-std::string program_text(const std::vector<std::string>& argv, bool with_input) {
-  return "exec " + shell_join(argv) + (with_input ? "" : " </dev/null");
+std::optional<std::uint32_t> number(std::string_view text) {
+  std::uint32_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return out;
 }
 
-std::string terminal_text(const std::vector<std::string>& argv, const std::string& term) {
+opensandbox::PtyCreateOptions options_of(const RemoteProgram& program, std::string command) {
+  return {.cwd = program.cwd,
+          .command = std::move(command),
+          .envs = program.env,
+          .uid = program.user.uid,
+          .gid = program.user.gid,
+          .user = program.user.name};
+}
+
+}  // namespace
+
+Expected<RemoteUser> parse_user(const std::string& text) {
+  RemoteUser out;
+  const std::size_t colon = text.find(':');
+  const std::string first = text.substr(0, colon);
+  out.uid = number(first);
+  if (colon != std::string::npos) {
+    out.gid = number(std::string_view(text).substr(colon + 1));
+    if (!out.uid || !out.gid) {
+      return usage_error("Invalid value for '-u': '" + text + "'.", "Write NAME, UID or UID:GID.");
+    }
+  }
+  if (!out.uid) out.name = first;
+  return out;
+}
+
+opensandbox::PtyCreateOptions piped_options(const RemoteProgram& program, bool with_input) {
+  return options_of(program, "exec " + shell_join(program.argv) + (with_input ? "" : " </dev/null"));
+}
+
+opensandbox::PtyCreateOptions terminal_options(const RemoteProgram& program, const std::string& term) {
   const std::string type = "TERM=" + shell_quote(term.empty() ? "xterm" : term) + "; export TERM; ";
-  if (!argv.empty()) return type + "exec " + shell_join(argv);
-  return type + "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh";
+  if (!program.argv.empty()) return options_of(program, type + "exec " + shell_join(program.argv));
+  return options_of(program, type + "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh");
 }
 
 }  // namespace osb::cli

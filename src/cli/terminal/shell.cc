@@ -1,20 +1,12 @@
+#include "cli/terminal/shell.h"
+
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 #include "cli/terminal/raw_terminal.h"
-#include "cli/terminal/remote_program.h"
 #include "cli/terminal/terminal_session.h"
 
 namespace osb::cli {
 namespace {
-
-struct ShellOptions {
-  std::string id;
-  std::vector<std::string> program;
-  std::string attach;
-  std::string workdir;
-  std::string detach_keys = "ctrl-p,ctrl-q";
-  bool takeover = false;
-};
 
 Outcome after_shell(Context& context, const ShellOptions& options, const opensandbox::Ptys& ptys,
                     const std::string& pty, const TerminalEnd& end) {
@@ -24,7 +16,7 @@ Outcome after_shell(Context& context, const ShellOptions& options, const opensan
       (void)ptys.remove(pty);
       return end.exit_code;
     case TerminalEnd::Kind::Detached:
-      context.out().error_text("\nDetached; it goes on. Come back with: " + again + "\n");
+      context.out().error_text("\nDetached; the program keeps running. Come back with: " + again + "\n");
       return 0;
     case TerminalEnd::Kind::Signalled:
       // As a closed terminal ends a local shell.
@@ -40,11 +32,13 @@ Outcome after_shell(Context& context, const ShellOptions& options, const opensan
   return 1;
 }
 
-Outcome run_shell(Context& context, const ShellOptions& options) {
+}  // namespace
+
+Outcome run_shell(Context& context, ShellOptions& options) {
   if (auto ok = RawTerminal::check(); !ok) {
     return failed(ok.error(), "Without a terminal use: osb command run " + options.id + " -- COMMAND");
   }
-  if (!options.attach.empty() && (!options.program.empty() || !options.workdir.empty())) {
+  if (!options.attach.empty() && (!options.program.argv.empty() || !options.program.cwd.empty())) {
     return usage_error("--attach takes a terminal as it is: no command and no --workdir with it.");
   }
   auto keys = DetachKeys::parse(options.detach_keys);
@@ -57,7 +51,7 @@ Outcome run_shell(Context& context, const ShellOptions& options) {
   if (pty.empty()) {
     const Spinner spinner(context.out(), "Opening a terminal");
     const std::string term = context.environment()("TERM").value_or("");
-    auto made = ptys.create({.cwd = options.workdir, .command = terminal_text(options.program, term)});
+    auto made = ptys.create(terminal_options(options.program, term));
     if (!made) return sdk_failed(context, made.error());
     pty = *made;
   } else {
@@ -88,8 +82,6 @@ Outcome run_shell(Context& context, const ShellOptions& options) {
   return after_shell(context, options, ptys, pty, *end);
 }
 
-}  // namespace
-
 void add_shell_command(Command& root, Context& context) {
   Command& command = root.command("shell", "Open an interactive terminal in a sandbox.");
   command.details(
@@ -98,10 +90,10 @@ void add_shell_command(Command& root, Context& context) {
       "the shell or command.");
   ShellOptions& options = command.values<ShellOptions>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
-  command.argument("COMMAND", options.program, "What to run instead of a shell, behind --.").optional();
+  command.argument("COMMAND", options.program.argv, "What to run instead of a shell, behind --.").optional();
   command.option("--attach", "PTY", "Come back to a terminal that was left.", options.attach);
   command.flag("--takeover", "With --attach: from whoever is attached now.", options.takeover);
-  command.option("-w,--workdir", "PATH", "Directory to start in.", options.workdir);
+  command.option("-w,--workdir", "PATH", "Directory to start in.", options.program.cwd);
   command.option("--detach-keys", "KEYS", "As in ctrl-p,ctrl-q (the default), or none.", options.detach_keys);
   command.formats({Format::Raw});
   command.action([&context, &options] { return run_shell(context, options); });

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "cli/file/missing_file.h"
 #include "cli/more_commands.h"
 #include "cli/transfer/linked_directory.h"
 #include "cli/transfer/remote_path.h"
@@ -46,7 +47,7 @@ mode_t mode_bits(int digits) {
 opensandbox::Result<std::optional<opensandbox::FileInfo>> look(const opensandbox::Sandbox& sandbox,
                                                                const std::string& path) {
   auto info = sandbox.files().info(path);
-  if (!info && info.error().not_found()) return std::nullopt;
+  if (!info && is_missing_file(info.error())) return std::nullopt;
   if (!info) return std::unexpected(info.error());
   if (info->type == "symlink") {
     info->mode = 0;  // a link has none of its own
@@ -61,7 +62,7 @@ class Copy {
  public:
   explicit Copy(Context& context) : context_(context) {}
 
-  Outcome to_sandbox(const std::string& from, const RemotePath& to) {
+  Outcome to_sandbox(const std::string& from, RemotePath to) {
     auto sandbox = context_.sandbox(to.sandbox);
     if (!sandbox) return failed(sandbox.error());
     const Files files = sandbox->files();
@@ -90,7 +91,7 @@ class Copy {
     return file_up(files, from, into ? join_path(target, name) : target, mode_digits(st.st_mode));
   }
 
-  Outcome from_sandbox(const RemotePath& from, const std::string& to) {
+  Outcome from_sandbox(RemotePath from, const std::string& to) {
     auto sandbox = context_.sandbox(from.sandbox);
     if (!sandbox) return failed(sandbox.error());
     const Files files = sandbox->files();
@@ -250,8 +251,8 @@ void add_cp_command(Command& root, Context& context) {
       "directory that exists it goes under its own name, and DIR/. means its contents. - is standard input or output: "
       "the contents of a file, or a tar archive of a directory.");
   CpOptions& options = command.values<CpOptions>();
-  command.argument("FROM", options.from).completes(Completes::Files);
-  command.argument("TO", options.to).completes(Completes::Files);
+  command.argument("FROM", options.from).completes(Completes::RemotePaths);
+  command.argument("TO", options.to).completes(Completes::RemotePaths);
   command.formats({Format::Table, Format::Json, Format::Yaml});
   command.action([&context, &options] { return copy(context, options); });
 }

@@ -75,7 +75,14 @@ Outcome list(Context& context, PathOptions& options) {
   if (context.out().structured()) {
     context.out().data(rows);
   } else {
-    context.out().rows(rows, {"type", "mode", "owner", "group", "size", "modified_at", whole ? "path" : "name"});
+    using Kind = Column::Kind;
+    context.out().table(rows, {{.key = "type", .rank = 3},
+                               {.key = "mode", .rank = 4},
+                               {.key = "owner", .rank = 5},
+                               {.key = "group", .rank = 6},
+                               {.key = "size"},
+                               {.key = "modified_at", .kind = Kind::Age, .rank = 2, .header = "modified"},
+                               {.key = whole ? "path" : "name", .least = 20}});
   }
   return 0;
 }
@@ -107,7 +114,7 @@ void add_ls_command(Command& root, Context& context) {
   command.flag("-a,--all", "Also names that begin with a dot.", options.all);
   command.flag("-R,--recursive", "Also what is in directories below.", options.recursive);
   command.option("--depth", "N", "How many levels.", options.depth).range(1, 1'000'000);
-  command.formats({Format::Table, Format::Json, Format::Yaml});
+  command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return list(context, options); });
 }
 

@@ -8,6 +8,7 @@ compared by their type.
 import datetime
 import http.server
 import json
+import re
 import threading
 
 import pytest
@@ -16,6 +17,7 @@ from osb_program import Osb
 
 ORIGINAL, OURS = "the original", "osb"
 PROGRAMS = (ORIGINAL, OURS)
+ID = "3f2b8c1e-0d4a-4f7e-9b61-5a2c7d8e9f10"  # osb asks the server for names, not for what looks like an id
 
 
 class Both:
@@ -143,10 +145,11 @@ def test_commands(both, sandbox):
 def test_files(both, sandbox, tmp_path):
     local = tmp_path / "local.txt"
     local.write_text("local\n")
+    replace = ["replace", sandbox, "/w/a/f.txt", "--old", "hello", "--new", "bye"]
     steps = [["mkdir", sandbox, "/w/a", "/w/b"], ["mkdir", sandbox, "/w/c", "--mode", "700"],
              ["write", sandbox, "/w/a/f.txt", "-c", "hello"], ["write", sandbox, "/w/a/g", "-c", "x", "--mode", "0644"],
              ["upload", sandbox, local, "/w/b/up.txt"], ["chmod", sandbox, "/w/a/g", "--mode", "600"],
-             ["replace", sandbox, "/w/a/f.txt", "--old", "hello", "--new", "bye"],
+             replace,
              ["download", sandbox, "/w/b/up.txt", tmp_path / "down.txt"]]
     reads = [["info", sandbox, "/w/a/f.txt", "/w/a/g", "/w/b", "/w/c"], ["search", sandbox, "/w", "-p", "**/*.txt"],
              ["search", sandbox, "/w", "-p", "*.none"]]
@@ -164,6 +167,7 @@ def test_files(both, sandbox, tmp_path):
                     entry[key] = shape(entry[key])
             found.sort(key=lambda entry: entry["path"])
         seen.append(answers)
+    seen[1][steps.index(replace)].pop("replaced_count")  # the original does not count
     for words, theirs, ours in zip(steps + reads, *seen):
         assert theirs == ours, words
     assert seen[0] == seen[1]
@@ -195,14 +199,22 @@ def test_config(both, tmp_path):
     assert answers[0] == answers[1]
 
 
+def where_claude_looks(path):
+    """The original writes .claude/skills/NAME.md, which Claude Code does not read; osb writes NAME/SKILL.md there."""
+    return re.sub(r"(\.claude/skills/[^/]+)\.md$", r"\1/SKILL.md", path)
+
+
 def test_skills(both, tmp_path):
     theirs, ours = both.json("skills", "list", "-o", "json", cwd=tmp_path)
     assert [skill["slug"] for skill in theirs["skills"]] == [skill["slug"] for skill in ours["skills"]]
     for old, new in zip(theirs["skills"], ours["skills"]):
         assert set(old) == set(new)
         assert all(old[key] == new[key] for key in ("package_file", "marker_id", "area")), (old, new)
-    strip = [[{**target, "layout": ""} for target in each["targets"]] for each in (theirs, ours)]
-    assert strip[0] == strip[1]
+    def places(answer):
+        return [{**target, "layout": "", "skills": [{**skill, "path": where_claude_looks(skill["path"])}
+                                                    for skill in target["skills"]]} for target in answer["targets"]]
+
+    assert places(theirs) == places(ours)
     theirs, ours = both.json("skills", "show", "file-operations", "-o", "json")
     assert set(theirs) == set(ours)
     answers = []
@@ -215,7 +227,11 @@ def test_skills(both, tmp_path):
                       ["uninstall", "file-operations", "-t", "codex"]):
             done = both.run(program, "skills", *words, "--scope", "project", "-o", "json", cwd=folder)
             said.append(json.loads(done.stdout))
-        said.append(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
+        for answer in said:
+            for operation in answer["operations"]:
+                operation["path"] = where_claude_looks(operation["path"])
+        said.append(sorted(where_claude_looks(str(path.relative_to(folder))) for path in folder.rglob("*")
+                           if path.is_file()))
         answers.append(said)
     assert answers[0] == answers[1]
 
@@ -299,12 +315,12 @@ bindings:
         for program in PROGRAMS:
             server.seen = []
             answers = []
-            for words in (["egress", "get", "ID"], ["egress", "patch", "ID", "--rule", "allow=a.b", "--rule", "Deny= c.d "],
-                          ["credential-vault", "create", "ID", "--file", payload], ["credential-vault", "get", "ID"],
-                          ["credential-vault", "patch", "ID", "--file", "-"],
-                          ["credential-vault", "credential", "list", "ID"], ["credential-vault", "binding", "list", "ID"],
-                          ["credential-vault", "credential", "get", "ID", "key"],
-                          ["credential-vault", "binding", "get", "ID", "api"], ["credential-vault", "delete", "ID"]):
+            for words in (["egress", "get", ID], ["egress", "patch", ID, "--rule", "allow=a.b", "--rule", "Deny= c.d "],
+                          ["credential-vault", "create", ID, "--file", payload], ["credential-vault", "get", ID],
+                          ["credential-vault", "patch", ID, "--file", "-"],
+                          ["credential-vault", "credential", "list", ID], ["credential-vault", "binding", "list", ID],
+                          ["credential-vault", "credential", "get", ID, "key"],
+                          ["credential-vault", "binding", "get", ID, "api"], ["credential-vault", "delete", ID]):
                 done = both.run(program, "--domain", domain, *words, "-o", "json",
                                 input=patch if "patch" in words and "-" in words else None)
                 assert done.returncode == 0, (program, words, done.stderr)

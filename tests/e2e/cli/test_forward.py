@@ -1,4 +1,4 @@
-"""osb port-forward through the server: TCP in a tunnel of execd's."""
+"""osb port-forward: TCP to the sandbox's address, or in a tunnel of execd's."""
 
 import contextlib
 import json
@@ -6,9 +6,12 @@ import os
 import signal
 import socket
 
+import pytest
+
 REVERSE = """
 import socket
 listener = socket.create_server(('127.0.0.1', 9000))
+print('ready', flush=True)
 while True:
     connection, _ = listener.accept()
     data = b''
@@ -20,8 +23,8 @@ while True:
 
 
 @contextlib.contextmanager
-def forwarding(osb, sandbox, port):
-    with osb.start("--use-server-proxy", "port-forward", sandbox, f":{port}", "-o", "json") as process:
+def forwarding(osb, sandbox, port, *root_options):
+    with osb.start(*root_options, "port-forward", sandbox, f":{port}", "-o", "json") as process:
         try:
             yield process
         finally:
@@ -35,29 +38,37 @@ def begin(process):
     return told["local_port"]
 
 
-def test_any_protocol_passes_through_the_server(osb, server, sandbox):
-    """Also to what listens on the sandbox's loopback only, and with ends on each side."""
-    server.run(sandbox, f"(setsid python3 -c \"{REVERSE}\" >/dev/null 2>&1 &); "
-                        "until (exec 3<>/dev/tcp/127.0.0.1/9000) 2>/dev/null; do sleep 0.05; done")
-    with forwarding(osb, sandbox, 9000) as process:
-        port = begin(process)
-        for size in (1, 200_000, 3_000_000):
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-                sent = os.urandom(size)
-                connection.sendall(sent)
-                connection.shutdown(socket.SHUT_WR)
-                got = b""
-                while piece := connection.recv(65536):
-                    got += piece
-                assert got == sent[::-1]
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 143
-            assert connection.recv(1) == b""
+PROXY = "--use-server-proxy"
 
 
-def test_a_port_where_nobody_listens_costs_one_connection(osb, sandbox):
-    with forwarding(osb, sandbox, 9999) as process:
+@pytest.mark.parametrize("way", [[], [PROXY]], ids=["directly", "through the server"])
+def test_any_protocol_reaches_a_server_on_the_sandboxes_loopback(osb, sandbox, way):
+    """As most development servers listen; with ends on each side."""
+    with osb.start("exec", sandbox, "python3", "-c", REVERSE) as listening:
+        assert listening.stdout.readline() == b"ready\n"
+        try:
+            with forwarding(osb, sandbox, 9000, *way) as process:
+                port = begin(process)
+                for size in (1, 200_000, 3_000_000):
+                    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                        sent = os.urandom(size)
+                        connection.sendall(sent)
+                        connection.shutdown(socket.SHUT_WR)
+                        got = b""
+                        while piece := connection.recv(65536):
+                            got += piece
+                        assert got == sent[::-1]
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                    process.send_signal(signal.SIGTERM)
+                    assert process.wait(60) == 143
+                    assert connection.recv(1) == b""
+        finally:
+            listening.terminate()
+
+
+@pytest.mark.parametrize("way", [[], [PROXY]], ids=["directly", "through the server"])
+def test_a_port_where_nobody_listens_costs_one_connection(osb, sandbox, way):
+    with forwarding(osb, sandbox, 9999, *way) as process:
         port = begin(process)
         for _ in range(2):
             with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import subprocess
 import threading
 
@@ -208,7 +209,7 @@ def test_skills(osb, tmp_path):
     assert notes.read_text() == "mine\n"
     done = osb.json("skills", "install", "--all-builtins", "-t", "claude", "--scope", "global", cwd="/")
     assert {each["path"] for each in done["operations"]} == {
-        str(tmp_path / ".claude" / "skills" / f"{skill['slug']}.md") for skill in listed["skills"]}
+        str(tmp_path / ".claude" / "skills" / skill["slug"] / "SKILL.md") for skill in listed["skills"]}
     said = osb.refused("skills", "install", "file-operations", code=2)
     assert "--target" in said and "osb skills install" in said
 
@@ -234,8 +235,11 @@ def complete(osb, shell, line, path):
     words = line.split(" ")
     environment = {**osb.env, "PATH": path}
     if shell == "bash":
+        # bash cuts words at colons too
+        words = [part for word in words for part in (re.split("(:)", word) if word else [""])]
+        words = words[:-1] if words[-2:] == [":", ""] else words
         script = f"""eval "$(osb completion bash)"; COMP_WORDS=({' '.join(w or "''" for w in words)})
-            COMP_CWORD={len(words) - 1}; _osb_complete; printf '%s\\n' "${{COMPREPLY[@]}}" """
+            COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_CWORD={len(words) - 1}; _osb_complete; printf '%s\\n' "${{COMPREPLY[@]}}" """
         command = ["bash", "--norc", "-c", script]
     else:
         command = ["fish", "--no-config", "-c", f"osb completion fish | source; complete -C '{line}'"]
@@ -265,23 +269,42 @@ def test_completion(osb, server, path, shell):
     assert complete(osb, shell, "osb sandbox get ", path) == []
 
 
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_completion_of_names_images_and_remote_paths(osb, server, path, shell):
+    id = server.create(metadata={"name": "web"})["id"]
+    assert complete(osb, shell, "osb exec ", path) == ["web"]
+    assert complete(osb, shell, "osb exec w", path) == ["web"]
+    assert complete(osb, shell, f"osb exec {id[:4]}", path) == [id]
+    assert "host" in complete(osb, shell, "osb run -it ho", path)
+    osb.ok("exec", "web", "sh", "-c", "mkdir -p /tmp/box/dir; touch /tmp/box/file /tmp/box/.hidden")
+    begun = "" if shell == "bash" else "web:"  # bash replaces only what stands behind the colon
+    assert "web:" in complete(osb, shell, "osb cp we", path)
+    assert sorted(complete(osb, shell, "osb cp web:/tmp/box/", path)) == [f"{begun}/tmp/box/dir/", f"{begun}/tmp/box/file"]
+    assert complete(osb, shell, "osb cp x web:/tmp/box/f", path) == [f"{begun}/tmp/box/file"]
+    assert complete(osb, shell, "osb cp web:/tmp/box/.", path) == [f"{begun}/tmp/box/.hidden"]
+    assert complete(osb, shell, "osb cp web:/tmp/none/", path) == []
+    server.delete(id)
+
+
 def test_completion_of_zsh(osb, server, path, tmp_path):
     script = osb.ok("completion", "zsh")
     assert script.startswith("#compdef osb opensandbox\n")
-    id = server.create()["id"]
+    id = server.create(metadata={"name": "web"})["id"]
     # _describe needs the line editor; what it is given shows what would be offered.
     check = """
         autoload -U compinit; compinit -D; eval "$(osb completion zsh)"
         [[ $_comps[osb] == _osb ]] || exit 3
-        _describe() { print -l -- "${(@P)4}"; }
+        _describe() { print -rl -- "${(@P)4}"; }
         words=(osb sandbox get ''); CURRENT=4; _osb
         words=(osb sandbox cr); CURRENT=3; _osb
+        words=(osb cp web:/etc/hostnam); CURRENT=3; _osb
     """
     done = subprocess.run(["zsh", "-f", "-c", check], env={**osb.env, "PATH": path}, capture_output=True, text=True,
                           timeout=60)
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
-    assert first == f"{id}:Running host"
+    first, second, third = done.stdout.splitlines()
+    assert first == "web:Running host"
+    assert third == r"web\:/etc/hostname"
     assert second.startswith("create:Create a sandbox")
     server.delete(id)
 

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <opensandbox/manager.h>
+#include <string>
+
+#include "cli/context.h"
+
+namespace osb::cli {
+
+// The key of a sandbox's metadata that holds its name.
+inline constexpr const char* kNameKey = "name";
+
+std::string name_of(const opensandbox::SandboxInfo& info);  // "" is none
+
+// The id of the sandbox or snapshot that a user calls `given`: see choose_reference(). One request unless it is a
+// whole id; a server that knows no ?match= is asked for all of them.
+Expected<std::string> find_sandbox(const Context& context, const opensandbox::SandboxManager& manager,
+                                   const std::string& given);
+Expected<std::string> find_snapshot(const Context& context, const opensandbox::SandboxManager& manager,
+                                    const std::string& given);
+
+// Refuses a name that is no name, or that a sandbox has which has not ended.
+Expected<void> check_free_name(const Context& context, const opensandbox::SandboxManager& manager,
+                               const std::string& name);
+
+}  // namespace osb::cli
