@@ -19,11 +19,11 @@ Result<std::shared_ptr<PtySession>> PtyService::create(const api::CreatePty& req
   sys::SpawnPlan process;
   if (auto set = set_account(users_, request.user, request.uid, request.gid, process); !set)
     return Failure(set.error());
-  Environment env = environment_.daemon();
-  for (const auto& [name, value] : request.envs) env[name] = value;
-  process.env = to_environ(env);
-  auto session = std::make_shared<PtySession>(
-      host_, environment_, tasks_, PtySession::Plan{new_uuid(), std::move(*cwd), std::move(process), request.command});
+  PtySession::Plan plan{new_uuid(), std::move(*cwd), request.command, request.envs};
+  plan.uid = process.uid;
+  plan.gid = process.gid;
+  plan.groups = std::move(process.groups);
+  auto session = std::make_shared<PtySession>(host_, environment_, tasks_, std::move(plan));
   sessions_.emplace(session->id(), session);
   return session;
 }

@@ -22,7 +22,13 @@ Result<void> PtySession::start(PtyShell::Mode mode) {
   if (shell_) return {};
   const auto program = environment_.shell();
   if (!program) return Failure(program.error());
-  sys::SpawnPlan process = plan_.process;
+  Environment env = environment_.daemon();
+  for (const auto& [name, value] : plan_.envs) env[name] = value;
+  sys::SpawnPlan process;
+  process.env = to_environ(env);
+  process.uid = plan_.uid;
+  process.gid = plan_.gid;
+  process.groups = plan_.groups;
   process.program = *program;
   if (program->ends_with("/bash")) {
     process.argv = {"bash", "--norc", "--noprofile"};

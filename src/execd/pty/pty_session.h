@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/execd_requests.h"
 #include "async/net.h"
 #include "async/task_group.h"
 #include "base/error.h"
@@ -28,8 +30,12 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
   struct Plan {
     std::string id;
     std::string cwd = {};
-    sys::SpawnPlan process = {};  // its environment and account
-    std::string command = {};     // empty: an interactive shell
+    std::string command = {};  // empty: an interactive shell
+    api::EnvMap envs = {};     // above the daemon's
+    // As in sys::SpawnPlan. Not the plan itself: there may be thousands of sessions that nobody has attached to.
+    std::optional<uid_t> uid = {};
+    std::optional<gid_t> gid = {};
+    std::optional<std::vector<gid_t>> groups = {};
   };
   PtySession(RunHost& host, CommandEnvironment& environment, TaskGroup& tasks, Plan plan);
   ~PtySession() override;
