@@ -1,3 +1,4 @@
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,8 @@ namespace {
 
 using namespace net::experimental::awaitable_operators;
 using std::chrono::milliseconds;
+
+constexpr std::uint16_t kJupyterPort = 44771;
 
 // Files that are walked, copied and replaced, process trees that are searched.
 constexpr std::size_t kBlockingThreads = 8;
@@ -115,6 +118,21 @@ Result<std::string> listen(const Options& options, http::Server& server, PortPro
   if (!address) return Failure(address.error());
   proxy.add_own_port(address->port);
   return addresses + (addresses.empty() ? "" : ", ") + address->to_string();
+}
+
+// The official code interpreter clients connect to Jupyter's port of the loopback before they run code. Where the image
+// brings no Jupyter, execd runs the code itself and answers there. A port that is taken is left alone.
+void listen_for_code(const Options& options, const Environment& env, http::Server& server) {
+  if (!options.jupyter_host.empty()) return;
+  std::uint16_t port = kJupyterPort;
+  if (const auto it = env.find("JUPYTER_PORT"); it != env.end()) {
+    const std::string& text = it->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    if (error != std::errc() || end != text.data() + text.size() || port == 0) return;
+  }
+  if (auto taken = server.listen(http::Address::tcp("127.0.0.1", port)); !taken) {
+    log_debug("not on Jupyter's port", {{"error", taken.error().message}});
+  }
 }
 
 // Null: nobody asked for telemetry, or for something that cannot be had.
@@ -218,6 +236,7 @@ int serve(const Options& options, const Environment& env) {
 
   const auto addresses = listen(options, server, proxy);
   if (!addresses) return refuse(addresses.error());
+  listen_for_code(options, env, server);
   std::printf("execd %s listening on %s\n", OSB_VERSION, addresses->c_str());
   std::fflush(stdout);
 

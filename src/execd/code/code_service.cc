@@ -3,14 +3,25 @@
 #include <utility>
 
 #include "base/concat.h"
+#include "base/duration.h"
 #include "base/id.h"
 #include "base/json_escape.h"
+#include "base/log.h"
 
 namespace osb::execd {
 namespace {
 
 // Below the 30 s that clients wait for an answer.
 constexpr std::chrono::seconds kReady{25};
+
+std::chrono::milliseconds grace_from(const Environment& env, std::chrono::milliseconds usual) {
+  const auto it = env.find("EXECD_CODE_INTERRUPT_GRACE");
+  if (it == env.end() || it->second.empty()) return usual;
+  const auto grace = parse_duration(it->second);
+  if (grace && grace->count() > 0) return std::chrono::ceil<std::chrono::milliseconds>(*grace);
+  log_warn("EXECD_CODE_INTERRUPT_GRACE is no duration", {{"value", it->second}});
+  return usual;
+}
 
 Failure refuse(Code code, std::string message) {
   Error error(code, std::move(message));
@@ -26,7 +37,7 @@ CodeService::CodeService(RunHost& host, CommandEnvironment& environment, const C
       environment_(environment),
       telemetry_(telemetry),
       log_{options.ring_bytes, options.spill_bytes, options.temp_directory, true},
-      interrupt_grace_(options.interrupt_grace) {}
+      interrupt_grace_(grace_from(environment.daemon(), options.interrupt_grace)) {}
 
 CodeService::~CodeService() = default;
 

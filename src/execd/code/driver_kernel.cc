@@ -29,6 +29,7 @@ constexpr std::size_t kStartupText = 4096;
 // A line that has not ended waits this long for its rest: print("a", "b") writes in four pieces.
 constexpr std::chrono::milliseconds kPartialLine{20};
 constexpr std::size_t kMaxPartialLine = 4096;
+constexpr std::chrono::seconds kInterruptAgain{1};
 // A kernel that has closed its socket gets this long to end.
 constexpr std::chrono::seconds kExit{2};
 // After the end of all processes the socket holds what its buffer does, unless one of them could not be killed.
@@ -74,7 +75,7 @@ struct DriverKernel::Pipe {
 
 struct DriverKernel::Io {
   Io(const net::any_io_executor& executor, UniqueFd socket_fd, UniqueFd code_file)
-      : socket(executor, socket_fd.release()), code(std::move(code_file)), timer(executor) {}
+      : socket(executor, socket_fd.release()), code(std::move(code_file)), timer(executor), interrupt_again(executor) {}
 
   net::posix::stream_descriptor socket;
   bool socket_armed = false;
@@ -82,6 +83,7 @@ struct DriverKernel::Io {
   std::unique_ptr<Pipe> pipes[2];
   net::steady_timer timer;  // for the rest of a line; once the socket is closed, for the exit
   bool timer_armed = false;
+  net::steady_timer interrupt_again;
 };
 
 DriverKernel::DriverKernel(RunHost& host, const KernelLanguage& language)
@@ -146,6 +148,10 @@ void DriverKernel::run(std::shared_ptr<Cell> cell, std::string_view code) {
     const auto failed = std::exchange(cell_, nullptr);
     return failed->fail("RUNTIME_ERROR", put.error().message);
   }
+  if (ready_) request_run();
+}
+
+void DriverKernel::request_run() {
   if (!send(language_.run_request(cell_->number()))) kill("it does not take requests any more");
 }
 
@@ -179,11 +185,18 @@ void DriverKernel::send_interrupt() {
   if (exited_) return;
   // Also to the programs that the code waits for. A kernel that has left its own group is still its leader's pid.
   if (::kill(-pid_, SIGINT) < 0 || ::getpgid(pid_) != pid_) ::kill(pid_, SIGINT);
+  // A program that a shell is just starting loses the signal, and the shell waits for that program.
+  if (!language_.driver_on_stdin()) return;
+  io_->interrupt_again.expires_after(kInterruptAgain);
+  io_->interrupt_again.async_wait([self = shared_from_this(), cell = cell_](boost::system::error_code stopped) {
+    if (!stopped && self->cell_ == cell) self->send_interrupt();
+  });
 }
 
 void DriverKernel::end_cell() {
   for (auto& pipe : io_->pipes) emit_held(*pipe, true);
   static_cast<void>(::ftruncate(io_->code.get(), 0));
+  io_->interrupt_again.cancel();
   const auto ended = std::exchange(cell_, nullptr);
   ended->finish();
   on_room();  // nothing is held back between cells
@@ -342,9 +355,12 @@ bool DriverKernel::drain() {
 void DriverKernel::handle(KernelMessage message) {
   using Type = KernelMessage::Type;
   if (message.type == Type::Ready) {
-    ready_ = true;
+    if (std::exchange(ready_, true)) return;
     startup_text_ = std::string();
-    return changed_.notify_all();
+    changed_.notify_all();
+    if (cell_ && !exited_)
+      request_run();  // not sooner: what the interpreter says at its start is not the cell's output
+    return;
   }
   if (!cell_ || message.run != cell_->number()) return;  // of a run that is over
   switch (message.type) {
@@ -456,6 +472,7 @@ void DriverKernel::close() {
   if (std::exchange(gone_, true)) return;
   for (auto& pipe : io_->pipes) emit_held(*pipe, true);
   io_->timer.cancel();
+  io_->interrupt_again.cancel();
   if (const auto cell = std::exchange(cell_, nullptr)) {
     cell->fail(kill_reason_.empty() ? kKernelDied : kKernelKilled,
                end_text() + ". Its state is gone; the next run starts with a new process.", reason_);

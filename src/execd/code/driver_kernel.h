@@ -9,6 +9,7 @@
 #include "execd/code/kernel.h"
 #include "execd/code/kernel_language.h"
 #include "execd/code/kernel_protocol.h"
+#include "execd/command/end_reason.h"
 #include "execd/command/run_host.h"
 #include "sys/process_tree.h"
 
@@ -41,6 +42,7 @@ class DriverKernel final : public Kernel, public std::enable_shared_from_this<Dr
   DriverKernel(RunHost& host, const KernelLanguage& language);
 
   Result<void> spawn(sys::SpawnPlan process);
+  void request_run();
   Result<void> put_code(std::string_view code);
   bool send(std::string_view line);
   void send_interrupt();

@@ -19,10 +19,32 @@ struct KernelLanguages {
                          "import os; exec(compile(os.fdopen(5).read(), '<opensandbox>', 'exec'), "
                          "{'__name__': 'opensandbox_kernel'})"};
     python.install_ = "Python 3.8 or newer (Debian: apt-get install python3)";
+
+    bash.name_ = "bash";
+    bash.driver_file_ = "kernel.bash";
+    bash.programs_ = {"bash"};
+    bash.arguments_ = {"--noprofile", "--norc", "--noediting", "-i"};
+    bash.install_ = "bash (Debian: apt-get install bash)";
+    bash.shell_ = true;
+
+    javascript.name_ = "javascript";
+    javascript.driver_file_ = "kernel.js";
+    javascript.programs_ = {"node", "nodejs"};
+    javascript.arguments_ = {"-e", "eval(require('fs').readFileSync(5, 'utf8'))", "javascript"};
+    javascript.install_ = "Node.js 18 or newer (Debian: apt-get install nodejs)";
+
+    typescript = javascript;
+    typescript.name_ = "typescript";
+    typescript.arguments_.back() = "typescript";
+    typescript.install_ =
+        "Node.js 22.13 or newer, or Node.js 18 with the npm package typescript (npm install -g typescript)";
   }
-  std::array<const KernelLanguage*, 1> all() const { return {&python}; }
+  std::array<const KernelLanguage*, 4> all() const { return {&bash, &javascript, &python, &typescript}; }
 
   KernelLanguage python;
+  KernelLanguage bash;
+  KernelLanguage javascript;
+  KernelLanguage typescript;
 };
 
 namespace {
@@ -63,6 +85,11 @@ Result<void> KernelLanguage::set_program(const Environment& env, sys::SpawnPlan&
                                         " in PATH. Install ", install_, " in the image."));
 }
 
-std::string KernelLanguage::run_request(std::uint64_t run) const { return concat("run ", run, "\n"); }
+std::string KernelLanguage::run_request(std::uint64_t run) const {
+  if (!shell_) return concat("run ", run, "\n");
+  // Two lines: an interrupt, and an error that a shell does not survive otherwise, end the first one only.
+  return concat("__opensandbox started ", run,
+                "; builtin eval \"$(<\"/proc/$$/fd/4\")\" </dev/null 3>&- 4<&-\n__opensandbox done ", run, " $?\n");
+}
 
 }  // namespace osb::execd

@@ -1,7 +1,6 @@
 """The Python package opensandbox-code-interpreter: code in a context that keeps its state."""
 
 import datetime
-import inspect
 
 from code_interpreter import CodeInterpreterSync
 from code_interpreter.models.code import CodeContext
@@ -17,10 +16,7 @@ def code_execution():
                                   request_timeout=datetime.timedelta(seconds=120))
     sandbox = SandboxSync.create(suite.IMAGE, connection_config=config, ready_timeout=datetime.timedelta(minutes=4))
     try:
-        # Newer versions look for a Jupyter process first; there is none, because execd runs the code itself.
-        fields = {"skip_health_check": True} \
-            if "skip_health_check" in inspect.signature(CodeInterpreterSync.create).parameters else {}
-        interpreter = CodeInterpreterSync.create(sandbox, **fields)
+        interpreter = CodeInterpreterSync.create(sandbox)  # newer versions wait for the interpreter's port here
         context = interpreter.codes.create_context("python")
         check(context.id and context.language == "python", f"new context: {context}")
         run = interpreter.codes.run

@@ -49,6 +49,8 @@ def shared_fixture(**options):
 
 
 shared_execd = shared_fixture()
+# Interrupts take what a busy machine needs; a test that fails for want of time says nothing.
+shared_code_execd = shared_fixture(env={"EXECD_CODE_INTERRUPT_GRACE": "60s"})
 shared_token_execd = shared_fixture(token=SHARED_TOKEN)
 
 
@@ -63,6 +65,12 @@ def lend(shared, tmp_path):
 def execd(shared_execd, tmp_path):
     """An execd without authentication, shared by the run; `execd.tmp` is a fresh directory for this test."""
     yield from lend(shared_execd, tmp_path)
+
+
+@pytest.fixture
+def code_execd(shared_code_execd, tmp_path):
+    """The same for tests that interrupt code: only code that ignores it for long is killed."""
+    yield from lend(shared_code_execd, tmp_path)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Code contexts over real HTTP: the contract's routes, default contexts, languages that are not there, bad input."""
 
 import os
+import socket
 
 import pytest
 from code_runs import Run, new_context, run
@@ -157,3 +158,25 @@ def test_kernel_takes_variables_from_the_environment_file(start_execd, tmp_path)
     variables.write_text("FROM_FILE=yes\n")
     execd = start_execd(env={"EXECD_ENVS": str(variables)})
     assert run(execd, "import os\nos.environ['FROM_FILE']").text == "'yes'"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("env,answers", [({}, True), ({"JUPYTER_HOST": "http://127.0.0.1:1"}, False)])
+def test_probe_of_the_official_clients_finds_the_interpreter(start_execd, env, answers):
+    execd = start_execd(env={"JUPYTER_PORT": str(free_port()), "JUPYTER_HOST": None, **env})
+    probe = "bash -c 'exec 3<>/dev/tcp/127.0.0.1/${JUPYTER_PORT:-44771}' && exit 0 || exit 1"
+    events = parse(execd.client.post("/command", json={"command": probe}).content)
+    assert (exit_code(events) == 0) == answers
+
+
+def test_taken_port_of_jupyter_is_left_alone(start_execd):
+    with socket.socket() as jupyter:
+        jupyter.bind(("127.0.0.1", 0))
+        jupyter.listen()
+        execd = start_execd(env={"JUPYTER_PORT": str(jupyter.getsockname()[1]), "JUPYTER_HOST": None})
+        assert run(execd, "1").text == "1"

@@ -12,6 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
+def execd(code_execd):
+    return code_execd
+
+
+@pytest.fixture
 def context(execd):
     context = new_context(execd)
     yield context

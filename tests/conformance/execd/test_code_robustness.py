@@ -11,6 +11,11 @@ from test_commands import MIB, parse, process_gone
 
 
 @pytest.fixture
+def execd(code_execd):
+    return code_execd
+
+
+@pytest.fixture
 def context(execd):
     context = new_context(execd)
     yield context
@@ -68,7 +73,13 @@ def test_deleting_a_context_ends_its_run_and_all_of_its_processes(execd):
     assert execd.client.get(f"/code/contexts/{context}").status_code == 404
 
 
-def test_code_that_ignores_the_interrupt_is_killed_and_the_error_says_so(execd, context):
+@pytest.fixture
+def impatient(start_execd):
+    return start_execd(env={"EXECD_CODE_INTERRUPT_GRACE": "100ms"})
+
+
+def test_code_that_ignores_the_interrupt_is_killed_and_the_error_says_so(impatient):
+    execd, context = impatient, new_context(impatient)
     code = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('on')\nwhile True: pass"
     with live(execd, code, context) as going:
         going.wait_output("on")
@@ -85,7 +96,8 @@ def test_timeout_of_a_run_interrupts_it_and_keeps_the_state(execd, context):
     assert run(execd, "kept", context, timeout=60_000).text == "7"
 
 
-def test_timeout_of_code_that_ignores_it_kills_it(execd, context):
+def test_timeout_of_code_that_ignores_it_kills_it(impatient):
+    execd, context = impatient, new_context(impatient)
     run(execd, "import _signal, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n_signal.signal = lambda *ignored: None", context)
     done = run(execd, "while True: pass", context, timeout=100)
     assert done.ename == "KernelKilled" and "100 ms" in done.error["evalue"]

@@ -5,6 +5,7 @@ import asyncio
 import datetime
 import inspect
 
+from code_interpreter import CodeInterpreter, CodeInterpreterSync
 from opensandbox import Sandbox, SandboxManager, SandboxManagerSync, SandboxSync
 from opensandbox.config import ConnectionConfig
 from opensandbox.config.connection_sync import ConnectionConfigSync
@@ -21,7 +22,12 @@ class Sync:
     handlers = ExecutionHandlersSync
 
     def __init__(self, server, proxied):
+        self._server = server, proxied
         self._options = options(server, proxied)
+
+    def again(self):
+        """Another client of the same kind, for another thread."""
+        return type(self)(*self._server)
 
     def config(self, **changed):
         return ConnectionConfigSync(**{**self._options, **changed})
@@ -42,6 +48,10 @@ class Sync:
     def manager(self, **changed):
         return SandboxManagerSync.create(connection_config=self.config(**changed))
 
+    @staticmethod
+    def interpreter(sandbox):
+        return CodeInterpreterSync.create(sandbox)
+
     def close(self):
         pass
 
@@ -55,7 +65,7 @@ class Blocking:
 
     def __getattr__(self, name):
         target = getattr(self._inner, name)
-        if name in ("commands", "files", "health", "metrics"):
+        if name in ("codes", "commands", "files", "health", "metrics"):
             return Blocking(self._loop, target)
         if not callable(target):
             return target
@@ -70,7 +80,10 @@ class Blocking:
 class Async:
     handlers = ExecutionHandlers
 
+    again = Sync.again
+
     def __init__(self, server, proxied):
+        self._server = server, proxied
         self._options = options(server, proxied)
         self._loop = asyncio.new_event_loop()
 
@@ -98,6 +111,9 @@ class Async:
 
     def manager(self, **changed):
         return self._run(SandboxManager.create(connection_config=self.config(**changed)))
+
+    def interpreter(self, sandbox):
+        return self._run(CodeInterpreter.create(sandbox._inner))
 
     def close(self):
         self._loop.close()

@@ -5,6 +5,8 @@ import asyncio
 import datetime
 import inspect
 
+from code_interpreter.adapters.factory import AdapterFactory as CodeFactory
+from code_interpreter.sync.adapters.factory import AdapterFactorySync as CodeFactorySync
 from opensandbox.adapters.factory import AdapterFactory
 from opensandbox.config import ConnectionConfig
 from opensandbox.config.connection_sync import ConnectionConfigSync
@@ -38,6 +40,7 @@ class SyncClient:
         self.files = factory.create_filesystem_service(endpoint)
         self.health = factory.create_health_service(endpoint)
         self.metrics = factory.create_metrics_service(endpoint)
+        self.codes = CodeFactorySync(self.config).create_code_execution_service(endpoint)
 
     @staticmethod
     def handler(function):
@@ -87,6 +90,8 @@ class AsyncClient:
         self.files = Blocking(self._loop, self._files)
         self.health = Blocking(self._loop, factory.create_health_service(endpoint))
         self.metrics = Blocking(self._loop, factory.create_metrics_service(endpoint))
+        codes = CodeFactory(self.config).create_code_execution_service(endpoint)
+        self.codes = Blocking(self._loop, codes)
 
     @staticmethod
     def handler(function):

@@ -1,0 +1,284 @@
+// The JavaScript and TypeScript kernel of execd, for Node.js 18 and newer: reads "run N" from descriptor 3, takes the
+// code from the file on descriptor 4, and answers with frames (kernel_protocol.h). V8's own REPL mode, reached through
+// the inspector, gives top-level await and lets later cells declare a name again.
+(function () {
+'use strict';
+const fs = require('fs');
+const inspector = require('inspector');
+const Module = require('module');
+const net = require('net');
+const path = require('path');
+const url = require('url');
+const util = require('util');
+
+const SOCKET = 3, CODE = 4, MAX_TEXT = 1 << 19;
+const typescript = process.argv.includes('typescript');
+const key = Symbol('opensandbox');
+let run = 0, busy = false, value, transpile = (code) => code;
+
+function writeAll(data) {
+  for (let at = 0; at < data.length;) {
+    try {
+      at += fs.writeSync(SOCKET, data, at);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);  // execd is busy with earlier frames
+    }
+  }
+}
+
+// Half a surrogate pair is no text that JSON can carry.
+const wellFormed = (key, text) =>
+    typeof text === 'string' && /[\ud800-\udfff]/.test(text) ? Buffer.from(text).toString() : text;
+
+function send(message) {
+  const body = Buffer.from(JSON.stringify(message, wellFormed));
+  writeAll(Buffer.concat([Buffer.from(body.length + '\n'), body]));
+}
+
+const cut = (text) => text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}... [${text.length} characters, cut]`;
+
+function describe(thrown) {
+  if (!util.types.isNativeError(thrown)) return {ename: 'Error', evalue: cut(util.inspect(thrown)), traceback: []};
+  const lines = String(thrown.stack || thrown).split('\n');
+  const own = lines.findIndex((line) => /node:inspector|opensandbox-kernel/.test(line));
+  return {ename: String(thrown.name), evalue: cut(String(thrown.message)),
+          traceback: (own < 0 ? lines : lines.slice(0, own)).slice(0, 500).map(cut)};
+}
+
+// ---- modules: import statements and import() become calls, because scripts have neither.
+
+const cellRequire = () => Module.createRequire(path.join(process.cwd(), 'cell.js'));
+
+async function importModule(name) {
+  name = String(name);
+  if (/^(node:|data:|file:|https?:)/.test(name) || Module.builtinModules.includes(name)) return import(name);
+  if (/^(\.\.?)?\//.test(name)) return import(url.pathToFileURL(path.resolve(name)).href);
+  try {
+    return await import(url.pathToFileURL(cellRequire().resolve(name)).href);
+  } catch (error) {
+    if (error.code !== 'ERR_PACKAGE_PATH_NOT_EXPORTED') throw error;
+    return import(name);
+  }
+}
+
+const IMPORT = /^import\s*(?:([\w$*\s{},]+?)\s*from\s*)?(['"])([^'"\n]+)\2(?:\s*(?:with|assert)\s*\{[^}]*\})?\s*;?/;
+
+function importCall(clause, name) {
+  const from = `await importModule(${JSON.stringify(name)})`;
+  if (!clause) return `${from};`;
+  const star = /^(?:([\w$]+)\s*,\s*)?\*\s*as\s+([\w$]+)$/.exec(clause);
+  if (star) return `const ${star[2]} = ${from};` + (star[1] ? ` const ${star[1]} = ${star[2]}.default;` : '');
+  const named = /^(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\})?$/.exec(clause.trim());
+  if (!named) return null;
+  const parts = named[1] ? [`default: ${named[1]}`] : [];
+  for (const part of (named[2] || '').split(',').map((each) => each.trim()).filter(Boolean)) {
+    parts.push(part.replace(/\s+as\s+/, ': '));
+  }
+  return `const {${parts.join(', ')}} = ${from};`;
+}
+
+// Goes through the code token by token, so that strings, comments, templates and regular expressions stay as they are.
+function rewriteImports(code) {
+  if (!/\b(import|export)\b/.test(code)) return code;
+  let out = '', at = 0, depth = 0, last = '';
+  const templates = [];  // brace depths at which a template goes on
+  const copy = (length) => { out += code.substr(at, length); at += length; };
+  const template = () => {  // up to its end or its next ${
+    while (at < code.length) {
+      if (code[at] === '\\') copy(2);
+      else if (code[at] === '`') return copy(1);
+      else if (code.startsWith('${', at)) { copy(2); templates.push(depth++); return; }
+      else copy(1);
+    }
+  };
+  while (at < code.length) {
+    const rest = code[at], two = code.substr(at, 2);
+    if (two === '//') copy((code.indexOf('\n', at) + 1 || code.length + 1) - 1 - at || 2);
+    else if (two === '/*') copy((code.indexOf('*/', at + 2) + 1 || code.length) + 1 - at);
+    else if (rest === '"' || rest === "'") {
+      let end = at + 1;
+      while (end < code.length && code[end] !== rest && code[end] !== '\n') end += code[end] === '\\' ? 2 : 1;
+      copy(end + 1 - at); last = '"';
+    } else if (rest === '`') { copy(1); template(); last = '"'; }
+    else if (rest === '/' && !/[\w$)\]}"]/.test(last)) {
+      let end = at + 1, inClass = false;
+      while (end < code.length && code[end] !== '\n' && (inClass || code[end] !== '/')) {
+        if (code[end] === '[') inClass = true;
+        else if (code[end] === ']') inClass = false;
+        end += code[end] === '\\' ? 2 : 1;
+      }
+      copy(end + 1 - at); last = '"';
+    } else if (/[A-Za-z_$]/.test(rest)) {
+      const word = /^[\w$]+/.exec(code.slice(at, at + 256))[0];
+      if (word === 'import' && last !== '.' && /^import\s*\(/.test(code.slice(at, at + 64))) {
+        out += 'importModule';
+        at += 6;
+      } else if (word === 'import' && depth === 0 && last !== '.') {
+        const found = IMPORT.exec(code.slice(at));
+        const call = found && importCall(found[1] && found[1].trim(), found[3]);
+        if (call) { out += call; at += found[0].length; } else copy(6);
+      } else if (word === 'export' && depth === 0 && last !== '.') {
+        at += /^export\s*(\{\s*\}\s*;?|default\s+)?/.exec(code.slice(at))[0].length;
+      } else copy(word.length);
+      last = 'a';
+    } else {
+      if (rest === '{' || rest === '(' || rest === '[') ++depth;
+      if (rest === ')' || rest === ']') --depth;
+      if (rest === '}') {
+        --depth;
+        if (templates.length && templates[templates.length - 1] === depth) {
+          templates.pop();
+          copy(1);
+          template();
+          last = '"';
+          continue;
+        }
+      }
+      if (!/\s/.test(rest)) last = rest;
+      copy(1);
+    }
+  }
+  return out;
+}
+
+// ---- TypeScript
+
+function findTypeScript() {
+  if (typeof Module.stripTypeScriptTypes === 'function') {
+    return (code) => Module.stripTypeScriptTypes(code, {mode: 'transform'});
+  }
+  const places = [process.cwd(), path.join(path.dirname(process.execPath), '..', 'lib'), '/usr/local/lib', '/usr/lib',
+                  '/usr/share/nodejs', ...(process.env.NODE_PATH || '').split(path.delimiter).filter(Boolean)];
+  for (const place of places) {
+    let ts;
+    try {
+      ts = require(require.resolve('typescript', {paths: [place, path.join(place, 'node_modules')]}));
+    } catch {
+      continue;
+    }
+    const compilerOptions = {target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true};
+    return (code) => {
+      const {outputText, diagnostics} = ts.transpileModule(code, {compilerOptions, reportDiagnostics: true});
+      if (diagnostics.length) throw new SyntaxError(ts.flattenDiagnosticMessageText(diagnostics[0].messageText, '\n'));
+      return outputText;
+    };
+  }
+  process.stderr.write('no way to run TypeScript: install Node.js 22.13 or newer, or the npm package typescript 5.x ' +
+                       '(npm install -g typescript) in the image\n');
+  process.exit(1);
+}
+
+// ---- running code
+
+const session = new inspector.Session();
+session.connect();
+Object.defineProperty(globalThis, key, {value: (taken) => { value = taken; }});
+
+// The live value behind what the inspector says about it.
+function take(remote, done) {
+  if (remote.type === 'undefined') return done(undefined);
+  if (!remote.objectId) {
+    const odd = remote.unserializableValue;
+    if (odd === undefined) return done(remote.value);
+    return done(odd.endsWith('n') ? BigInt(odd.slice(0, -1)) : Number(odd));
+  }
+  session.post('Runtime.callFunctionOn', {
+    functionDeclaration: `function (taken) { const keys = Object.getOwnPropertySymbols(globalThis);
+      globalThis[keys.find((each) => each.description === 'opensandbox')](taken); }`,
+    objectId: remote.objectId, arguments: [{objectId: remote.objectId}]}, () => {
+      session.post('Runtime.releaseObject', {objectId: remote.objectId});
+      const taken = value;
+      value = undefined;
+      done(taken);
+    });
+}
+
+function finish(number, failure) {
+  if (!busy || number !== run) return;
+  busy = false;
+  if (failure) send({type: 'error', run: number, ...failure});
+  send({type: 'done', run: number});
+}
+
+const interrupted = {ename: 'KeyboardInterrupt', evalue: 'the code was interrupted', traceback: []};
+
+function fail(number, thrown) {
+  let failure;
+  try {
+    failure = describe(thrown);
+  } catch {
+    failure = {ename: 'Error', evalue: 'an error that cannot be shown', traceback: []};
+  }
+  finish(number, failure);
+}
+
+function evaluated(number, error, answer) {
+  if (error) return fail(number, new Error(error.message));
+  if (answer.exceptionDetails) {
+    return take(answer.exceptionDetails.exception, (thrown) => fail(number, thrown));
+  }
+  take(answer.result, (result) => {
+    try {
+      if (result !== undefined && busy && number === run) {
+        globalThis._ = result;
+        send({type: 'result', run: number, data: {'text/plain': cut(util.inspect(result))}});
+      }
+      finish(number);
+    } catch (thrown) {
+      fail(number, thrown);
+    }
+  });
+}
+
+function runCell(number) {
+  run = number;
+  busy = true;
+  const size = fs.fstatSync(CODE).size, data = Buffer.alloc(size);
+  for (let at = 0; at < size;) {
+    const count = fs.readSync(CODE, data, at, size - at, at);
+    if (count === 0) break;
+    at += count;
+  }
+  send({type: 'started', run: number});
+  try {
+    const name = `cell-${number}.${typescript ? 'ts' : 'js'}`;
+    const expression = `${rewriteImports(transpile(data.toString()))}\n//# sourceURL=${name}`;
+    session.post('Runtime.evaluate', {expression, replMode: true},
+                 (error, answer) => evaluated(number, error, answer));
+  } catch (thrown) {
+    fail(number, thrown);
+  }
+}
+
+// Reaches code that waits. Code that never lets go of the thread is killed by execd after a while.
+process.on('SIGINT', () => finish(run, interrupted));
+process.on('uncaughtException', (error) => console.error('Uncaught', error));
+process.on('unhandledRejection', (error) => console.error('Uncaught (in promise)', error));
+
+// Output is written before the frame about its end, and programs that share the pipes expect them so.
+for (const stream of [process.stdout, process.stderr]) if (stream._handle) stream._handle.setBlocking(true);
+
+if (typescript) transpile = findTypeScript();
+Object.defineProperty(globalThis, 'require', {value: cellRequire(), writable: true, configurable: true});
+Object.defineProperty(globalThis, 'importModule', {value: importModule, writable: true, configurable: true});
+Object.defineProperty(globalThis, 'module', {value: {exports: {}}, writable: true, configurable: true});
+Object.defineProperty(globalThis, 'exports', {value: globalThis.module.exports, writable: true, configurable: true});
+process.argv.length = 1;
+
+let received = '';
+const socket = new net.Socket({fd: SOCKET, readable: true, writable: false});
+socket.setEncoding('latin1');
+socket.on('data', (text) => {
+  received += text;
+  for (let end; (end = received.indexOf('\n')) >= 0;) {
+    const words = received.slice(0, end).split(' ');
+    received = received.slice(end + 1);
+    if (words[0] === 'run') runCell(Number(words[1]));
+  }
+});
+socket.on('end', () => process.exit(0));
+socket.on('error', () => process.exit(0));
+send({type: 'ready'});
+})();
+//# sourceURL=opensandbox-kernel
