@@ -9,7 +9,7 @@ import pytest
 def codes(sdk, sandbox):
     interpreter = sdk.interpreter(sandbox)  # waits for the interpreter, as the package does by itself
     yield interpreter.codes
-    interpreter.close()
+    (interpreter.aclose if hasattr(interpreter, "aclose") else interpreter.close)()
 
 
 def text(messages):
