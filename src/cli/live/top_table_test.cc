@@ -35,7 +35,7 @@ TEST(TopTable, ItFitsTheScreen) {
 
 TEST(TopTable, EightyColumnsHoldEverythingThatMatters) {
   TopRow named = row("3f2b8c1e-0d4a-4f7e-9b61-5a2c7d8e9f10", 100);
-  named.info.metadata = {{"name", "web-server"}};
+  named.info.metadata = opensandbox::StringMap{std::pair<const std::string, std::string>("name", "web-server")};
   const auto lines = top_lines({named}, {}, 80, 10, false);
   EXPECT_EQ(lines[2], "3f2b8c1e-0d4  Running    100.0%     2.0 MiB       0s         -  web-server");
   EXPECT_NE(top_lines({named}, {}, 200, 10, true)[2].find(named.info.id), std::string::npos);

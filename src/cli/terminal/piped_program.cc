@@ -62,13 +62,13 @@ class PipedProgram {
     auto connection = ptys_.attach(pty_, pipes);
     if (!connection) return sdk_failed(context_, connection.error());
     for (;;) {
-      const auto lost = follow(*connection);
+      follow(*connection);
       connection->detach();
       if (input_) input_->connect(nullptr);
       if (outcome_) return *outcome_;
       expected_ = connection->offset();
       auto again = reconnect();
-      if (!again) return sdk_failed(context_, lost ? *lost : again.error());
+      if (!again) return sdk_failed(context_, again.error());
       connection = std::move(again);
       // One that has ended meanwhile tells no more. Asked now: if it ends from here on we are told.
       const auto status = ptys_.status(pty_);
@@ -77,8 +77,8 @@ class PipedProgram {
   }
 
  private:
-  // Until there is an outcome, or the connection is lost: then why.
-  std::optional<opensandbox::Error> follow(opensandbox::PtyConnection& connection) {
+  // Until there is an outcome, or the connection is lost.
+  void follow(opensandbox::PtyConnection& connection) {
     while (!outcome_) {
       std::array<pollfd, 2> waits{pollfd{connection.poll_fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0}};
       const int ready = ::poll(waits.data(), waits.size(), patience());
@@ -87,13 +87,12 @@ class PipedProgram {
       if (outcome_ || waits[0].revents == 0) continue;
       auto frame = connection.read(std::chrono::milliseconds(0));
       if (!frame) {
-        if (frame.error().kind == opensandbox::ErrorKind::Network) return frame.error();
+        if (frame.error().kind == opensandbox::ErrorKind::Network) return;
         outcome_ = sdk_failed(context_, frame.error());
       } else if (*frame) {
         take(**frame, connection);
       }
     }
-    return std::nullopt;
   }
 
   // It does not end after a signal, or has ended where nobody saw it.

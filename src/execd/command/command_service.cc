@@ -13,6 +13,7 @@
 #include "base/json_escape.h"
 #include "base/log.h"
 #include "base/mask_secrets.h"
+#include "base/out_of_memory.h"
 #include "base/time.h"
 #include "execd/command/account.h"
 
@@ -67,7 +68,10 @@ CommandOutcome outcome_of(const sys::ExitStatus& status, const std::optional<End
 void write_outcome(EventWriter& writer, const RunEnd& end) {
   const CommandOutcome outcome = outcome_of(end.status);
   if (outcome.exit_code == 0) return writer.complete(end.took);
-  writer.error(kErrorName, std::to_string(outcome.exit_code), std::vector<std::string>{outcome.error}, end.reason);
+  std::vector<std::string> traceback{outcome.error};
+  // The published clients know no reason; they show the traceback.
+  if (end.reason && end.reason->code != kReasonInterrupted) traceback.push_back(end.reason->message);
+  writer.error(kErrorName, std::to_string(outcome.exit_code), traceback, end.reason);
 }
 
 struct CommandService::Expiry {

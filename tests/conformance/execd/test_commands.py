@@ -477,7 +477,8 @@ def test_without_bash_sh_is_used(start_execd, tmp_path):
 
 def test_timeout_kills_the_whole_tree(execd):
     events = run(execd, "setsid sleep 1000 & echo $!; (sleep 1000) & echo $!; sleep 1000", timeout=500)
-    assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1", "traceback": ["signal: killed"]}
+    assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1",
+                                   "traceback": ["signal: killed", "timed out after 500ms"]}
     assert all(process_gone(int(pid)) for pid in texts(events))
 
 
@@ -737,7 +738,7 @@ def test_logs_of_others(execd):
 def test_background_timeout_and_daemons(execd):
     command_id = background(execd, "echo x; sleep 1000", timeout=300)
     events = wait_finished(execd, command_id)
-    assert events[-1]["error"]["traceback"] == ["signal: killed"]
+    assert events[-1]["error"]["traceback"] == ["signal: killed", "timed out after 300ms"]
     assert status(execd, command_id)["exit_code"] == -1
     assert logs(execd, command_id)[0] == b"x\n"
 

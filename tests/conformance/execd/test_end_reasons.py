@@ -27,8 +27,9 @@ def reason_of(document):
 def test_a_timeout_is_named_in_the_event_and_in_the_status(execd, timeout, text):
     events = run(execd, "sleep 1000", timeout=timeout)
     assert reason_of(events[-1]) == ("TIMEOUT", f"timed out after {text}")
-    # The fields that the published clients read are as before.
-    assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1", "traceback": ["signal: killed"]}
+    # The published clients know no reason, but show the traceback.
+    assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1",
+                                   "traceback": ["signal: killed", f"timed out after {text}"]}
     state = status(execd, events[0]["text"])
     assert reason_of(state) == ("TIMEOUT", f"timed out after {text}")
     assert (state["exit_code"], state["error"]) == (-1, "signal: killed")
