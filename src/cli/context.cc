@@ -106,7 +106,10 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   if (error.kind == ErrorKind::Network) {
     const std::string where = config.domain.value_or("localhost:8080");
     if (is_about_server(error.message, config, where)) {
-      return "Is the server at " + where + " running? 'osb doctor' checks it; --domain names another one.";
+      // osb up starts one on this machine only.
+      const bool local = where.starts_with("localhost") || where.starts_with("127.") || where.starts_with("[::1]");
+      return "Is the server at " + where + " running? " + (local ? "'osb up' starts one; " : "") +
+             "'osb doctor' checks it; --domain names another one.";
     }
     return config.use_server_proxy ? "" : "If this machine cannot reach the sandbox itself, use --use-server-proxy.";
   }
