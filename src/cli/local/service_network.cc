@@ -78,8 +78,10 @@ std::string route_in_the_way(const std::string& routes, unsigned network, const 
     }
     const std::uint32_t there = ntohl(destination), there_mask = ntohl(mask);
     const int prefix = std::popcount(there_mask);
-    // Default routes, also those that VPNs split in two halves, give way to more exact ones.
+    // Default routes, also those that VPNs split in two halves, give way to more exact ones. lo leads nowhere: that is
+    // what a service leaves behind whose files were deleted by hand.
     if (prefix <= 1 || (flags & kRejects) != 0 || std::string_view(name).starts_with(interface_prefix)) return;
+    if (std::string_view(name) == "lo") return;
     const std::uint32_t common = there_mask & kSubnetMask;
     if ((there & common) != (base_of(network) & common)) return;
     found = std::string(name) + " (" + dotted(there) + "/" + std::to_string(prefix) + ")";

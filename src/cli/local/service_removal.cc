@@ -147,7 +147,7 @@ Result<void> remove_service(const fs::path& directory, const ServiceRecord& reco
   remove_cgroups(record.cgroup_parent);
   run_quietly({"nft", "delete", "table", "inet", record.table});
   if (release_network(directory, record.network)) {
-    run_quietly({"ip", "route", "del", "unreachable", subnet_of(record.network)});
+    run_quietly({"ip", "route", "del", subnet_of(record.network)});
     run_quietly({"ip", "address", "del", gateway_address_of(record.network) + "/32", "dev", "lo"});
   }
   std::error_code failed;

@@ -67,6 +67,12 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   }
   // Published ports only: to all others of the outside world sandboxes stay invisible.
   put_refusals(batch, config, "forward", true);
+  // Nobody has the address; lo must not send the packet round again.
+  batch.add_rule("forward", std::move(NftRule()
+                                          .output_interface(kLoopbackInterface)
+                                          .ipv4()
+                                          .destination(config.subnet.base, config.subnet.prefix_length)
+                                          .unreachable()));
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_established().accept()));
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).connection_translated().accept()));
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).drop()));

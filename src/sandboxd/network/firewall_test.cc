@@ -329,16 +329,6 @@ TEST(Firewall, ASubnetThatTheHostUsesIsRefused) {
   });
 }
 
-TEST(Firewall, PacketsToAddressesWithoutASandboxDoNotLeaveTheHost) {
-  in_own_network([] {
-    World world;
-    world.start();
-    errno = 0;
-    EXPECT_FALSE(connect_from(world.host.get(), world.config.address(200), 80, kShort));
-    EXPECT_EQ(errno, EHOSTUNREACH);
-  });
-}
-
 TEST(Firewall, RemovingItLeavesNothing) {
   in_own_network([] {
     World world;

@@ -14,8 +14,12 @@ namespace {
 
 constexpr const char* kForwarding = "/proc/sys/net/ipv4/ip_forward";
 
-kernel::Route unreachable(const NetworkConfig& config) {
-  return {.destination = config.subnet.base, .prefix_length = config.subnet.prefix_length, .type = RTN_UNREACHABLE};
+kernel::Route dead_end(const NetworkConfig& config, unsigned lo) {
+  return {.destination = config.subnet.base,
+          .prefix_length = config.subnet.prefix_length,
+          .index = lo,
+          .source = config.gateway(),
+          .scope = RT_SCOPE_LINK};
 }
 
 bool overlap(const Subnet& a, const Subnet& b) { return a.contains(b.base) || b.contains(a.base); }
@@ -37,6 +41,8 @@ Result<void> check_subnet_is_free(const NetworkConfig& config, kernel::NetlinkSo
     if (link == links->end() && route.index != 0) continue;
     const std::string name = link == links->end() ? "several interfaces" : link->name;
     if (name.starts_with(config.interface_prefix)) continue;
+    if (name == "lo" && there.base == config.subnet.base && there.prefix_length == config.subnet.prefix_length)
+      continue;
     return fail(Code::Conflict,
                 fmt::format("network.subnet: this host already uses {} ({} of sandboxes would be hidden or hide it): "
                             "set a range that is free here",
@@ -65,7 +71,7 @@ Result<void> prepare_host(const NetworkConfig& config, kernel::NetlinkSocket& ro
   kernel::NetlinkBatch batch;
   kernel::change_link(batch, lo->index, {.up = true});
   kernel::add_address(batch, lo->index, config.gateway(), 32, RT_SCOPE_HOST);
-  kernel::add_route(batch, unreachable(config));
+  kernel::add_route(batch, dead_end(config, lo->index));
   if (const auto done = route.run(batch); !done) return done;
   return enable_forwarding();
 }
@@ -74,7 +80,7 @@ Result<void> restore_host(const NetworkConfig& config, kernel::NetlinkSocket& ro
   const auto lo = kernel::find_link(route, "lo");
   if (!lo) return Failure(lo.error());
   kernel::NetlinkBatch batch;
-  kernel::delete_route(batch, unreachable(config));
+  kernel::delete_route(batch, dead_end(config, lo->index));
   kernel::delete_address(batch, lo->index, config.gateway(), 32);
   return route.run(batch);
 }

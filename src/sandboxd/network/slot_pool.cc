@@ -22,6 +22,7 @@ namespace {
 constexpr unsigned kKeepFactor = 4;  // so many times ready_slots are kept when many come back at once
 constexpr std::size_t kCollectAt = 64;
 constexpr std::chrono::seconds kTearDownTimeout{5};
+constexpr std::chrono::seconds kRefillPatience{1};  // nothing else is done meanwhile
 
 struct Returned {
   Slot slot;
@@ -322,8 +323,16 @@ class SlotPool::Impl {
 
   void refill(std::unique_lock<std::mutex>& lock) {
     auto index = unused_index();
+    if (!index && dirty_count() > 0) {
+      forget(lock);  // no address is left to wait for a whole batch
+      if (!wants_slot()) return;
+      index = unused_index();
+    }
     if (draining_.size() >= (index ? collect_at_ : 1)) {
+      const std::vector<unsigned> draining(draining_.begin(), draining_.end());
       lock.unlock();
+      // The kernel is still taking all of them down: the first one that is gone gives its address.
+      if (!index) (void)factory_.wait_for_end(draining, kRefillPatience);
       const auto existing = factory_.existing();
       lock.lock();
       if (existing) collect(*existing);
