@@ -108,4 +108,5 @@ def test_a_paused_sandbox(osb, server):
 
 
 def test_an_unknown_id_is_still_unknown(osb):
-    assert "sandbox never-there does not exist" in osb.refused("sandbox", "get", "never-there")
+    id = "00000000-0000-4000-8000-000000000000"
+    assert f"sandbox {id} does not exist" in osb.refused("sandbox", "get", id)
