@@ -19,8 +19,10 @@ def connect(address, port):
 
 
 def how_it_ends(connection):
+    """Of a client that says something, as clients do: one that only listens cannot know that its peer has vanished."""
     with connection:
         try:
+            connection.sendall(b"x")
             while connection.recv(4096):
                 pass
         except TimeoutError:

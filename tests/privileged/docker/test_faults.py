@@ -281,10 +281,11 @@ def test_the_engine_is_killed_in_the_middle_of_creates(own_engine, make_server):
     # One that got an address which the engine has given away twice is not reached, and Failed after a minute.
     states = {id: server.wait_state(id, "Running", "Failed") for id in ids}
     engine.drop_forgotten_networks()
+    addresses = {each["id"]: each["address"] for each in engine.list()}
     for id, shown in states.items():
         if shown["status"]["state"] == "Failed":
             assert shown["status"]["reason"].startswith("DOCKER::"), shown
-        else:
+        elif list(addresses.values()).count(addresses[id]) == 1:  # else either container may answer
             assert server.run(id, "echo up") == "up"
     alive = {id for id in ids if server.state(id) == "Running"}
     assert engine.wait_for_exactly(alive, 120) == alive
