@@ -3,7 +3,7 @@
 namespace opensandbox::async {
 namespace {
 
-// What the server says about a sandbox that did not answer; nothing where that explains nothing.
+// The cause that a sandbox's state gives for a lost connection; nothing if the state explains nothing.
 std::optional<Error> cause_in(const SandboxInfo& info) {
   const std::string& state = info.status.state;
   const std::string name = "sandbox " + info.id;

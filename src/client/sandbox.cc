@@ -92,7 +92,7 @@ bool is_over(const std::string& state) { return state == state::kFailed || state
 
 net::awaitable<osb::Result<Result<bool>>> wrapped(Task<bool> task) { co_return co_await std::move(task); }
 
-// Who waits for readiness asks the server himself.
+// The wait for readiness asks the server by itself.
 Task<bool> ping(SandboxPtr sandbox) {
   auto reply = co_await call_unexplained(std::move(sandbox), {.target = "/ping"});
   if (!reply) co_return Failure(std::move(reply.error()));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = 1'000'000;
 
-// What a string inside a result takes in a reply, measured.
+// The bytes that a string inside a result takes in a reply, measured.
 std::size_t encoded_twice(std::string text) {
   const std::string inner = json::serialize(json::value(*to_text(std::move(text), Encoding::Utf8, true)));
   return json::serialize(json::value(inner)).size() - json::serialize(json::value(R"("")")).size();

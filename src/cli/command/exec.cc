@@ -16,7 +16,7 @@ struct ExecOptions {
   bool interactive = false, tty = false, detach = false;
 };
 
-// Nobody waits for it: 'osb logs' shows its output.
+// Detached; 'osb logs' shows its output.
 Outcome start(Context& context, ExecOptions& options) {
   auto sandbox = context.sandbox(options.shell.id);
   if (!sandbox) return failed(sandbox.error());

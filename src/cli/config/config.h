@@ -48,7 +48,7 @@ std::filesystem::path config_path(const Flags& flags, const Environment& environ
 // file that is not TOML and a profile that is not there are errors.
 Expected<Config> resolve_config(const Flags& flags, const Environment& environment, const std::filesystem::path& path);
 
-// What to do when the server wants a key and one was withheld; empty: none was.
+// The advice for a server that wants a key, when one was withheld; empty: none was.
 std::string withheld_hint(const Config& config);
 
 // Up to four characters all stars, else the first and last two shown.

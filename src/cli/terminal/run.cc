@@ -26,7 +26,7 @@ struct RunOptions {
   bool interactive = false, tty = false, keep = false, detach = false, remove = false;
 };
 
-// What the smallest images have.
+// The smallest images have this one.
 const std::vector<std::string> kSleep = {"sleep", "2147483647"};
 
 Expected<opensandbox::CreateOptions> create_options(const Context& context, const RunOptions& options) {

@@ -33,7 +33,7 @@ class KernelLanguage {
   Result<void> set_program(const Environment& env, sys::SpawnPlan& plan) const;
   // The driver is read from standard input, which is the socket, instead of from kKernelDriver.
   bool driver_on_stdin() const { return shell_; }
-  // What is written to the socket to run the code.
+  // The message on the socket that runs the code.
   std::string run_request(std::uint64_t run) const;
 
  private:

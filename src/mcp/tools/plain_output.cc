@@ -106,7 +106,7 @@ json::object PlainOutput::encode(const opensandbox::Execution& execution, const 
   if (skipped_ > 0) out["lost_events"] = skipped_;
   if (execution.complete)
     out["duration_ms"] = execution.execution_time ? execution.execution_time->count() : end_ - begin_;
-  // Whoever has all of the output does not need the id.
+  // A client that has all of the output does not need the id.
   if (!execution.id.empty() && out.contains("truncated")) out["id"] = execution.id;
   return out;
 }

@@ -4,7 +4,7 @@
 
 namespace osb::mcp::tools {
 
-// What models read: stdout and stderr as strings, begin and end of long ones, with a note of what is left out.
+// Output as models read it: stdout and stderr as strings, begin and end of long ones, with a note of what is left out.
 class PlainOutput final : public RunOutput {
  public:
   PlainOutput(Call& call, Runs what, Room room)

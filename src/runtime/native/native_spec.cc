@@ -64,7 +64,7 @@ Result<native::Limits> to_limits(const api::StringMap& wanted, std::string& gpus
   return out;
 }
 
-// What people see in prompts: the metadata `name` where it can be a host name, else made from the id.
+// The host name, which people see in prompts: the metadata `name` where it can be a host name, else made from the id.
 std::string hostname_of(const SandboxSpec& spec) {
   if (spec.create->metadata) {
     const auto name = spec.create->metadata->find("name");

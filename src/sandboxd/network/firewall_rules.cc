@@ -50,7 +50,7 @@ void put_refusals(kernel::NftBatch& batch, const NetworkConfig& config, const ch
   batch.add_rule(chain, std::move(to_sandbox().in_set(kRefused, kAddressKey).connection_new().unreachable()));
 }
 
-// What the host itself sends.
+// Packets that the host itself sends.
 void put_output(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_chain({.name = "output", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_FILTER});
   put_refusals(batch, config, "output", false);

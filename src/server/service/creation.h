@@ -62,7 +62,7 @@ class Creation {
   std::optional<Error> error_;
 };
 
-// What a client is told about a create that has failed: the contract's code and status.
+// The error that clients get for a create that has failed: the contract's code and status.
 Error create_failure(Error error, std::string_view backend);
 
 }  // namespace osb::server

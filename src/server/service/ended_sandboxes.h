@@ -26,7 +26,7 @@ class EndedSandboxes {
     note(id, "ended" + (why.empty() ? "" : " (" + why + ")") + " and was removed at " + format_timestamp(at));
   }
 
-  // What follows "sandbox ID", such as "expired at 2026-01-02T03:04:05Z"; empty if unknown.
+  // The words behind "sandbox ID", such as "expired at 2026-01-02T03:04:05Z"; empty if unknown.
   std::string find(std::string_view id) const {
     const auto found = endings_.find(std::string(id));
     return found == endings_.end() ? std::string() : found->second;

@@ -223,8 +223,8 @@ net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr re
     if (made.error().code == Code::Conflict) co_return co_await backend_.inspect(record->id);
     if (made.error().code != Code::Unavailable || left <= 1 || !store_.find(record->id)) co_return made;
     log_warn("backend not reachable", {{"id", record->id}, {"error", made.error().message}});
-    // What was accepted is done when the backend is back, however long that takes. One that can be reached and says
-    // that it cannot is believed after a few tries.
+    // A create that was accepted waits for the backend, however long that takes. If the backend answers but reports an
+    // error, a few tries are enough.
     if (presence_.is_here()) {
       --left;
       co_await pause_before_retry(kCreateRetry);

@@ -1,4 +1,4 @@
-// What a create is answered: a sandbox that runs, one that is on its way, or why there is none.
+// The answers of a create: a sandbox that runs, one that is on its way, or why there is none.
 
 #include "server/service/sandbox_service_fixture.h"
 
