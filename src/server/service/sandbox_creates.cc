@@ -104,14 +104,17 @@ net::awaitable<Result<SandboxService::Accepted>> SandboxService::accept(api::Cre
   record.spec = std::make_shared<const api::CreateSandbox>(std::move(wanted));
   record.clock_set_by = accepted.set_by;
   if (key) key->answer = api::encode_created(record.view());
+  const std::string id = record.id;
+  // A repeated create may find the record before we are told that it is durable: it must find the creation too.
+  creating_[id] = std::make_shared<Creation>(executor_);
   ++accepting_;
   const auto begin = clock_.steady_now();
   auto created = co_await store_.create(std::move(record), std::move(key));
   note_stage(CreateStage::Store, begin);
   --accepting_;
+  if (!created || !created->fresh) creating_.erase(id);
   if (!created) co_return Failure(created.error());
   if (!created->fresh) co_return join(std::move(*created), options.idempotency_key);
-  const std::string id = created->record->id;
   // The answer waits before the create begins: it may fail at once.
   auto answer = std::make_unique<Creation::Answer>(prepare_create(created->record), options.idempotency_key);
   tasks_.spawn("create sandbox", run_create(id, std::move(ticket)));
@@ -163,7 +166,9 @@ std::shared_ptr<Creation> SandboxService::prepare_create(const SandboxPtr& recor
   instance.execd_token = execd_token_of(*record);
   events_.note(record->id, record->created_at, record->status);
   if (record->expires_at) deadlines_moved_.notify_all();
-  return creating_[record->id] = std::make_shared<Creation>(executor_);
+  std::shared_ptr<Creation>& creation = creating_[record->id];
+  if (!creation) creation = std::make_shared<Creation>(executor_);
+  return creation;
 }
 
 net::awaitable<void> SandboxService::run_create(std::string id, std::shared_ptr<AdmissionTicket> ticket) {
