@@ -21,9 +21,6 @@ FRESH_CCACHE ?=
 FRESH_ROOT ?=
 FILTER ?=
 
-# One ccache serves every build directory and every checkout: paths are hashed relative to the tree.
-export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
 export CTEST_PARALLEL_LEVEL := $(JOBS)
 
 apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))

@@ -68,7 +68,7 @@ void remove_all(const MakeClient& make, const std::vector<std::string>& ids) {
   });
 }
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (const char c : text.substr(0, 300)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -120,7 +120,7 @@ void create(const MakeClient& make, unsigned clients, unsigned rounds) {
     space_out(50);
   }
   std::printf("{\"asked\": %u, \"failed\": %u, \"error\": %s, \"slowest_ms\": %.2f", clients * rounds, failed,
-              quoted(error).c_str(), slowest);
+              in_quotes(error).c_str(), slowest);
   for (auto [name, samples] :
        {std::pair("started", &started), {"running", &running}, {"answered", &answered}, {"output", &output}}) {
     if (samples->size() == 0) continue;

@@ -148,7 +148,7 @@ void ObjectReader::reject_at(const std::string& pointer, std::string_view why) {
   if (error) return;
   std::string where = pointer.empty() ? "body" : pointer;
   // Keys of maps are foreign text: the message stays one readable line.
-  where = quoted(where, 200);
+  where = in_quotes(where, 200);
   where = where.substr(1, where.rfind('"') - 1) + (pointer.size() > 200 ? "..." : "");
   error.emplace(Code::InvalidRequest, where + ": " + std::string(why));
   error->reason = options_.reason;

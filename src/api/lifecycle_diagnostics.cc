@@ -20,7 +20,7 @@ Result<std::optional<std::string>> read_scope(const std::string& text, std::stri
   if (text.empty()) return std::string(otherwise);
   if (std::ranges::find(kScopes, text) != std::end(kScopes)) return text;
   return invalid_parameter("query/scope",
-                           quoted(text) + " is not one of container, lifecycle, runtime, network, process and all");
+                           in_quotes(text) + " is not one of container, lifecycle, runtime, network, process and all");
 }
 
 Result<void> read_count(std::string_view where, const std::string& text, int max, int& out) {

@@ -34,12 +34,12 @@ bool is_label_name(std::string_view text) {
 
 Failure bad_label(std::string_view where, std::string_view key, std::string_view why) {
   return refuse(Code::InvalidRequest, reason::kInvalidMetadataLabel,
-                std::string(where) + ": key " + quoted(key) + ": " + std::string(why));
+                std::string(where) + ": key " + in_quotes(key) + ": " + std::string(why));
 }
 
 Failure reserved(Code code, std::string_view reason, std::string_view where, std::string_view key) {
   return refuse(code, reason,
-                std::string(where) + ": key " + quoted(key) + ": keys below opensandbox.io/ are reserved");
+                std::string(where) + ": key " + in_quotes(key) + ": keys below opensandbox.io/ are reserved");
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ Result<std::map<std::string, std::string>> parse_metadata_filter(std::string_vie
     const auto equals = segment.find('=');
     if (equals == std::string_view::npos) {
       return refuse(Code::InvalidRequest, reason::kInvalidMetadataFormat,
-                    "query/metadata: " + quoted(segment) + " has no '='; expected key=value&key2=value2");
+                    "query/metadata: " + in_quotes(segment) + " has no '='; expected key=value&key2=value2");
     }
     out.insert_or_assign(form_decode(segment.substr(0, equals)), form_decode(segment.substr(equals + 1)));
     if (segment.size() == text.size()) return out;

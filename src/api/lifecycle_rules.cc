@@ -32,9 +32,9 @@ Result<void> check_platform(const CreateSandbox& create, const CreateRules& rule
   if (!create.platform) return {};
   const auto& [os, arch] = *create.platform;
   if (os != "linux" && os != "windows")
-    return invalid_parameter("/platform/os", quoted(os) + " is not linux or windows");
+    return invalid_parameter("/platform/os", in_quotes(os) + " is not linux or windows");
   if (arch != "amd64" && arch != "arm64") {
-    return invalid_parameter("/platform/arch", quoted(arch) + " is not amd64 or arm64");
+    return invalid_parameter("/platform/arch", in_quotes(arch) + " is not amd64 or arm64");
   }
   if (os == "windows" && !rules.no_windows.empty()) return invalid_parameter("/platform/os", rules.no_windows);
   return {};
@@ -83,10 +83,10 @@ Result<void> check_resources(const std::optional<StringMap>& resources, std::str
 Result<void> check_environment(const CreateSandbox& create) {
   for (const auto& [name, value] : create.env) {
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return invalid_parameter("/env", "the name " + quoted(name) + " is empty or contains '=' or a NUL byte");
+      return invalid_parameter("/env", "the name " + in_quotes(name) + " is empty or contains '=' or a NUL byte");
     }
     if (value.find('\0') != std::string::npos) {
-      return invalid_parameter("/env", "the value of " + quoted(name) + " contains a NUL byte");
+      return invalid_parameter("/env", "the value of " + in_quotes(name) + " contains a NUL byte");
     }
   }
   return {};
@@ -101,12 +101,13 @@ Result<void> check_network_policy(const CreateSandbox& create, const CreateRules
   const auto known = [](std::string_view action) { return action == "allow" || action == "deny"; };
   const NetworkPolicy& policy = *create.network_policy;
   if (!policy.default_action.empty() && !known(policy.default_action)) {
-    return invalid_parameter("/networkPolicy/defaultAction", quoted(policy.default_action) + " is not allow or deny");
+    return invalid_parameter("/networkPolicy/defaultAction",
+                             in_quotes(policy.default_action) + " is not allow or deny");
   }
   for (std::size_t i = 0; i < policy.egress.size(); ++i) {
     if (known(policy.egress[i].action)) continue;
     return invalid_parameter("/networkPolicy/egress/" + std::to_string(i) + "/action",
-                             quoted(policy.egress[i].action) + " is not allow or deny");
+                             in_quotes(policy.egress[i].action) + " is not allow or deny");
   }
   return {};
 }

@@ -145,9 +145,9 @@ Result<void> check_volume(const Volume& volume, const std::string& where, std::s
                     where + "/host/path: must not contain '/..' or '//' nor end with '/'");
     }
     if (!host_path_allowed(volume.host->path, allowed)) {
-      return refuse(
-          Code::InvalidRequest, reason::kVolumeHostPathNotAllowed,
-          where + "/host/path: " + quoted(volume.host->path) + " is not below a path of [storage] allowed_host_paths");
+      return refuse(Code::InvalidRequest, reason::kVolumeHostPathNotAllowed,
+                    where + "/host/path: " + in_quotes(volume.host->path) +
+                        " is not below a path of [storage] allowed_host_paths");
     }
   }
   if (volume.ossfs) {

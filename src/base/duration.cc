@@ -30,7 +30,7 @@ constexpr Unit kUnits[] = {
 constexpr Wide kMostNegative = Wide{1} << 63;
 
 Failure bad(std::string_view text, const char* why) {
-  return fail(Code::InvalidRequest, "duration " + quoted(text) + ": " + why);
+  return fail(Code::InvalidRequest, "duration " + in_quotes(text) + ": " + why);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

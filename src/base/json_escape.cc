@@ -183,7 +183,7 @@ char* write_json_escaped(char* out, std::string_view bytes) {
   return sink.out;
 }
 
-std::string quoted(std::string_view bytes, std::size_t limit) {
+std::string in_quotes(std::string_view bytes, std::size_t limit) {
   std::string out;
   append_json_string(out, bytes.substr(0, limit));
   if (bytes.size() > limit) out += "...";

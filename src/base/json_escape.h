@@ -22,7 +22,7 @@ constexpr std::size_t max_json_escaped_size(std::size_t size) { return size * 6;
 char* write_json_escaped(char* out, std::string_view bytes);
 
 // A foreign string as error messages show it: quoted, escaped and cut after `limit` bytes.
-std::string quoted(std::string_view bytes, std::size_t limit = 80);
+std::string in_quotes(std::string_view bytes, std::size_t limit = 80);
 
 namespace detail {
 

@@ -154,8 +154,8 @@ TEST(JsonEscape, TheWorstCaseFitsTheBufferExactly) {
 }
 
 TEST(JsonEscape, QuotedCutsLongStrings) {
-  EXPECT_EQ(quoted("a\nb"), R"("a\nb")");
-  EXPECT_EQ(quoted("abcdef", 3), R"("abc"...)");
+  EXPECT_EQ(in_quotes("a\nb"), R"("a\nb")");
+  EXPECT_EQ(in_quotes("abcdef", 3), R"("abc"...)");
 }
 
 }  // namespace

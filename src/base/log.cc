@@ -144,7 +144,7 @@ void append_field(std::string& out, std::string_view key, const Value& value, Lo
   append_value(out, value, format);
 }
 
-detail::BoundField bind(std::string_view key, const LogValue& value) {
+detail::BoundField bound_field(std::string_view key, const LogValue& value) {
   detail::BoundField field{std::string(key), {}};
   std::visit(
       [&]<typename T>(const T& v) {
@@ -212,7 +212,7 @@ Result<void> configure_log(const LogOptions& options) {
 Logger Logger::with(std::string_view key, LogValue value) const& { return Logger(*this).with(key, value); }
 
 Logger Logger::with(std::string_view key, LogValue value) && {
-  bound_.push_back(bind(key, value));
+  bound_.push_back(bound_field(key, value));
   return std::move(*this);
 }
 
@@ -224,7 +224,7 @@ Result<LogLevel> parse_log_level(std::string_view text) {
   if (name == "warn" || name == "warning") return LogLevel::Warn;
   if (name == "error") return LogLevel::Error;
   if (name == "off") return LogLevel::Off;
-  return fail(Code::InvalidRequest, "log level " + quoted(text) + ": expected debug, info, warn, error or off");
+  return fail(Code::InvalidRequest, "log level " + in_quotes(text) + ": expected debug, info, warn, error or off");
 }
 
 }  // namespace osb

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMaxUnsigned = std::numeric_limits<std::uint64_t>::max()
 constexpr std::uint64_t kMaxSigned = std::numeric_limits<std::int64_t>::max();
 
 Failure bad(std::string_view field, std::string_view text, const char* why) {
-  return fail(Code::InvalidRequest, std::string(field) + ": " + quoted(text) + " " + why);
+  return fail(Code::InvalidRequest, std::string(field) + ": " + in_quotes(text) + " " + why);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

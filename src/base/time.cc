@@ -21,7 +21,7 @@ constexpr std::int64_t kLastSecond =
     std::chrono::sys_seconds(std::chrono::sys_days(std::chrono::year(10000) / 1 / 1)).time_since_epoch().count() - 1;
 
 Failure bad(std::string_view text, const char* why) {
-  return fail(Code::InvalidRequest, "timestamp " + quoted(text) + ": " + why);
+  return fail(Code::InvalidRequest, "timestamp " + in_quotes(text) + ": " + why);
 }
 
 Result<Timestamp> in_range(std::int64_t second, std::int64_t micros, std::string_view text) {

@@ -33,7 +33,7 @@ http::Response code_problem(const Error& error) {
 }
 
 http::Response not_found(std::string_view id) {
-  return http::problem(404, "CONTEXT_NOT_FOUND", concat("context ", quoted(id), ": not found"));
+  return http::problem(404, "CONTEXT_NOT_FOUND", concat("context ", in_quotes(id), ": not found"));
 }
 
 http::Response stream(std::shared_ptr<EventLog> log, std::uint64_t after) {

@@ -46,7 +46,7 @@ Result<std::shared_ptr<CodeContext>> CodeService::make(const std::string& name, 
   if (closing_) return refuse(Code::Unavailable, "the daemon is shutting down");
   const KernelLanguage* language = KernelLanguage::find(name);
   if (language == nullptr) {
-    return refuse(Code::Internal, concat("language ", quoted(name), ": not one of ", KernelLanguage::names()));
+    return refuse(Code::Internal, concat("language ", in_quotes(name), ": not one of ", KernelLanguage::names()));
   }
   auto directory = environment_.new_directory(cwd);
   if (!directory) return Failure(directory.error());
@@ -104,7 +104,7 @@ Result<std::shared_ptr<Cell>> CodeService::run(const api::RunCode& request) {
   std::shared_ptr<CodeContext> context;
   if (!request.context_id.empty()) {
     context = find(request.context_id);
-    if (!context) return refuse(Code::Internal, concat("context ", quoted(request.context_id), ": not found"));
+    if (!context) return refuse(Code::Internal, concat("context ", in_quotes(request.context_id), ": not found"));
   } else {
     if (const auto it = default_contexts_.find(request.language); it != default_contexts_.end()) {
       context = it->second.lock();

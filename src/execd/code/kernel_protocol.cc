@@ -68,13 +68,13 @@ Result<void> KernelFrameDecoder::feed(std::string_view bytes, std::deque<KernelM
   for (;;) {
     const std::size_t head = rest.substr(0, kMaxDigits + 1).find('\n');
     if (head == std::string_view::npos) {
-      if (rest.size() > kMaxDigits) return broken("expected a length, got " + quoted(rest.substr(0, kMaxDigits)));
+      if (rest.size() > kMaxDigits) return broken("expected a length, got " + in_quotes(rest.substr(0, kMaxDigits)));
       break;
     }
     std::size_t length = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + head, length);
     if (head == 0 || error != std::errc() || end != rest.data() + head || length > kMaxFrame) {
-      return broken("bad length " + quoted(rest.substr(0, head)));
+      return broken("bad length " + in_quotes(rest.substr(0, head)));
     }
     if (rest.size() - head - 1 < length) break;
     auto message = decode(rest.substr(head + 1, length));

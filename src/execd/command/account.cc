@@ -12,7 +12,7 @@ Result<void> set_account(sys::UserDatabase& users, const std::string& name, std:
   const sys::User* user = nullptr;
   if (!name.empty()) {
     user = users.find_user(name);
-    if (user == nullptr) return fail(Code::InvalidRequest, "user " + quoted(name) + ": not in /etc/passwd");
+    if (user == nullptr) return fail(Code::InvalidRequest, "user " + in_quotes(name) + ": not in /etc/passwd");
   } else if (!uid) {
     return {};
   } else if (!gid) {

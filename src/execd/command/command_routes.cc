@@ -32,7 +32,7 @@ std::optional<std::int64_t> integer(std::string_view text) {
 }
 
 http::Response unknown_command(int status, std::string_view id) {
-  return http::problem(status, kBadRequest, "command " + quoted(id) + ": not found");
+  return http::problem(status, kBadRequest, "command " + in_quotes(id) + ": not found");
 }
 
 std::string status_json(const Command& command) {
@@ -143,7 +143,7 @@ http::Handler interrupt_handler(std::vector<Interruptible*> all) {
       if (!*done) co_return http::problem(500, kRuntimeError, done->error().message);
       co_return http::empty_response();
     }
-    co_return http::problem(500, kRuntimeError, "nothing with the id " + quoted(id) + " is running");
+    co_return http::problem(500, kRuntimeError, "nothing with the id " + in_quotes(id) + " is running");
   };
 }
 

@@ -61,7 +61,7 @@ std::string unescape(std::string_view text, const Environment& env) {
 Result<void> refuse_descriptors(const std::string& path) {
   if (refuse_magic_links(path)) return {};
   return fail(Code::InvalidRequest,
-              "cwd " + quoted(path) + ": goes through a link of /proc to what a process has open, or in circles");
+              "cwd " + in_quotes(path) + ": goes through a link of /proc to what a process has open, or in circles");
 }
 
 }  // namespace
@@ -145,11 +145,11 @@ Result<std::string> CommandEnvironment::directory(std::string_view cwd, const En
   if (!path) return with_context("cwd", path.error());
   struct stat info{};
   if (::stat(path->c_str(), &info) < 0) {
-    auto failure = sys::from_errno("cwd " + quoted(*path), errno);
+    auto failure = sys::from_errno("cwd " + in_quotes(*path), errno);
     failure.error().code = Code::InvalidRequest;
     return failure;
   }
-  if (!S_ISDIR(info.st_mode)) return fail(Code::InvalidRequest, "cwd " + quoted(*path) + ": not a directory");
+  if (!S_ISDIR(info.st_mode)) return fail(Code::InvalidRequest, "cwd " + in_quotes(*path) + ": not a directory");
   if (auto allowed = refuse_descriptors(*path); !allowed) return Failure(allowed.error());
   return path;
 }
@@ -187,7 +187,7 @@ Result<std::string> CommandEnvironment::program(const std::string& name, const E
     begin = end + 1;
   }
   if (auto found = sys::find_program(name, path)) return std::move(*found);
-  return fail(Code::NotFound, "exec " + quoted(name) + ": not found in PATH (" + std::string(given) + ")");
+  return fail(Code::NotFound, "exec " + in_quotes(name) + ": not found in PATH (" + std::string(given) + ")");
 }
 
 }  // namespace osb::execd

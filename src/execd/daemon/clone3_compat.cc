@@ -30,7 +30,7 @@ Result<Clone3Compat> parse_clone3_compat(std::string_view value) {
   if (word.empty() || word == "0" || word == "false" || word == "off" || word == "no") return Clone3Compat::Off;
   if (word == "1" || word == "true" || word == "yes" || word == "on") return Clone3Compat::On;
   if (word == "reexec") return Clone3Compat::Reexec;
-  return fail(Code::InvalidRequest, "EXECD_CLONE3_COMPAT=" + quoted(value) + ": expected 1, 0 or reexec");
+  return fail(Code::InvalidRequest, "EXECD_CLONE3_COMPAT=" + in_quotes(value) + ": expected 1, 0 or reexec");
 }
 
 Result<void> forbid_clone3() {

@@ -154,12 +154,14 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
     const std::string_view value = flag.variable.empty() ? std::string_view() : variable(env, flag.variable);
     if (value.empty()) continue;
     if (const auto read = flag.read(value, out); !read) {
-      return std::unexpected(OptionsError{1, std::string(flag.variable) + "=" + quoted(value) + ": " + read.error()});
+      return std::unexpected(
+          OptionsError{1, std::string(flag.variable) + "=" + in_quotes(value) + ": " + read.error()});
     }
   }
   const std::string& host = out.jupyter_host;
   if (!host.empty() && !host.starts_with("http://") && !host.starts_with("https://")) {
-    return std::unexpected(OptionsError{1, "JUPYTER_HOST=" + quoted(host) + ": must begin with http:// or https://"});
+    return std::unexpected(
+        OptionsError{1, "JUPYTER_HOST=" + in_quotes(host) + ": must begin with http:// or https://"});
   }
   out.log_outputs = log_outputs(env);
   return {};
@@ -200,7 +202,7 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
       return bad_usage("flag --" + std::string(name) + " needs a value");
     }
     if (const auto read = flag->read(value, out); !read) {
-      return bad_usage("flag --" + std::string(name) + "=" + quoted(value) + ": " + read.error());
+      return bad_usage("flag --" + std::string(name) + "=" + in_quotes(value) + ": " + read.error());
     }
   }
   return out;

@@ -22,11 +22,11 @@ Result<Permission> resolve_permission(const api::FilePermission& wanted, const O
   out.mode = *bits;
   if (!wanted.owner.empty()) {
     out.uid = names.user_id(wanted.owner);
-    if (!out.uid) return fail(Code::Internal, "unknown user " + quoted(wanted.owner));
+    if (!out.uid) return fail(Code::Internal, "unknown user " + in_quotes(wanted.owner));
   }
   if (!wanted.group.empty()) {
     out.gid = names.group_id(wanted.group);
-    if (!out.gid) return fail(Code::Internal, "unknown group " + quoted(wanted.group));
+    if (!out.gid) return fail(Code::Internal, "unknown group " + in_quotes(wanted.group));
   }
   return out;
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 Failure refused(const std::string& path, std::string_view why) {
-  return fail(Code::InvalidRequest, "archive entry " + quoted(path) + ": " + std::string(why));
+  return fail(Code::InvalidRequest, "archive entry " + in_quotes(path) + ": " + std::string(why));
 }
 
 // The path within the target: no "." and no repeated slashes; empty for the target itself.

@@ -84,7 +84,7 @@ Result<std::optional<OtlpOptions>> OtlpOptions::from_environment(const Environme
   if (!url) return with_context("OTLP endpoint", url.error());
   if (url->host == "localhost") url->host = "127.0.0.1";
   if (url->scheme != "http" || !is_ip(url->host)) {
-    return fail(Code::Unsupported, "OTLP endpoint " + quoted(endpoint) +
+    return fail(Code::Unsupported, "OTLP endpoint " + in_quotes(endpoint) +
                                        ": execd sends to http:// and an IP address only; run a collector there");
   }
   OtlpOptions out;

@@ -52,7 +52,7 @@ ClientFrame decode_client_frame(bool text, std::string data) {
   }
   if (frame->type == "eof") return EndOfInputFrame{};
   if (frame->type == "ping") return PingFrame{};
-  return InvalidFrame{"unknown frame type " + quoted(frame->type)};
+  return InvalidFrame{"unknown frame type " + in_quotes(frame->type)};
 }
 
 std::string replay_head(std::uint64_t offset) {

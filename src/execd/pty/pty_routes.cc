@@ -48,7 +48,7 @@ Result<ConnectOptions> parse_options(std::string_view query_text) {
 }
 
 http::Response unknown_session(std::string_view id) {
-  return http::problem(404, "CONTEXT_NOT_FOUND", "pty session " + quoted(id) + ": not found");
+  return http::problem(404, "CONTEXT_NOT_FOUND", "pty session " + in_quotes(id) + ": not found");
 }
 
 net::awaitable<void> refuse(http::WebSocket& socket, std::string_view code, std::string_view message,

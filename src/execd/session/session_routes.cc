@@ -33,7 +33,7 @@ net::awaitable<http::Response> run_in_session(SessionService& service, http::Req
   if (!wanted) co_return session_problem(wanted.error());
   auto session = service.find(request.params["id"]);
   if (!session) {
-    co_return http::problem(500, kRuntimeError, "session " + quoted(request.params["id"]) + ": not found");
+    co_return http::problem(500, kRuntimeError, "session " + in_quotes(request.params["id"]) + ": not found");
   }
   auto checked = service.check(*wanted);
   if (!checked) co_return session_problem(checked.error());
@@ -51,7 +51,7 @@ void add_session_routes(http::Router& router, SessionService& service) {
   router.del("/session/{id}", [&service](http::Request& request) -> net::awaitable<http::Response> {
     const std::string id = request.params["id"];
     if (!co_await service.remove(id)) {
-      co_return http::problem(404, "CONTEXT_NOT_FOUND", "session " + quoted(id) + ": not found");
+      co_return http::problem(404, "CONTEXT_NOT_FOUND", "session " + in_quotes(id) + ": not found");
     }
     co_return http::empty_response();
   });

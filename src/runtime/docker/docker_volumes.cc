@@ -26,11 +26,11 @@ bool is_below(const fs::path& path, const fs::path& root) {
 
 Failure not_allowed(const std::string& path) {
   return api::refuse(Code::InvalidRequest, reason::kVolumeHostPathNotAllowed,
-                     osb::quoted(path) + " is not below a path of [storage] allowed_host_paths");
+                     in_quotes(path) + " is not below a path of [storage] allowed_host_paths");
 }
 
 Failure create_failed(const std::string& path, const std::string& why) {
-  return api::refuse(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED", osb::quoted(path) + ": " + why);
+  return api::refuse(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED", in_quotes(path) + ": " + why);
 }
 
 // The real path of a host volume, whether it is there or not. Symbolic links are followed before the rule is applied,
@@ -80,7 +80,7 @@ net::awaitable<Result<std::string>> host_source(const VolumeContext& context, co
 
 Failure wrong_sub_path(const std::string& sub_path, const std::string& volume, const std::string& why) {
   return api::refuse(Code::InvalidRequest, reason::kVolumeInvalidSubPath,
-                     osb::quoted(sub_path) + " of volume " + volume + ": " + why);
+                     in_quotes(sub_path) + " of volume " + volume + ": " + why);
 }
 
 // A directory in a volume, as a path of the host, whether it is there or not. The sandbox of another may have put a

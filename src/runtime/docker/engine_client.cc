@@ -59,7 +59,7 @@ Failure refused(int status, const std::string& body) {
     if (!message.empty()) error.message = std::move(message);
   } else if (!body.empty()) {
     // "Client sent an HTTP request to an HTTPS server." and the like.
-    error.message += ": " + osb::quoted(body.substr(0, kMaxPlainText));
+    error.message += ": " + in_quotes(body.substr(0, kMaxPlainText));
   }
   return Failure(std::move(error));
 }

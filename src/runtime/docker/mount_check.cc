@@ -29,7 +29,7 @@ bool same_file(int a, int b) {
 
 Failure leads_elsewhere(const PinnedMount& mount) {
   return api::refuse(Code::InvalidRequest, mount.reason,
-                     osb::quoted(mount.source) + " was replaced while the sandbox was being created");
+                     in_quotes(mount.source) + " was replaced while the sandbox was being created");
 }
 
 // The process's number in each namespace that it is in.
@@ -71,7 +71,7 @@ Result<UniqueFd> open_pinned(const std::string& path) {
   if (file.get() < 0) return sys::from_errno("open " + path, errno);
   std::error_code error;
   const fs::path found = fs::read_symlink(own_path(file.get()), error);
-  if (error || found != path) return fail(Code::Conflict, osb::quoted(path) + " leads elsewhere by now");
+  if (error || found != path) return fail(Code::Conflict, in_quotes(path) + " leads elsewhere by now");
   return file;
 }
 

@@ -1,0 +1,51 @@
+# Precompiled headers: reading Asio, Boost.JSON, GoogleTest and the standard library is more than half of a compilation.
+# Two of them serve every target: one for what is shipped, one for tests, which are compiled with other flags.
+option(OSB_PRECOMPILE "Read the headers of libraries once for all files" ON)
+
+# osb_precompiled_for(NAME HEADER [LIBRARIES...] [OPTIONS ...]): target NAME, whose precompiled header others reuse.
+function(osb_precompiled_for name header)
+  cmake_parse_arguments(ARG "" "" "LIBRARIES;OPTIONS" ${ARGN})
+  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cc.new "// Nothing: the target exists for its precompiled header.\n")
+  file(COPY_FILE ${CMAKE_BINARY_DIR}/${name}.cc.new ${CMAKE_BINARY_DIR}/${name}.cc ONLY_IF_DIFFERENT)
+  add_library(${name} STATIC ${CMAKE_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE osb_options ${ARG_LIBRARIES})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${header})
+  # A precompiled header holds the path of its build directory: a cached one would serve another directory.
+  set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "")
+  osb_checksum_for_ccache(${name} ${header})
+endfunction()
+
+# The same headers give the same objects in every build directory, though the bytes of the precompiled header differ:
+# ccache compares this checksum of all headers in it instead.
+function(osb_checksum_for_ccache name header)
+  set(sum ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch.sum)
+  execute_process(
+    COMMAND ${CMAKE_CXX_COMPILER} -std=c++23 -x c++-header -M -MT headers -DBOOST_ASIO_NO_DEPRECATED ${CMAKE_SOURCE_DIR}/cmake/${header}
+    OUTPUT_VARIABLE rule COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "headers:|\\\\\n|\n" " " files "${rule}")
+  separate_arguments(files UNIX_COMMAND "${files}")
+  foreach(file ${files})
+    file(SHA256 ${file} digest)
+    string(APPEND digests ${digest})
+  endforeach()
+  string(SHA256 digest "${digests}")
+  file(WRITE ${sum} ${digest})
+endfunction()
+
+# osb_precompile(TARGET): TARGET is compiled with the precompiled header, osb_precompile(TARGET test) with the one of tests.
+function(osb_precompile target)
+  if(OSB_PRECOMPILE)
+    if("${ARGN}" STREQUAL "test")
+      target_precompile_headers(${target} REUSE_FROM osb_precompiled_test)
+    else()
+      target_precompile_headers(${target} REUSE_FROM osb_precompiled)
+    endif()
+  endif()
+endfunction()
+
+if(OSB_PRECOMPILE)
+  add_compile_options(-Xclang -fno-pch-timestamp)
+  osb_precompiled_for(osb_precompiled precompiled.h)
+  osb_precompiled_for(osb_precompiled_test precompiled_test.h LIBRARIES GTest::gmock OPTIONS -O0)
+endif()
