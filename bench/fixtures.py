@@ -51,7 +51,7 @@ def sandboxd(directory, root, settings=None):
 
 
 def oci_bundle(bundle, root, command):
-    """What `runc spec` proposes, on a read-only root, with a network namespace that has loopback only."""
+    """A bundle as `runc spec` proposes it, on a read-only root, with a network namespace that has loopback only."""
     bundle.mkdir()
     subprocess.run(["runc", "spec"], cwd=bundle, check=True)
     config = json.loads((bundle / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""What the parts of `make bench` (bench/*/run.py) share: command line, a place to run in, an end without leftovers."""
+"""Shared by the parts of `make bench` (bench/*/run.py): command line, a place to run in, an end without leftovers."""
 
 import argparse
 import contextlib
@@ -93,7 +93,7 @@ def main(part):
             print("\n" + result["markdown"], flush=True)
     except KeyboardInterrupt:
         result["failed"] = "interrupted"
-    except Exception as error:  # noqa: BLE001: told in the report, whatever it is
+    except Exception as error:  # noqa: BLE001: every error goes into the report
         traceback.print_exc()
         result["failed"] = f"{type(error).__name__}: {str(error).strip()[:600]}"
     finally:
@@ -134,7 +134,7 @@ def interruptible():
 
 
 def adopt_orphans():
-    """What our children leave behind becomes our child: clean_up() finds it."""
+    """Orphans of our children become our children, so that clean_up() finds them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

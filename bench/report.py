@@ -1,4 +1,4 @@
-"""What measurements share: processes that say when they are ready, the machine's description, results as files."""
+"""Shared by measurements: processes that say when they are ready, the machine's description, results as files."""
 
 import contextlib
 import json
@@ -84,7 +84,7 @@ class Foreign:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         own = children.ru_utime + children.ru_stime + cpu_seconds("self")
         own += sum(cpu_seconds(pid, children=True) for pid in self._pids)
-        # user, nice and system, and what the hypervisor gave to others; interrupts belong to nobody.
+        #  user, nice and system, and time that the hypervisor gave to others; interrupts are not counted.
         fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
         busy = sum(int(fields[i]) for i in (1, 2, 3, 8)) / os.sysconf("SC_CLK_TCK")
         return time.monotonic(), busy, own
@@ -144,7 +144,7 @@ def git(*arguments):
 
 
 def without_root(text):
-    """Where a checkout lies is nobody's business."""
+    """Removes the path of the checkout, which does not belong into a report."""
     return str(text).replace(f"{ROOT}/", "").replace(str(ROOT), ".")
 
 

@@ -60,7 +60,7 @@ def run_part(name, options):
 
 
 def end(process):
-    """Asks first: a part cleans up after itself better than anybody else can."""
+    """SIGINT first, so that the part cleans up after itself."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:

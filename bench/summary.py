@@ -16,7 +16,7 @@ class Missing(Exception):
 
 
 class Results:
-    """What the parts of a run have found."""
+    """The results of all parts of a run."""
 
     def __init__(self, results):
         self.results = results

@@ -78,7 +78,7 @@ function(osb_app name)
   endif()
 endfunction()
 
-# What tests of several modules share (await(), temp directories, ...): tests/support.
+# tests/support: code that tests of several modules share (await(), temp directories, ...).
 file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
 add_library(osb_test_support STATIC ${support})
 osb_precompile(osb_test_support)

@@ -5,7 +5,7 @@
 #include "cli/output/output.h"
 #include "cli/read_input.h"
 
-// What is read is written and read again: the same data must come back.
+// Data that was read is written and read again: the result must be the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto first = osb::cli::parse_yaml(std::string(reinterpret_cast<const char*>(data), size));
   if (!first) return 0;

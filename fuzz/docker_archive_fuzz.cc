@@ -1,5 +1,5 @@
-// The documents of an archive of images: manifest.json of `docker save`, index.json of an OCI layout. What is read must
-// keep to the limits.
+// The documents of an archive of images: manifest.json of `docker save`, index.json of an OCI layout. Accepted
+// documents must keep to the limits.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// What a container engine sends: events, the progress of pulls, containers. However it is cut into pieces the same
-// documents come out, progress only grows, and nothing but a container with our label and name is a sandbox.
+// Answers of a container engine: events, the progress of pulls, containers. The same documents come out however the
+// bytes are cut into pieces, progress only grows, and only a container with our label and name is a sandbox.
 
 #include <cstdint>
 #include <cstdlib>

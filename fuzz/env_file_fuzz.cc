@@ -1,5 +1,5 @@
-// The EXECD_ENVS file, which every process of a sandbox may write. Whatever it holds, names and values are such that
-// exec takes them; and what is written the way clients quote it comes back as it was.
+// The EXECD_ENVS file, which every process of a sandbox may write. For any bytes, exec accepts the names and values
+// that come out; and values that were quoted the way clients do it come back unchanged.
 
 #include <cstdint>
 #include <cstdlib>

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!glob) return 0;
   const bool first = glob->matches(name);
   if (glob->matches(name) != first) std::abort();  // must not depend on what was asked before
-  // `!(p)` is the opposite of `p`, whatever p is (unless it was at the limits, or a ')' now ends it early).
+  // `!(p)` is the opposite of `p` (unless p was at the limits, or a ')' now ends it early).
   if (pattern.find_first_of(")\\") == std::string_view::npos && pattern.size() < 1000) {
     auto inverse = osb::execd::Glob::compile("!(" + std::string(pattern) + ")");
     // "**" at the end spans segments only there.

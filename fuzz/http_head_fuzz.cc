@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t end = http::find_head_end(bytes, searched);
   const std::string_view head = bytes.substr(0, end);
   if (const auto request = http::parse_request_head(head)) {
-    // What passed must not be readable in two ways.
+    // An accepted head must not be readable in two ways.
     if (request->headers.contains("Content-Length") && request->headers.contains("Transfer-Encoding")) std::abort();
     if (request->headers.count("Content-Length") > 1) std::abort();
     if (!request->target.starts_with('/') && request->target != "*") std::abort();

@@ -1,4 +1,4 @@
-// What MCP clients send: decoding, and the check of a tool's arguments.
+// Messages of MCP clients: decoding, and the check of a tool's arguments.
 
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (message.kind == mcp::Message::Kind::Request && message.id.is_null()) std::abort();
     for (const mcp::Tool& tool : tools) {
       auto checked = mcp::conform(tool.input, message.params);
-      // What has been accepted once is accepted again, unchanged.
+      // Arguments that were accepted once are accepted again, unchanged.
       if (checked && mcp::conform(tool.input, *checked) != *checked) std::abort();
     }
   }

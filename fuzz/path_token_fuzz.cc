@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // A slash is all that may have been put in.
     if (rebuilt != input && rebuilt.size() != input.size() + 1) std::abort();
   }
-  // Whatever stands before it, a secret behind the prefix is not shown.
+  // A secret behind the prefix is not shown, with any text before it.
   constexpr std::string_view kSecret = "\x01\x02\x03 secret";
   const std::string path = (input + "/access-token/").append(kSecret) + "/ping";
   if (input.find(kSecret) == std::string::npos && loggable_path(path).find(kSecret) != std::string::npos) std::abort();

@@ -1,5 +1,5 @@
-// Frames of PTY clients: the first byte chooses text or binary. Whatever comes, the result is within what a terminal
-// and kill(2) take.
+// Frames of PTY clients: the first byte chooses text or binary. For any frame, sizes and signals are in the range that
+// a terminal and kill(2) accept.
 
 #include <csignal>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "server/renew/renew_intents.h"
 #include "server/renew/resp.h"
 
-// Whatever a Redis, or something that is none, answers.
+// Answers of a Redis, or of a server that is no Redis.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
   (void)osb::server::parse_redis_dsn(bytes);

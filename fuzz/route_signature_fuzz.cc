@@ -1,5 +1,5 @@
-// Signed routes as a gateway gets them: sandbox id, expiry and signature, one a line. What is accepted must be exactly
-// what we would have signed.
+// Signed routes as a gateway gets them: sandbox id, expiry and signature, one a line. An accepted route must be exactly
+// one that we would have signed.
 
 #include <algorithm>
 #include <cstdint>

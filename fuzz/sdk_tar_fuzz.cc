@@ -1,4 +1,4 @@
-// Archives from sandboxes, unpacked on the user's machine: nothing appears beside the directory, whatever they hold.
+// Archives from sandboxes, unpacked on the user's machine: no archive writes outside of the target directory.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a session's shell writes at its end; the user's code can write there too. Declarations cover the text without
-// holes, and a state that was restored from a dump's own parts is the same state.
+// The state that a session's shell writes at its end; the user's code can write there too. Declarations cover the text
+// without holes, and a state that was restored from a dump's own parts is the same state.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The frame decoder: whatever comes, in whatever pieces, ends in events or a violation, and the pieces do not matter.
+// The frame decoder: any bytes end in events or a violation, and the result does not depend on how they are cut.
 
 #include <cstdint>
 #include <cstdlib>

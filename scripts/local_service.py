@@ -26,11 +26,11 @@ KEY_VARIABLES = ("OPENSANDBOX_SERVER_API_KEY", "OPEN_SANDBOX_API_KEY")  # the se
 
 
 class Problem(Exception):
-    """Something that the reader has to be told in one sentence."""
+    """A failure that is reported to the user in one sentence."""
 
 
 def become_root():
-    """sandboxd needs root; sudo asks for it where somebody can answer."""
+    """sandboxd needs root; sudo asks for the password on a terminal."""
     if os.geteuid() == 0:
         return
     if shutil.which("sudo") is None:
@@ -72,7 +72,7 @@ class LocalConnection(http.client.HTTPConnection):
 class LocalService:
     """Both daemons, with directories, cgroups, addresses and firewall table of their own, so that an installed
     OpenSandbox on this machine and this one do not meet. A context manager: on leaving, sandboxes, processes,
-    directories and cgroups are gone, whatever happened. Their logs are in `directory` while it lives.
+    directories and cgroups are removed, also after an error. Their logs are in `directory` while it lives.
     """
 
     def __init__(self, name, port, key=None):
@@ -123,7 +123,7 @@ class LocalService:
         }))
         for path in (home, config):
             os.chown(path, server.pw_uid, server.pw_gid)
-        # execd is opened by sandboxes' root, who is nobody out here: the checkout may be private, its copy is not.
+        # Root of a sandbox opens execd, and has no rights on the host: the checkout may be private, so execd is copied.
         # The same goes for the server.
         execd, program = (shutil.copy(BIN / name, self.directory / name) for name in ("execd", "opensandbox-server"))
         for copy in (execd, program):
@@ -142,7 +142,7 @@ class LocalService:
         # Changing the user forgets the signal: the last one before the program sets it.
         command = ["setpriv", "--pdeathsig", "TERM", *map(str, [program[-1], *arguments])]
         command = [*program[:-1], *command]
-        # What the environment says would win over the files.
+        # Variables of the environment would override the files.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENSANDBOX_")}
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, cwd=self.directory,
                                    start_new_session=True, env=environment)

@@ -16,7 +16,7 @@
 
 namespace osb::bench {
 
-// A blocking HTTP/1.1 connection of one thread, without pipelining. What goes wrong is thrown.
+// A blocking HTTP/1.1 connection of one thread, without pipelining. Failures are thrown.
 class Connection {
  public:
   explicit Connection(const std::string& socket_path) : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

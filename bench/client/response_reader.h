@@ -11,7 +11,7 @@
 namespace osb::bench {
 
 // Reads HTTP/1.1 responses one after the other on a connection without pipelining. They have a length, are chunked, or
-// are container engines' raw streams, which end with the connection. What is none of these is thrown.
+// are container engines' raw streams, which end with the connection. Other responses are thrown as errors.
 class ResponseReader {
  public:
   // Takes what has arrived and hands pieces of the body to `on_body(std::string_view)`. True: the response is complete.

@@ -41,7 +41,7 @@ class Bench:
         self.pulled = self.registry.push("bench/large:1", [root, noise])
         self.server = self.open.enter_context(contextlib.closing(Server(self.engine)))
         self.docker = ["docker", "-H", self.engine.url]
-        # Both sides once, so that nobody pays for what is done once.
+        # Both sides create once before the measurement, so that one-time work is not part of it.
         self.load("create", 1, 0)
         self.docker_run()
         self.remove_runs()

@@ -249,7 +249,7 @@ int start(std::size_t count, const char* program) {
   Samples samples;
   const auto all = Clock::now();
   while (samples.size() < count) {
-    // Connected and asked before the program exists: the answer comes as soon as it can, nobody polls.
+    // The request is sent before the program starts, so the answer comes as soon as it can and nothing polls.
     const UniqueFd listener = listen_on(0);
     const UniqueFd client = connect_to(port_of(listener));
     send_all(client.get(), wire);

@@ -222,8 +222,9 @@ def tree(s):
         for file in range(1000):
             (directory / f"file-{file:03}.{'log' if file % 10 == 0 else 'txt'}").touch()
     port, _ = s.execd(BOTH_CORES)
-    # What a listing tells: bare find prints names and asks the kernel nothing about a file. Times and owners as numbers:
-    # for calendar times and names find opens files for every entry, and a slow yardstick proves nothing.
+    # The same attributes as a listing has: bare find prints names and asks the kernel nothing about a file. Times and
+    # owners as numbers: for calendar times and names find opens files for every entry, and a slow yardstick proves
+    # nothing.
     told = ["-printf", r"%p %y %s %T@ %C@ %U %G %m\n"]
 
     def ours(target):

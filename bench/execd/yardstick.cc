@@ -1,4 +1,5 @@
-// What the kernel allows, without execd: bench/execd compares with these. One line of JSON, or a server.
+// The same work without execd, as fast as the kernel allows: bench/execd compares with it. One line of JSON, or a
+// server.
 //
 //   spawn CLIENTS COUNT COMMAND   COUNT times start and wait for `bash -c COMMAND`, CLIENTS at once
 //   pipe PROGRAM [ARG...]         the program's output, read from a pipe and thrown away
@@ -92,7 +93,7 @@ std::vector<std::string> names_in(int directory) {
   return out;
 }
 
-// What no listing with attributes can do without: getdents64 for each directory and fstatat for each file.
+// The least work of a listing with attributes: getdents64 for each directory and fstatat for each file.
 int attributes(std::size_t count, const char* path) {
   const auto begin = Clock::now();
   const UniqueFd root(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));

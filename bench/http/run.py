@@ -103,7 +103,7 @@ def run(bench):
 
     print("1 GiB through a reverse proxy")
     with open(bench.dir / "gib", "wb") as file:
-        file.truncate(GIB)  # sparse: read from the page cache as zeros, the same for everybody
+        file.truncate(GIB)  # sparse: read from the page cache as zeros, the same for every server
     files, _ = bench.start_nginx("files", LOAD_CORE, f"root {bench.dir};")
     own = bench.start_own("bench_http_server", SERVER_CORE, "--proxy", f"127.0.0.1:{files}")
     nginx = bench.start_nginx("gibproxy", SERVER_CORE, PROXY_BODY, PROXY_UPSTREAM.format(port=files))

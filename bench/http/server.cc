@@ -1,4 +1,5 @@
-// What bench/http measures: our HTTP server with one route, or our reverse proxy in front of another server.
+// The program that bench/http measures: our HTTP server with one route, or our reverse proxy in front of another
+// server.
 //
 //   bench_http_server PORT                    GET /ping on 127.0.0.1:PORT
 //   bench_http_server PORT --proxy HOST:PORT  everything goes to that server

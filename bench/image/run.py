@@ -2,7 +2,7 @@
 """Unpacking a layer of Debian's size: ours against GNU tar with the same compressor, side by side on this disk.
 
 The tree is what this machine's Debian packages installed, the base system first. The layer is read from the page cache,
-every run unpacks into a new directory, and nobody syncs; the variants take turns within every round and the median of
+every run unpacks into a new directory, without a sync; the variants take turns within every round and the median of
 the rounds counts. tar keeps owners, modes and attributes, as an unpacked layer must; ours also computes the two SHA-256
 sums of the layer.
 """
@@ -77,8 +77,8 @@ class Bench:
         seconds = time.monotonic() - begin
         after = os.times()
         cpu = after.children_user - before.children_user + after.children_system - before.children_system
-        # What one run left to be written must not be another's burden. Nothing is removed before the end: ext4 searches
-        # long for an inode while many were freed a moment ago.
+        # Writes that one run has left must not slow the next one. Nothing is removed before the end: ext4 searches long
+        # for an inode while many were freed a moment ago.
         os.sync()
         return {"s": seconds, "cpu": cpu}
 

@@ -54,7 +54,7 @@ double thread_cpu_micros() {
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// What a process has spent on a CPU.
+// The CPU time of a process.
 double process_cpu_micros(pid_t pid) {
   const std::string text = must(sys::read_text(fmt::format("/proc/{}/schedstat", pid)));
   return std::strtod(text.c_str(), nullptr) / 1e3;

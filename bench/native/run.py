@@ -40,7 +40,7 @@ def load(options, daemon, *arguments, name=fixtures.IMAGE):
 
 
 def used_kib():
-    """What is not available any more, after caches that nobody needs have been given up."""
+    """Memory in use, after the kernel has dropped its caches."""
     os.sync()
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
     fields = dict(line.split(":") for line in pathlib.Path("/proc/meminfo").read_text().splitlines())

@@ -3,8 +3,8 @@
 // The variants take turns in every round and medians count. For each: how long a sandbox would be frozen, and how long
 // until the snapshot is safe on disk; for cp, the copy alone and with a sync after it. Copies stay until the end and
 // leave the page cache after each turn: deleting is slow where deleted blocks are discarded, and memory that was never
-// touched before is slow in a virtual machine; both would be measured with whoever comes next. A line of JSON for each
-// file system and shape; file systems whose mkfs is missing are left out.
+// touched before is slow in a virtual machine; both would be measured with the next turn. A line of JSON for each file
+// system and shape; file systems whose mkfs is missing are left out.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -11,7 +11,7 @@
 
 namespace osb::bench {
 
-// Milliseconds since a create was asked for. Negative: this peer has no such moment, or nobody can tell.
+// Milliseconds since a create was asked for. Negative: this peer has no such moment, or it cannot be measured.
 struct Clocks {
   double started = -1;   // PID 1 runs, by the time that its starter has noted
   double running = -1;   // the peer says so: its answer, or the end of `run --detach`
@@ -25,7 +25,7 @@ enum class Until {
   Output,
 };
 
-// What sandboxes are made by, as one thread uses it. What goes wrong is thrown; nothing half-made is left then.
+// Makes sandboxes of one peer, for one thread. Failures are thrown; nothing half-made is left then.
 class Client {
  public:
   virtual ~Client() = default;
@@ -53,7 +53,7 @@ class Client {
   [[noreturn]] static void none(const std::string& what) { throw std::runtime_error("this peer has no " + what); }
 };
 
-// What a sandbox of every peer runs: `echo first` where nothing else could be asked for output, then nothing.
+// Sandboxes of every peer sleep that many seconds; those without an interface for commands run `echo first` before.
 inline constexpr const char* kStay = "1000000";
 // In every image, as the next one.
 inline constexpr const char* kExecd = "/bin/execd";
@@ -71,10 +71,10 @@ inline std::string new_name() {
   return "bench-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
 }
 
-// Who tells when processes were started: what works below a lifecycle API.
+// The program below a lifecycle API that notes when processes were started.
 struct StartedBy {
   enum class Kind { Engine, Sandboxd } kind = Kind::Engine;
-  std::string socket;  // empty: nobody tells
+  std::string socket;  // empty: not known
 };
 // The lifecycle API, ours or the original's, on a TCP port of this host.
 std::unique_ptr<Client> lifecycle_client(std::uint16_t port, std::string key, std::string image, StartedBy started);

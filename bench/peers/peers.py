@@ -34,7 +34,7 @@ class Peer:
         self.open = contextlib.ExitStack()
 
     def start(self):
-        """Sets self.load. What is opened in self.open is closed at the end."""
+        """Sets self.load. Objects opened in self.open are closed at the end."""
 
     def start_for_memory(self):
         """Before each of `kept`: idle, without what earlier measurements have left in its pools."""
@@ -49,7 +49,7 @@ class Peer:
         return harness.Load(self.site.options.build / "bin" / "bench_peers_load", where, **options)
 
 
-# Those with an execd of their own wait for it in each create.
+# Peers with an execd of their own wait for it in each create.
 OWN_EXECD = {"execd": "in each create"}
 
 
@@ -142,7 +142,7 @@ class Runc(Peer):
     none = {"files": "no such interface", "get": "no daemon", "snapshot": "CRIU only"}
     program = "runc"
     arguments = ()
-    # Reaps what `run --detach` leaves: runsc takes a dead sandbox for alive until somebody has.
+    # Reaps the processes that `run --detach` leaves: runsc takes a dead sandbox for alive until it is reaped.
     prefix = ("docker-init", "-s", "--")
 
     def start(self):
@@ -187,7 +187,7 @@ ALL = {peer.name: peer for peer in (Native, Docker, Engine, Original, Runc, Runs
 
 
 class Site:
-    """What peers share: a root, a container engine, a place."""
+    """Shared by all peers: a root, a container engine, a place."""
 
     def __init__(self, options, work):
         self.options = options
@@ -241,7 +241,7 @@ def _wait_for_port(port, process, log):
 
 
 def used_kib():
-    """Memory that is not available any more, after caches that nobody needs have been given up. Shared memory counts:
+    """Memory in use, after the kernel has dropped its caches. Shared memory counts:
     gVisor keeps a sandbox's pages there."""
     os.sync()
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")

@@ -83,7 +83,7 @@ void wait_for(const Program& program, const std::string& what) {
     throw std::runtime_error(what + " ended with " + std::to_string(status));
 }
 
-// A socket that execd is handed and answers on: nobody has to ask again and again whether it is there yet.
+// A listening socket that execd inherits, so that a client can connect before execd is ready, without polling.
 class ExecdSocket {
  public:
   ExecdSocket() : name_('\0' + new_name()), listener_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -154,7 +154,7 @@ class OciClient final : public Client {
   }
 
  private:
-  // Beside the bundle is one whose command is execd.
+  // A second bundle, NAME-execd, has execd as its command.
   std::string create_execd(const std::string& id, Clocks& clocks) const {
     const auto begin = Clock::now();
     ExecdSocket socket;
@@ -247,7 +247,7 @@ class BwrapClient final : public Client {
   }
 
   const std::string root_;
-  // Whoever made one, another may remove it.
+  // Shared: one client may remove a sandbox that another one made.
   static inline std::mutex lock_;
   static inline std::map<std::string, Program> running_;
 };

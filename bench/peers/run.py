@@ -21,7 +21,7 @@ LIMIT = 180  # seconds for one measurement
 
 
 def creates(peer, quick):
-    """By so many clients at once. What fails with fewer is not asked of more."""
+    """By so many clients at once. After a failure, larger numbers of clients are not tried."""
     plan = {1: 2, 10: 1} if quick else peer.creates
     out, failed = {}, None
     for clients, rounds in plan.items():
@@ -45,7 +45,7 @@ def memory(peer, quick):
 
 
 def measurements(quick):
-    """{name: function(peer)}. Those that need a fresh state come last."""
+    """{name: function(peer)}. Measurements that need a fresh state come last."""
     seconds = 1 if quick else 4
 
     def ask(*arguments):

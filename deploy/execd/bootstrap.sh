@@ -1,5 +1,5 @@
 #!/bin/sh
-# Entrypoint of a sandbox whose image is the user's: starts execd next to the user's process and ends with the latter.
+# Entrypoint of a sandbox with a user's image: starts execd next to the user's process and ends with that process.
 #
 #   bootstrap.sh COMMAND [ARGUMENT...]     runs it as it is
 #   bootstrap.sh -c WORD...                runs the words as one shell command
@@ -116,7 +116,7 @@ trust_egress_proxy() {
   export NODE_EXTRA_CA_CERTS="$ca_file" REQUESTS_CA_BUNDLE="$trusted" SSL_CERT_FILE="$trusted"
 }
 
-# As long as there is nobody to pass it on to. A container's first process would not even notice it.
+# Until the user's process runs, SIGTERM ends this script. Without a trap the first process of a container ignores it.
 trap 'exit 0' TERM
 
 if is_true "${OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT:-}"; then

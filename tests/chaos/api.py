@@ -9,7 +9,7 @@ import uuid
 
 KEY_HEADER = "OPEN-SANDBOX-API-KEY"
 TOKEN_HEADER = "X-EXECD-ACCESS-TOKEN"
-PATIENCE = 90  # seconds without a byte; more is a hang, whatever the fault was
+PATIENCE = 90  # seconds without a byte; more is a hang, with any fault
 
 
 class Lost(Exception):

@@ -1,4 +1,4 @@
-"""What has been promised against what is there: asked by the clients all the time, and by the oracle at the end."""
+"""Compares promises with the real state. Clients do it all the time, the oracle at the end."""
 
 import datetime
 import hashlib
@@ -34,7 +34,7 @@ def stamp(seconds):
 
 
 def compare(known, shown):
-    """What the server shows of a sandbox with what it has promised. A state that is on its way is none yet."""
+    """Compares the server's view of a sandbox with its promises. States like Pausing are not judged."""
     state = shown["status"]["state"]
     if state in ("Running", "Paused") and state not in known.states:
         raise Broken("states", f"{state}, promised {known.states}")
@@ -65,7 +65,7 @@ def check_background(api, known, id):
 
 
 def check_served(api, known, direct):
-    """What listens in the sandbox, asked through the proxy or directly."""
+    """Asks the program that listens in the sandbox, through the proxy or directly."""
     if not direct:
         status, text = api.request("GET", f"/v1/sandboxes/{known.id}/proxy/8000/word")
     else:

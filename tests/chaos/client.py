@@ -30,7 +30,7 @@ class Client:
         self.journal = Journal(journal)
         self.ending = False
         self.made = None  # by the present step
-        # What nothing but a running sandbox answers.
+        # Steps that need a running sandbox.
         self.inside = (self.command, self.background, self.check_background, self.stream, self.upload, self.download,
                        self.session, self.traffic, self.pause, self.resume)
 
@@ -263,7 +263,8 @@ class Client:
         return "Failed" if snapshot["state"] == "Failed" else None
 
     def settle(self, snapshot):
-        """What was written while it is made may be in it or not: until it is settled this client writes nothing."""
+        """Waits for the snapshot. Files written meanwhile may be in it or not, so this client writes nothing until
+        then."""
         while snapshot["state"] == "Creating":
             try:
                 shown = self.api.call("GET", f"/snapshots/{snapshot['id']}?wait=30")["status"]

@@ -1,4 +1,4 @@
-"""What is done to the world, one fault at a time. Each returns what there is to say about it."""
+"""The faults, one at a time. Each returns a text for the report."""
 
 import contextlib
 import os
@@ -45,7 +45,7 @@ class Faults(threading.Thread):
         noted = {"fault": name, "at": round(time.monotonic() - self._begin, 1)}
         try:
             noted |= getattr(self, name)() or {}
-        except Exception as failure:  # whatever it is, the run has to go on to its verdict
+        except Exception as failure:  # after any failure the run has to go on to its verdict
             noted["failure"] = repr(failure)
             self.broken.append(f"{name} at {noted['at']} s: {failure!r}")
         noted["until"] = round(time.monotonic() - self._begin, 1)
@@ -120,7 +120,7 @@ class Faults(threading.Thread):
         return self._rng.sample(everything, min(len(everything), self._rng.randrange(1, 12)))
 
     def freeze_sandbox(self):
-        """By its cgroup, from outside: nobody tells sandboxd."""
+        """By its cgroup, from outside: sandboxd does not know of it."""
         frozen = []
         for sandbox, _ in self._some_sandboxes():
             shown = self._world.daemon.client.get(f"/v1/sandboxes/{sandbox}")

@@ -1,4 +1,4 @@
-"""What a client has been promised, kept in a file that outlives the client."""
+"""The promises made to a client, kept in a file that outlives the client."""
 
 import datetime
 import json
@@ -31,7 +31,7 @@ class Known:
             setattr(self, name, value.copy() if isinstance(value, (list, dict)) else value)
 
     def note_created(self, made):
-        """What the answer to its create promises."""
+        """The promises of the answer to its create."""
         due = moment(made["expiresAt"])
         self.id = made["id"]
         self.deadlines = [made["expiresAt"]]

@@ -37,7 +37,8 @@ PROMISES = {
 
 
 def broken_by_all(tally, faults, begin, minutes):
-    """What no single request breaks: (promise, text) of events that were lost with room on the disk, and of operations that
+    """Promises that no single request breaks: (promise, text) of events that were lost with room on the disk, and of
+    operations that
     a run which is long enough has never seen succeed."""
     full = [(begin + each["at"], begin + each["until"]) for each in faults if "disk" in each["fault"]]
     broken = [("streams", f"events are gone, and the disk was not full: {gap}") for gap in tally.gaps
@@ -195,7 +196,7 @@ class Oracle:
         api.call("DELETE", f"/sandboxes/{made['id']}", ok=(204,))
 
     def _check_list(self):
-        """Nothing is there that nobody asked for."""
+        """No sandbox exists that no client asked for."""
         api = self._api()
         ids = {known.id for known in self._sandboxes}
         page, shown = 1, []
@@ -205,7 +206,7 @@ class Oracle:
         api.close()
         for each in shown:
             if each["id"] not in ids:
-                self.broken.append(("sandboxes", f"nobody asked for it: {each}"))
+                self.broken.append(("sandboxes", f"no client asked for it: {each}"))
 
     def _remove_everything(self):
         api = self._api()
@@ -255,7 +256,7 @@ class Leaks:
     def check(self):
         daemon, server = self._world.daemon, self._world.server
         pids = {"server": server.process.pid, "sandboxd": daemon.pid}
-        # What was prepared ahead settles a moment after the last request.
+        # sandboxd prepares slots and roots for a moment after the last request.
         wrong = self._until(lambda: self._host() + [
             f"{name} has {len(host_state.descriptors(pid))} descriptors: {kinds(pid)}"
             for name, pid in pids.items() if len(host_state.descriptors(pid)) > MOST_DESCRIPTORS[name]])

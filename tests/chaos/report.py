@@ -1,4 +1,4 @@
-"""What the clients noted, counted, and the summary."""
+"""Counts the clients' notes and makes the summary."""
 
 import collections
 import json

@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Clients:
-    """The processes. One that is killed is followed by another with the same journal."""
+    """The client processes. A killed one is replaced by a new one with the same journal."""
 
     def __init__(self, world, directory, count, seed):
         self._world, self._directory, self._seed = world, directory, seed
@@ -53,7 +53,7 @@ class Clients:
         self._start(number)
 
     def stop(self, limit):
-        """Each ends what it is doing. Those that cannot are returned."""
+        """Each finishes its current step. Returns the clients that cannot."""
         for process in self._processes:
             process.send_signal(signal.SIGTERM)
         until = time.monotonic() + limit
@@ -74,7 +74,7 @@ class Clients:
             process.wait()
 
     def failures(self):
-        """What clients said that came to grief: bugs of this suite."""
+        """The output of clients that crashed: bugs of this suite."""
         return (self._directory / "errors").read_text(errors="replace").strip()
 
 

@@ -1,4 +1,4 @@
-"""What the chaos happens to: sandboxd and the server on a disk of their own, the server with a clock that can be set."""
+"""The system under test: sandboxd and the server on a disk of their own, the server with a clock that can be set."""
 
 import contextlib
 import ctypes
@@ -23,7 +23,7 @@ CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 
 
 def enter_namespaces():
-    """Network and mounts of our own: whatever happens, they go with us."""
+    """Network and mounts of our own: they go with this process."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS | CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "unshare: this needs root")
@@ -32,7 +32,7 @@ def enter_namespaces():
 
 
 class Disk:
-    """A small ext4 in a file. fill() leaves nothing on it for anybody."""
+    """A small ext4 in a file. fill() leaves no free space on it."""
 
     def __init__(self, directory):
         self.place = directory / "disk"
@@ -98,7 +98,7 @@ class World:
             "store": {"path": str(self.disk.place / "server" / "server.db")}})
 
     def set_clock(self, offset):
-        """Of the server: so many seconds ahead of everybody else's. Renamed into place: it is never half-written."""
+        """Sets the server's clock so many seconds ahead. The file is renamed into place: it is never half-written."""
         new = self._clock_file.with_suffix(".new")
         new.write_text(f"{offset:+d}\n")
         new.rename(self._clock_file)
@@ -120,7 +120,7 @@ class World:
         raise AssertionError(f"not ready after {limit} s: {said}")
 
     def _end_processes(self):
-        """What a run that was interrupted could not remove in order."""
+        """Ends the processes of an interrupted run by force."""
         for process in (self.server.process, self.daemon.process):
             process.kill()
             process.wait()

@@ -24,7 +24,7 @@ FEATURES = [
 # Only for clients that have it.
 CODE = "code execution"
 
-# What a client does inside a sandbox: checked a second time with all traffic through the server's proxy.
+# Features inside a sandbox: they are checked a second time with all traffic through the server's proxy.
 PROXIED = [name for name in FEATURES if name.startswith(("commands", "files")) or name in ("sessions", "metrics")]
 
 RESULTS = ("works", "not offered", "fails")

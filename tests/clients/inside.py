@@ -80,7 +80,7 @@ def run(server, number, suite, proxied, only, verbose):
         finally:
             watchdog.cancel()
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # whatever it left
+                os.killpg(process.pid, signal.SIGKILL)  # processes that it left
         process.stdout.close()
         errors.seek(0)
         said = errors.read().decode(errors="replace").strip().splitlines()

@@ -25,7 +25,7 @@ RANK = {"works": 0, "not offered": 1, "fails": 2}
 
 
 def backends():
-    """Those that can be run here."""
+    """The backends that can be run here."""
     return ["native", *(["docker"] if shutil.which("dockerd") else [])]
 
 
@@ -159,14 +159,14 @@ def main():
     processes = [start_backend(backend, asked, arguments.binaries, events) for backend in chosen] if suites else []
     try:
         broken = follow(len(processes), events, columns, say, colour)
-    finally:  # when somebody stops us, they still have to clean up
+    finally:  # when this program is stopped, they still have to clean up
         for process in processes:
             if process.poll() is None:
                 process.terminate()
         for process in processes:
             process.wait()
 
-    for _, entry in columns:  # in the table's order, whatever came first
+    for _, entry in columns:  # in the table's order, not in order of completion
         entry["results"] = {name: {backend: entry["results"][name][backend] for backend in chosen
                                    if backend in entry["results"][name]}
                             for name in [*FEATURES, CODE] if name in entry["results"]}

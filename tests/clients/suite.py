@@ -1,4 +1,4 @@
-"""What the suites of the Python clients share: checks become lines of JSON. Uses the standard library only, because it
+"""Shared by the suites of the Python clients: checks become lines of JSON. Uses the standard library only, because it
 runs in the environment of the client under test."""
 
 import json
@@ -82,7 +82,7 @@ def main(checks):
             result, reason = "works", function() or ""
         except NotOffered as error:
             result, reason = "not offered", one_line(error).removeprefix("NotOffered: ")
-        except Exception as error:  # whatever a client throws belongs into its cell
+        except Exception as error:  # any exception of a client belongs into its cell
             result, reason = "fails", one_line(error)
             if os.environ.get("OSB_VERBOSE"):
                 import traceback

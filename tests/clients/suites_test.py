@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A suite that fails is seen to fail, whatever it said before."""
+"""A suite that fails is recorded as failed, even if it printed successes before."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ WORKS = """echo '{"feature": "%s", "result": "works"}'\n"""
 
 class Suites(unittest.TestCase):
     def told(self, script, features):
-        """What is recorded of a suite, and what of it broke."""
+        """The recorded results of a suite, and its problems."""
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "run"
             program.write_text("#!/bin/sh\n" + script)

@@ -24,7 +24,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def nothing_left(server):
-    """What a test forgets to remove is its failure: the SDK's kill has to work."""
+    """A test that leaves a sandbox fails: the SDK's kill has to work."""
     yield
     left = server.daemon.list()
     server.remove_all()

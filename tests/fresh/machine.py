@@ -63,7 +63,7 @@ class FreshRoot:
         self._connect_to_the_network()
 
     def _remove_leftovers(self):
-        """Of runs that were killed: nobody holds their lock."""
+        """Removes roots of runs that were killed: no process holds their lock."""
         for path in self.store.glob("run-*"):
             lock = _try_lock(path)
             if lock is not None:
@@ -180,7 +180,7 @@ def _remove_cgroups(top):
 
 
 class Machine:
-    """Commands in a fresh root. Each one has namespaces of its own; whatever it starts ends with it, and with us."""
+    """Commands in a fresh root. Each one has namespaces of its own; its processes end with it, and with us."""
 
     def __init__(self, root, quota, binds=()):
         self.root = root

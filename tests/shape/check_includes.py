@@ -119,7 +119,7 @@ class Checker:
             self.check_direction(path, number, module, quoted, target)
 
     def check_user_include(self, path, number, quoted, system):
-        """The SDK's public headers, its tests and the examples stand for somebody else's program."""
+        """The SDK's public headers, its tests and the examples stand for programs of users."""
         public = "include" in path.parts
         if public and system and system.startswith("boost/") and path.name != "async.h":
             self.problem(path, number, f"<{system}>: of the public headers only async.h needs Boost")

@@ -91,7 +91,7 @@ class Worker:
         self._ended = ended  # tells how many commands of all workers have ended
         self._port = execd.port
         self._connection = Connection(execd.port)
-        self._unfinished = []  # commands that nobody has seen the end of
+        self._unfinished = []  # commands whose end was not seen yet
         self._session = None
         self._session_runs = 0
         self._mix = [self.foreground] * 9 + [
@@ -125,8 +125,8 @@ class Worker:
         return first_event(content)["text"]
 
     def _expect_finished(self, path, ended, *parts):
-        """What execd says about a command that ended when there were `ended`, unless so many followed that it may be
-        forgotten: on a busy machine a worker waits that long for its turn."""
+        """The answer of execd about a command that ended when there were `ended`, unless so many followed that execd
+        may have forgotten it: on a busy machine a worker waits that long."""
         content = self._connection.request("GET", path, accept=(200, 404))
         if self._connection.status == 200:
             expect(content, *parts)
@@ -245,7 +245,7 @@ class Soak:
                         return
                     worker.run(number)
                     self._count()
-            except Exception as error:  # noqa: BLE001: whatever it is, it ends the soak and is reported
+            except Exception as error:  # noqa: BLE001: any error ends the soak and is reported
                 failures.append(error)
 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in self._workers]
@@ -277,7 +277,7 @@ class Soak:
 
 
 def compare(warm, end, idle_children, max_growth_kib):
-    """What has grown, as sentences."""
+    """The values that have grown, as sentences."""
     problems = []
     if end.rss_kib - warm.rss_kib >= max_growth_kib:
         problems.append(f"resident memory grew by {end.rss_kib - warm.rss_kib} KiB")

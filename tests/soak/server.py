@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kill -9 of the server at random moments under load, again and again: whatever it has answered holds afterwards.
+"""kill -9 of the server at random moments under load, again and again: every answered promise holds afterwards.
 
     SERVER_BINARY=.. SANDBOXD_BINARY=.. EXECD_BINARY=.. tests/privileged/in_namespace build/venv/bin/python
         tests/soak/server.py [--rounds 200] [--minutes 60] [--seed N]
@@ -52,7 +52,7 @@ def moment(text):
 
 
 class Known:
-    """What has been promised about one sandbox. More than one value: the answer to the change was lost."""
+    """The promises about one sandbox. More than one value: the answer to the change was lost."""
 
     def __init__(self, key, body):
         self.key = key

@@ -95,7 +95,7 @@ class Checker:
     # --- references ---------------------------------------------------------------------------------------------
 
     def resolve(self, ref):
-        """What a local reference points at, or None."""
+        """The target of a local reference, or None."""
         if not ref.startswith("#/"):
             return None
         node = self.doc
@@ -161,7 +161,7 @@ class Checker:
         self.lint_schema(schema, pointer)
 
     def lint_schema(self, schema, pointer):
-        """What JSON Schema permits but nobody means: a required name without a property, OpenAPI 3.0's nullable."""
+        """Likely mistakes that JSON Schema permits: a required name without a property, OpenAPI 3.0's nullable."""
         if not isinstance(schema, dict):
             return
         self.check("nullable" not in schema, pointer, "nullable is not JSON Schema, use a type list with 'null'")

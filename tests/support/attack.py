@@ -9,13 +9,13 @@ import ctypes, errno, glob, json, os, signal, socket, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
 
 def syscall(number, *args):
-    '''What it returned, or the name of its errno.'''
+    '''The result of the call, or the name of its errno.'''
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in args]
     result = libc.syscall(ctypes.c_long(number), *words)
     return result if result >= 0 else errno.errorcode[ctypes.get_errno()]
 
 def attempt(action, *args):
-    '''What it returned, or the name of the error.'''
+    '''The result of the action, or the name of the error.'''
     try:
         return action(*args)
     except OSError as error:
@@ -58,7 +58,7 @@ def number_of(name):
 
 
 def attack(sandbox, program, **values):
-    """What the program has reported. `values` are variables of it."""
+    """The report of the program. `values` are variables of it."""
     given = "".join(f"{name} = json.loads({json.dumps(json.dumps(value))})\n" for name, value in values.items())
     code, text = sandbox.run(f"python3 - <<'ATTACK'\n{PRELUDE}\n{given}\n{program}\nATTACK")
     assert code == 0, f"the attack ended with {code}: {text}"

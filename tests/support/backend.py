@@ -12,7 +12,7 @@ def backend():
 
 
 def make_daemon(number=0):
-    """What makes sandboxes for a server. Those beside each other in one network namespace need different numbers."""
+    """A backend for a server. Backends in the same network namespace need different numbers."""
     if backend() == "native":
         from sandboxd_process import Sandboxd
 

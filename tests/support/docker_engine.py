@@ -22,7 +22,7 @@ from registry import busybox_layer, docker_archive
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXECD_IMAGE = "opensandbox/execd:test"
 ID_LABEL = "opensandbox.io/id"
-# What an image called "host" holds here: the shell, the tools and the Python of the machine that runs the tests.
+#  The contents of the image "host" here: the shell, the tools and the Python of the machine that runs the tests.
 PACKAGES = ["bash", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal"]
 LEFT_OUT = ("/share/", "/gconv/", "/audit/", "/pydoc_data/", "/test/", "/lib2to3/", "/idlelib/", "/var/")
 
@@ -210,10 +210,10 @@ class Engine:
             return
         if self.client:
             self.client.close()
-        # What is frozen by cgroups v1 cannot be killed.
+        #  Processes frozen by cgroups v1 cannot be killed.
         for state in pathlib.Path("/sys/fs/cgroup/freezer").glob(f"{self.cgroup_parent}/**/freezer.state"):
             state.write_text("THAWED")
-        # The namespace's first process ends when nobody can speak to it any more, and the kernel ends all others.
+        #  The namespace's first process ends when its pipes are closed, and the kernel ends all others.
         self._holder.stdin.close()
         self._holder.stdout.close()
         self._holder.wait()
@@ -290,7 +290,7 @@ class Engine:
 
     @contextlib.contextmanager
     def events(self, seconds=180, **filters):
-        """What its own stream says from before the body runs; httpx.ReadTimeout after so long a silence."""
+        """The engine's own events, from before the body runs; httpx.ReadTimeout after so long a silence."""
         params = {"filters": json.dumps(filters)} if filters else {}
         with self.client.stream("GET", "/events", params=params, timeout=seconds) as stream:
             yield (json.loads(line) for line in stream.iter_lines() if line)
@@ -311,7 +311,7 @@ class Engine:
         return "".join(line.partition(" ")[2] for line in log.splitlines(keepends=True))
 
     def list(self):
-        """What has the name of a sandbox, whoever made it."""
+        """All containers with the name of a sandbox, of any server."""
         found = []
         for each in self.containers():
             name = each["Names"][0].removeprefix("/")
@@ -402,7 +402,8 @@ class Podman(Engine):
                 "--log-level", "warn", *self.arguments, "system", "service", "--time", "0"]
 
     def start(self):
-        """It is handed the socket, as systemd would do: whoever connects is answered when it is ready."""
+        """It inherits the listening socket, as from systemd: clients may connect at once and are answered when it is
+        ready."""
         with contextlib.suppress(FileNotFoundError):
             self.socket.unlink()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

@@ -65,7 +65,7 @@ class Execd:
         return self._process.poll() is None
 
     def log(self):
-        """What execd has printed so far (the last 64 KiB of it)."""
+        """The output of execd so far (the last 64 KiB of it)."""
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - 65536))
         return self._log.read().decode(errors="replace")

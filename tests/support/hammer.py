@@ -1,4 +1,4 @@
-"""Connects to an address again and again while its sandbox ends. A connect that nobody answers ends with PATIENCE."""
+"""Connects to an address again and again while its sandbox ends. An unanswered connect ends with PATIENCE."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What sandboxes leave on a host, read from the host and not from the daemon: files, cgroups, processes, interfaces,
+"""Traces of sandboxes on a host, read from the host and not from the daemon: files, cgroups, processes, interfaces,
 firewall elements, mounts and descriptors."""
 
 import contextlib
@@ -38,8 +38,8 @@ def cgroups(daemon):
 
 
 def processes(daemon):
-    """Ids of living processes that are in a cgroup of this daemon's sandboxes, in whatever hierarchy. The dead whose
-    parent was the daemon wait for the host's first process to collect them."""
+    """Ids of living processes that are in a cgroup of this daemon's sandboxes, in any hierarchy. Dead children of the
+    daemon are left out: they wait for the host's first process to reap them."""
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):

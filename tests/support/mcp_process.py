@@ -18,7 +18,7 @@ def mcp_binary():
 
 
 def mcp_environment(server, **more):
-    """What points opensandbox-mcp at the server."""
+    """The environment that points opensandbox-mcp at the server."""
     inherited = {name: value for name, value in os.environ.items()
                  if not name.lower().endswith("_proxy") and not name.startswith(("OPEN_SANDBOX_", "OPENSANDBOX_"))}
     return {**inherited, "OPEN_SANDBOX_DOMAIN": f"127.0.0.1:{server.port}", "OPEN_SANDBOX_API_KEY": server.key, **more}
@@ -34,7 +34,7 @@ def tool(id, name, **arguments):
 
 
 def data_of(result):
-    """What a tool returned: of the published shape its structured content, else the JSON of its only text."""
+    """The result of a tool: of the published shape its structured content, else the JSON of its only text."""
     assert not result["isError"], result
     if "structuredContent" in result:
         return result["structuredContent"]
@@ -62,7 +62,7 @@ class StdioMcp:
         self.send_bytes(json.dumps(message).encode() + b"\n")
 
     def receive(self):
-        """The next message, whatever it is."""
+        """The next message of any kind."""
         line = self.process.stdout.readline()
         assert line.endswith(b"\n"), f"the output ended: {line!r}"
         return json.loads(line)
@@ -113,7 +113,7 @@ class HttpMcp:
                 self.url = re.search(rb"url=(\S+)", line).group(1).decode().strip('"')
                 break
         assert self.url, f"it ended with {self.process.wait()}"
-        # What it says from now on is read by nobody but must not fill the pipe.
+        #  Its later output is not read, but must not fill the pipe.
         self._drain = subprocess.Popen(["cat"], stdin=self.process.stderr, stdout=subprocess.DEVNULL)
         self.process.stderr.close()
         headers = {"Accept": "application/json, text/event-stream"}

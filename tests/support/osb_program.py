@@ -44,7 +44,7 @@ class Osb:
         return json.loads(self.ok(*arguments, "-o", "json", **options))
 
     def refused(self, *arguments, code=1, **options):
-        """What it says on standard error; never more than a few lines, never a trace."""
+        """Its standard error; never more than a few lines, never a trace."""
         done = self.run(*arguments, **options)
         said = done.stderr.decode()
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{said}"

@@ -84,7 +84,7 @@ def image_config(layers, **config):
 
 
 def docker_archive(name, layers, **config):
-    """What `docker save` writes."""
+    """An archive in the form of `docker save`."""
     settings = image_config(layers, **config)
     files = {f"{digest_of(settings)[7:]}.json": settings}
     for layer in layers:
@@ -126,7 +126,7 @@ http:
             assert piece, f"docker-registry did not start: {said.decode()}"
             said += piece
         self.host = found.group(1).decode()
-        # Its standard error is a pipe that somebody has to empty.
+        #  Its standard error is a pipe that has to be emptied.
         self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=self._log)
         self._process.stderr.close()
         self.client = httpx.Client(base_url=f"https://{self.host}", auth=(USER, PASSWORD), trust_env=False, timeout=60,
@@ -167,7 +167,7 @@ http:
         return (self.directory / "data/docker/registry/v2/blobs/sha256" / hexadecimal[:2] / hexadecimal / "data")
 
     def requests(self):
-        """What was asked of it: "GET /v2/.."."""
+        """The requests to it: "GET /v2/.."."""
         self._log.flush()
         text = (self.directory / "log").read_text(errors="replace")
         return re.findall(r'"((?:GET|HEAD) /v2/\S*) HTTP', text)

@@ -13,7 +13,7 @@ import sys
 import xml.etree.ElementTree
 
 RESULTS = "Testing/results.xml"
-# What ctest says of a test that ran and asked to be skipped. Any other test that did not run is a failure.
+#  ctest's mark of a test that ran and asked to be skipped. Any other test that did not run is a failure.
 SKIPPED = "SKIP_"
 GTEST_REASON = re.compile(r"^\S+:\d+: Skipped\n(.*)$", re.MULTILINE)
 PYTEST_REASON = re.compile(r"^SKIPPED \[(\d+)\] (?:\S*/)?([^/\s]+): (.+)$", re.MULTILINE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What run_ctest.py says at the end, of a small project with one test of every kind."""
+"""The last lines of run_ctest.py, for a small project with one test of every kind."""
 
 import pathlib
 import subprocess

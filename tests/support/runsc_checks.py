@@ -1,4 +1,4 @@
-"""What tests of sandboxes in gVisor share."""
+"""Shared by the tests of sandboxes in gVisor."""
 
 import json
 

@@ -135,7 +135,7 @@ class Sandboxd:
 
     @staticmethod
     def entrypoint_output(log):
-        """What the server gives, without times."""
+        """The log as the server returns it, without times."""
         return "".join(line.partition(" ")[2] for line in log.splitlines(keepends=True))
 
     def server_settings(self):
@@ -178,7 +178,7 @@ class Sandboxd:
         return f"{next(each['address'] for each in self.list() if each['id'] == id)}:{port}"
 
     def traces(self, id):
-        """What there is of a sandbox: directory, socket, cgroups, the daemon's own knowledge."""
+        """All traces of a sandbox: directory, socket, cgroups, the daemon's own knowledge."""
         found = [self.state / "sandboxes" / id, self.run / "execd" / f"{id}.sock"]
         found = [str(path) for path in found if path.exists()]
         for pattern in ("", "*/"):
@@ -208,7 +208,7 @@ class Sandbox:
         self.daemon = daemon
         self.id = status["id"]
         self.status = status
-        # Those of an OCI runtime have an address only.
+        #  Sandboxes of an OCI runtime have an address only.
         uds = status["execd_socket"] or None
         self.execd = httpx.Client(transport=httpx.HTTPTransport(uds=uds),
                                   base_url="http://execd" if uds else f"http://{status['address']}:44772",
@@ -227,7 +227,7 @@ class Sandbox:
         return (int(errors[0]["error"]["evalue"]) if errors else 0), text
 
     def output(self, command, **fields):
-        """What a command that succeeds has written."""
+        """The output of a command that must succeed."""
         code, text = self.run(command, **fields)
         assert code == 0, f"exit code {code}: {text}"
         return text

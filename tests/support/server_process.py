@@ -76,7 +76,7 @@ class Server:
                 break
         else:
             raise RuntimeError(f"the server ended with {self.process.wait()}:\n{self.log()}")
-        # What it says from now on goes to the file without us.
+        #  Its later output goes straight to the file.
         self._drain = subprocess.Popen(["cat"], stdin=self.process.stdout, stdout=self.log_file)
         self.process.stdout.close()
         self.client = httpx.Client(base_url=self.url, headers={KEY_HEADER: self.key} if self.key else {}, timeout=180,
@@ -168,7 +168,7 @@ class Server:
                 state = event["sandbox"]["status"]["state"] if event["type"] == "state" else event["type"]
                 if state in wanted:
                     return event.get("sandbox")
-                # What has ended stays so; what is gone says no more.
+                #  An ended sandbox stays ended; a deleted one has no more events.
                 assert state not in ("Failed", "Terminated") or "deleted" in wanted, f"{event}\n{self.log()[-3000:]}"
         raise AssertionError(f"the events of {id} ended without {wanted}")
 
@@ -187,7 +187,7 @@ class Server:
         return response.json()["headers"]
 
     def run(self, id, command, **fields):
-        """What a command has written, through the server's proxy and without the API key."""
+        """The output of a command, through the server's proxy and without the API key."""
         response = httpx.post(f"{self.url}/sandboxes/{id}/proxy/44772/command", headers=self.token(id), timeout=180,
                               json={"command": command, **fields}, trust_env=False)
         assert response.status_code == 200, response.text

@@ -122,7 +122,8 @@ class SpecCheck:
 
 @contextlib.contextmanager
 def every_answer_checked(is_ours):
-    """Whatever httpx hears from a server that `is_ours` says yes to (a URL) is compared with the document."""
+    """Compares every answer that httpx gets from one of our servers (`is_ours`, called with a URL) with the
+    document."""
     check = SpecCheck()
     send = httpx.Client.send
 

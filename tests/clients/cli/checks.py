@@ -71,7 +71,7 @@ class Command:
 
 
 def osb(*words, **options):
-    """What a command that succeeds prints."""
+    """The output of a command that must succeed."""
     code, out, errors = Command(*words, **options).done()
     check(code == 0, f"osb {' '.join(map(str, words[:3]))} ended with {code}: {errors or out}")
     return out

@@ -486,7 +486,7 @@ def errors(sdk):
 
 
 def _id(text):
-    """What this version calls an id."""
+    """The id in the type that this version uses."""
     return uuid.UUID(text) if SandboxInfo.model_fields["id"].annotation is uuid.UUID else text
 
 

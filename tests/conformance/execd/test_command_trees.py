@@ -88,7 +88,7 @@ def test_nothing_is_left_behind(start_execd):
     assert len([d for d in home.iterdir() if d.is_dir()]) in (1, 2)
     execd.stop()
     assert not home.exists()
-    assert not os.path.exists(f"/proc/{pid}")  # execd ends whatever descends from it
+    assert not os.path.exists(f"/proc/{pid}")  # execd ends all its descendants
     assert process_gone(pid)
 
 

@@ -567,8 +567,8 @@ def test_a_slow_reader_holds_the_command_back(execd):
     script = f"for i in $(seq 1 200); do seq 1 5000; echo $i > {counter}; done; echo end"
     with started_by_hand(execd, script) as connection:
         received = bytearray(connection.recv(65536))
-        # Nobody reads now: the kernel's buffers and the ring fill, then the shell stands still. Left alone it would be
-        # done long before this other command is.
+        # Nothing reads now: the kernel's buffers and the ring fill, then the shell blocks. If it did not block, it
+        # would end long before this other command.
         run(execd, "sleep 3")
         first = int(counter.read_text())
         run(execd, "sleep 0.5")

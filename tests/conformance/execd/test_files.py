@@ -925,7 +925,7 @@ def test_another_user_may_do_what_the_kernel_lets_him_and_no_more(execd, shared)
 
 @needs_root
 def test_the_descriptors_of_the_daemon_are_no_way_around(execd, shared):
-    """To a process its own /proc/self/fd is open whatever its user: what root's requests hold would be reachable."""
+    """A process can open its own /proc/self/fd as any user: files that root's requests hold open would be reachable."""
     them = As(execd.client, *THEM)
     home = shared / "theirs"
     (home / "self").symlink_to("/proc/self")
@@ -936,7 +936,7 @@ def test_the_descriptors_of_the_daemon_are_no_way_around(execd, shared):
         for route in ("/files/download", "/files/info", "/directories/list", "/directories/archive"):
             assert them.get(route, params={"path": path}).status_code in (404, 500), (route, path)
         assert upload(them, ({"path": path}, b"x")).status_code == 500
-    # What is no such link stays open.
+    #  Other files of /proc stay readable.
     assert them.get("/files/download", params={"path": "/proc/self/status"}).status_code == 200
 
 

@@ -1,5 +1,5 @@
 """execd as the first process of a sandbox and as an ordinary one: entrypoint, exit record, signals, orphans, the end of
-the whole tree. What needs namespaces needs root."""
+the whole tree. Tests with namespaces need root."""
 
 import contextlib
 import json
@@ -386,4 +386,4 @@ def test_pid_1_ends_the_whole_tree_without_proc(start, busybox_root):
     execd.wait_for("ready")
     execd.wait_for("ready")
     signal_first_process(execd, signal.SIGTERM)
-    assert execd.end(15) == 0  # the output ended, so nobody holds it any more
+    assert execd.end(15) == 0  # the output ended, so no process holds it any more

@@ -1,5 +1,5 @@
-"""Requests that nobody sends by accident, and stores that cannot be used: clear refusals, nothing half-made, and a
-server that goes on."""
+"""Malformed and hostile requests, and stores that cannot be used: clear refusals, nothing half-made, and a server that
+goes on."""
 
 import contextlib
 import ctypes
@@ -21,7 +21,7 @@ UUID = "6b0a2c7e-0000-4000-8000-000000000000"
 
 @pytest.fixture(autouse=True)
 def still_there(server):
-    """Whatever a test sent: the same process answers afterwards and has made nothing."""
+    """After every test the same process still answers and has made no sandbox."""
     yield
     assert server.process.poll() is None, server.log()[-3000:]
     assert server.client.get("/health").status_code == 200
@@ -29,7 +29,7 @@ def still_there(server):
 
 
 def exchange(server, data):
-    """What comes back for raw bytes until the server closes: (status, body), or (None, b"")."""
+    """The answer to raw bytes until the server closes: (status, body), or (None, b"")."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as peer:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             peer.sendall(data)
@@ -341,7 +341,7 @@ def test_dots_and_slashes_stay_behind_the_port(server):
 
 
 def test_a_sandbox_cannot_answer_for_the_server(server):
-    """What a service inside sends that is no HTTP becomes a 502, and the next request is not poisoned by it."""
+    """An answer of a service inside that is no HTTP becomes a 502, and does not affect the next request."""
     id = server.create()["id"]
     answers = {"garbage": r"\x00\x01garbage", "nothing": "", "half": r"HTTP/1.1 200 OK\r\nContent-Le",
                "two lengths": r"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 5\r\n\r\nhello",

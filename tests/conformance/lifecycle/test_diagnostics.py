@@ -1,4 +1,4 @@
-"""What happened inside and around a sandbox: texts for people, JSON for clients."""
+"""Logs, events and state of a sandbox: texts for people, JSON for clients."""
 
 import datetime
 

@@ -70,7 +70,7 @@ def raw(base, path="", method="GET", body=None, headers=None):
 
 
 def endpoints(server, id):
-    """What clients are given for execd, direct and through the server's proxy, and the token."""
+    """The endpoints of execd for clients, direct and through the server's proxy, and the token."""
     direct = endpoint(server, id)
     token = direct["headers"]["X-EXECD-ACCESS-TOKEN"]
     host, slash, rest = server.daemon.direct_endpoint(id, 44772).partition("/")
@@ -153,7 +153,7 @@ def test_no_log_shows_it(server, sandbox):
         for trick in (f"//access-token/{token}/ping", f"/%61ccess-token/{token}/ping", f"/access-token%2F{token}/ping",
                       f"/ACCESS-TOKEN/{token}/ping", f"/access-token/{token}x/ping"):
             assert raw(stripped, trick).status == 401
-        # A port that nobody listens on.
+        #  A port without a listener.
         raw(stripped.replace("/44772", "/9"), f"/access-token/{token}/ping")
     # The access log is written when an answer has gone.
     with server.saying("path=/marker"):

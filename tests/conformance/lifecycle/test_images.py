@@ -79,7 +79,7 @@ def test_what_cannot_be_exported(server):
     snapshot = server.client.post(f"/v1/sandboxes/{id}/snapshots").json()["id"]
     server.client.get(f"/v1/snapshots/{snapshot}", params={"wait": 60})
     answer = server.client.get(f"/v1/snapshots/{snapshot}/export")
-    # The host's own userland is in no image; an engine's image is one whatever is in it.
+    # The image `host` of the native backend has no layers to export; an engine exports every image.
     if backend() == "native":
         assert (answer.status_code, answer.json()["code"]) == (501, "SNAPSHOT::NOT_IMPLEMENTED")
     else:

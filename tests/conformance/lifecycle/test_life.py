@@ -41,7 +41,7 @@ def test_the_answer_can_come_before_the_sandbox(server):
     assert (made.status_code, made.headers["Preference-Applied"]) == (202, "respond-async")
     made = made.json()
     assert made["status"]["state"] == "Pending"
-    # Clients ask for both at once, whatever the state, and use what they were told.
+    # Clients ask for both endpoints at once, in any state, and use the answers.
     endpoints = []
     for port in (44772, 18080):
         response = server.client.get(f"/v1/sandboxes/{made['id']}/endpoints/{port}")

@@ -1,4 +1,4 @@
-"""What the configuration allows."""
+"""Limits of the configuration."""
 
 
 def test_no_more_sandboxes_than_allowed(make_server):

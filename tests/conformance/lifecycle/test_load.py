@@ -1,4 +1,4 @@
-"""Many at once: nothing fails, nothing is lost, nobody waits for somebody slow."""
+"""Many at once: nothing fails, nothing is lost, a slow client delays no other one."""
 
 import concurrent.futures
 import datetime

@@ -1,4 +1,4 @@
-"""What an entrypoint writes, told as it comes: GET /sandboxes/{id}/diagnostics/logs/stream."""
+"""The output of an entrypoint, streamed as it comes: GET /sandboxes/{id}/diagnostics/logs/stream."""
 
 import base64
 import concurrent.futures
@@ -174,7 +174,7 @@ def test_a_reader_that_is_slow_gets_all_of_it_later(server):
                      f"OPEN-SANDBOX-API-KEY: {server.key}\r\n\r\n".encode())
         assert slow.recv(9) == b"HTTP/1.1 "
         let_go(server, id, 1)
-        server.wait_state(id, "Terminated")  # it holds nobody up
+        server.wait_state(id, "Terminated")  # the slow reader delays nothing else
         stream = slow.makefile("rb")
         events = [json.loads(line) for line in stream if line.startswith(b'{"type":')]
     assert bytes_of(events) == many_lines()

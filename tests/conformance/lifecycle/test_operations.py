@@ -1,4 +1,4 @@
-"""What those who run the server look at: metrics and the audit log."""
+"""For operators of the server: metrics and the audit log."""
 
 import json
 import re
@@ -72,7 +72,8 @@ def test_audit_log(make_server, tmp_path):
         server.wait_state(id, "Paused" if action == "pause" else "Running")
     server.delete(id)
     assert server.client.delete(f"/v1/sandboxes/{id}").status_code == 404
-    httpx.delete(f"{server.url}/v1/sandboxes/{id}", trust_env=False)  # without the key: not an act of anybody we know
+    # without the key: refused, so not in the audit log
+    httpx.delete(f"{server.url}/v1/sandboxes/{id}", trust_env=False)
 
     text = path.read_text()
     entries = [json.loads(line) for line in text.splitlines()]

@@ -58,7 +58,7 @@ def test_a_broken_file_changes_nothing(make_server):
     server = make_server()
     whole = server.config.read_text()
     for broken in ("[server\n", whole.replace(f"port = {server.port}", 'port = "x"'),
-                   whole.replace(server.key, ""),  # nobody has said that it may serve without a key
+                   whole.replace(server.key, ""),  # a server without a key needs a confirmation
                    whole.replace(server.key, "new") + "[log]\naudit_file_path = '/proc/none/audit'\n",
                    whole.replace(server.key, "new") + "[log]\nlevel = 'loud'\n"):
         line = reload(server, lambda _: broken, until="not reloaded")

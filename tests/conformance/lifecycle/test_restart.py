@@ -1,4 +1,4 @@
-"""What a server that was killed has promised is there again."""
+"""After kill -9 of the server, all its promises hold again."""
 
 import os
 import signal

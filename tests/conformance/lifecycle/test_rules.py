@@ -1,4 +1,4 @@
-"""Who may do what, and what is wrong with a request: statuses and codes of the contract."""
+"""Permissions and invalid requests: statuses and codes of the contract."""
 
 import httpx
 import pytest

@@ -35,7 +35,7 @@ class Both:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def json(self, *words, **options):
-        """What each prints, theirs first."""
+        """The output of both programs, theirs first."""
         out = []
         for program in PROGRAMS:
             done = self.run(program, *words, **options)
@@ -296,7 +296,7 @@ class Sidecar(http.server.BaseHTTPRequestHandler):
 
 
 def test_egress_and_credential_vault(both, tmp_path):
-    """Our server offers neither yet: a stub answers as the contract says. What is sent is compared too."""
+    """Our server offers neither yet: a stub answers as the contract says. The requests are compared too."""
     payload = tmp_path / "vault.yaml"
     payload.write_text("""
 credentials:

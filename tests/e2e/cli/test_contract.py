@@ -17,7 +17,7 @@ def sandbox(server):
 
 
 def error(osb, *arguments, code=1, **options):
-    """What a failure says with -o json: nothing on stdout, one object on stderr."""
+    """The error of a failure with -o json: nothing on stdout, one object on stderr."""
     done = osb.run(*arguments, "-o", "json", **options)
     assert (done.returncode, done.stdout) == (code, b""), done
     return json.loads(done.stderr)["error"]
@@ -324,7 +324,7 @@ def test_wrong_and_missing_keys(osb):
 
 def test_no_server_there(osb):
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, nobody listens
+        taken.bind(("127.0.0.1", 0))  # bound, without a listener
         domain = f"127.0.0.1:{taken.getsockname()[1]}"
         for command in (["sandbox", "list"], ["sandbox", "create", "-i", "x"], ["command", "run", "x", "--", "true"]):
             said = osb.refused("--domain", domain, *command)

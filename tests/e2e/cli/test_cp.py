@@ -111,7 +111,7 @@ def test_what_is_no_file_keeps_its_mode(osb, sandbox, server, tmp_path):
 
 
 class BadExecd(StubHandler):
-    """A server and the execd of a sandbox that tells of modes nobody should take over."""
+    """A server and the execd of a sandbox that reports modes which a client must not take over."""
 
     def do_GET(self):
         if "/endpoints/" in self.path:

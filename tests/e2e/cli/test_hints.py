@@ -1,4 +1,4 @@
-"""What osb says when something is missing is true, and names the thing."""
+"""Errors of osb about something that is missing are true, and name the thing."""
 
 import json
 
@@ -60,7 +60,7 @@ def test_a_missing_file_and_a_missing_sandbox_are_told_apart(osb, sandbox):
 
 
 def test_egress_of_a_sandbox_without_a_policy(osb, server, sandbox):
-    """The server runs: it must not be asked whether it does, whatever the domain looks like."""
+    """The server runs: osb must not ask "Is the server running?", with any spelling of the domain."""
     for domain in (f"127.0.0.1:{server.port}", f"http://127.0.0.1:{server.port}", f"localhost:{server.port}"):
         for proxy in ([], ["--use-server-proxy"]):
             for command in (["egress", "get"], ["egress", "patch", "--rule", "allow=a.b"], ["credential-vault", "get"]):

@@ -84,7 +84,7 @@ def test_a_signal_reaches_a_command_that_reads_nothing(osb, sandbox):
         assert process.stdout.readline() == b"ready\n"
         os.set_blocking(process.stdin.fileno(), False)
         sent, waits = 0, 0
-        while sent < len(BIG) and waits < 2:  # until nobody takes any more
+        while sent < len(BIG) and waits < 2:  # until the pipe takes no more
             try:
                 sent += os.write(process.stdin.fileno(), BIG[sent:sent + 65536])
             except BlockingIOError:

@@ -216,7 +216,7 @@ def test_any_protocol_passes_where_the_address_is_reachable(osb, server, sandbox
                 while piece := connection.recv(65536):
                     got += piece
                 assert got == sent[::-1]
-        # Nobody there: the connection ends, the others go on.
+        #  No listener there: this connection ends, the others go on.
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
 

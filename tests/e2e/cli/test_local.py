@@ -1,4 +1,4 @@
-"""What osb does without a server: help, configuration, skills, completion scripts (which ask one for ids)."""
+"""osb without a server: help, configuration, skills, completion scripts (which ask one for ids)."""
 
 import http.server
 import json
@@ -231,7 +231,7 @@ def test_commands_in_the_skills_exist(osb):
 # --- completion
 
 def complete(osb, shell, line, path):
-    """What a real shell offers for `line`, which ends where the cursor is."""
+    """The completions that a real shell offers for `line`, which ends where the cursor is."""
     words = line.split(" ")
     environment = {**osb.env, "PATH": path}
     if shell == "bash":

@@ -6,7 +6,7 @@ import pytest
 
 
 def screen(osb, *arguments, columns=80):
-    """What the terminal shows, line by line, without colours."""
+    """The lines that the terminal shows, without colours."""
     with osb.terminal("--no-color", *arguments, columns=columns) as terminal:
         assert terminal.wait() == 0, terminal.text()
         return terminal.text().replace("\r\n", "\n").splitlines()

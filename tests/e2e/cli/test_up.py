@@ -85,7 +85,7 @@ def test_up_leaves_the_configured_server_alone(service, tmp_path):
     said = osb.ok("up", "--dir", service.directory, "--port", osb.server.port)
     assert f"osb --profile {up['profile']} run host" in said
     assert osb.run("--profile", up["profile"], "run", "host", "--", "echo", "hello").stdout == b"hello\n"
-    # A profile that is somebody else's by now stays.
+    # A profile that was changed since stays.
     osb.ok("config", "set", f"profiles.{up['profile']}.api_key", "changed")
     service.purge()
     assert f"[profiles.{up['profile']}]" in config.read_text()

@@ -31,7 +31,7 @@ export const connect = async () => {
   return {
     client,
     transport,
-    // What a tool returned: one text block with JSON, and nothing else.
+    //  The result of a tool: one text block with JSON, and nothing else.
     call: async (name, args = {}, options = undefined) => {
       const result = await client.callTool({ name, arguments: args }, undefined, options);
       assert.notEqual(result.isError, true, `${name}: ${JSON.stringify(result.content)}`);

@@ -112,7 +112,7 @@ test("a cancelled create leaves nothing", async () => {
     signal: stop.signal, onprogress: () => stop.abort("enough"),
   });
   await assert.rejects(create);
-  // What the server knows: the harness fails the test if a sandbox is left at its end.
+  //  The harness asks the server: it fails the test if a sandbox is left at its end.
   await mcp.client.ping();
 });
 

@@ -47,7 +47,7 @@ def test_pages_of_elsewhere_are_refused(server):
             response = running.client.post(running.url, json=initialize(), headers={"Origin": origin})
             assert response.status_code == status, origin
             assert response.headers.get("Access-Control-Allow-Origin") == (origin if status == 200 else None)
-        # A name that somebody lets point here.
+        #  A foreign name that resolves to this address (DNS rebinding).
         assert running.client.post(running.url, json=initialize(), headers={"Host": "evil.example.com:8000"}).status_code == 403
         preflight = running.client.options(running.url, headers={"Origin": "https://chat.example.com",
                                                                  "Access-Control-Request-Method": "POST"})
@@ -112,7 +112,7 @@ def test_sessions_do_not_see_each_other(mcp, session):
     assert mcp.post({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}, other).json()["result"]["resources"] == []
     refused = last_message(mcp.post(tool(1, "command_run", sandbox_id=id, command="true"), other))["result"]
     assert refused["isError"]
-    # Who knows the id may connect.
+    #  A client that knows the id may connect.
     run = mcp.call(other, "command_run", sandbox_id=id, command="true", connect_if_missing=True)
     assert run["exit_code"] == 0
     assert mcp.client.delete(mcp.url, headers={"Mcp-Session-Id": other}).status_code == 204

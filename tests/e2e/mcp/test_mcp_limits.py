@@ -1,5 +1,5 @@
-"""How long answers get, in bytes, and how much memory long output takes. What clients make of them is in
-limits.test.mjs; docs/mcp.md has the figures in tokens."""
+"""How long answers get, in bytes, and how much memory long output takes. How clients handle them is in limits.test.mjs;
+docs/mcp.md has the figures in tokens."""
 
 import json
 

@@ -11,7 +11,7 @@ from mcp_process import StdioMcp, tool
 
 PUBLISHED = json.loads((pathlib.Path(__file__).parent / "published_tools.json").read_text())
 
-# What the published results hold beyond the contract: fields for things that our server does not have.
+#  Fields of the published results that the contract lacks: our server does not have these things.
 NOT_HERE = {"allocation", "extensions", "origin"}
 
 

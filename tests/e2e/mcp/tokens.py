@@ -40,7 +40,7 @@ def count(texts):
 
 
 def rows(server, args, code):
-    """What is measured, the bytes of the answer and the text in it that models read."""
+    """Name of the measurement, bytes of the answer, and the text in it that models read."""
     from mcp_process import StdioMcp, tool
 
     mcp = StdioMcp(server, *args)

@@ -83,7 +83,7 @@ const cut = (text) => {
   const named = Object.fromEntries(args.split(", ").map((each) => each.split("=")).map(([key, value]) => [key, JSON.parse(value)]));
   return { head, tail, bytes: Number(bytes), lines: Number(lines), tool, args: named };
 };
-// What the note promises: the left out part, page by page, until it has been read.
+//  Reads the part that the note says was left out, page by page.
 const readOn = async ({ tool, args }, fields, wanted) => {
   let text = "", pages = 0, page;
   for (let cursor = args.cursor; cursor !== undefined && text.length < wanted; cursor = page.next_cursor) {

@@ -1,4 +1,5 @@
-"""What no backend here offers, played by a stub: a server without our additions, an egress sidecar with a vault, a code
+"""A stub for features that no backend here offers: a server without our additions, an egress sidecar with a vault, a
+code
 interpreter. It answers as the contract says and remembers what it was asked."""
 
 import http.server

@@ -21,7 +21,7 @@ export const connection = (changed = {}) => ({
 export const create = (fields = {}) =>
   Sandbox.create({ connectionConfig: connection(), ...(fields.snapshotId ? {} : { image: "host" }), ...fields });
 
-// A test's body with a sandbox of its own, which is killed whatever happens.
+//  A test's body with a sandbox of its own, which is killed in every case.
 export const withSandbox = (fields, body) => async () => {
   const sandbox = await create(fields);
   try {

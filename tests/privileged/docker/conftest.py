@@ -88,7 +88,7 @@ def registry(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def nothing_left(request, engine):
-    """What a test found in the engine is what it leaves there, and no containers."""
+    """A test leaves the engine as it found it, without containers."""
     before = engine.inventory()
     yield
     if "server" in request.fixturenames:

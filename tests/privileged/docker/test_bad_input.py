@@ -1,4 +1,4 @@
-"""What cannot be had or must not be: the contract's code, the thing named, everything undone."""
+"""Requests that cannot or must not be fulfilled: the contract's code, the thing named, everything undone."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What a sandbox's container looks like: names, labels, limits, rights, mounts and ports of the contract."""
+"""The container of a sandbox: names, labels, limits, rights, mounts and ports of the contract."""
 
 import json
 import pathlib

@@ -92,7 +92,7 @@ def test_without_the_engine_what_is_known_is_told_and_what_was_accepted_before_i
 
 
 def test_a_server_starts_before_its_engine_can_be_used(own_engine, make_server):
-    """One that has never been there is a mistake in the configuration; one that was is waited for."""
+    """An engine that was never there is a mistake in the configuration; for one that was there the server waits."""
     engine = own_engine()
     server = make_server(engine)
     id = server.create()["id"]
@@ -219,7 +219,7 @@ def test_the_engine_is_killed_in_the_middle_of_a_snapshot(own_engine, make_serve
 
 @contextlib.contextmanager
 def stalling_registry():
-    """Accepts connections and says nothing: (port, event that somebody has come)."""
+    """Accepts connections and says nothing: (port, event that a client has connected)."""
     came, ended = threading.Event(), []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
@@ -278,7 +278,7 @@ def test_the_engine_is_killed_in_the_middle_of_creates(own_engine, make_server):
         next(events)
         engine.kill()
     engine.start()
-    # One that got an address which the engine has given away twice is not reached, and Failed after a minute.
+    #  A sandbox with an address that the engine has given away twice cannot be reached, and is Failed after a minute.
     states = {id: server.wait_state(id, "Running", "Failed") for id in ids}
     engine.drop_forgotten_networks()
     addresses = {each["id"]: each["address"] for each in engine.list()}
@@ -309,7 +309,7 @@ def test_the_socket_goes_away_and_comes_back(own_engine, make_server):
 
 
 def test_the_server_is_killed_in_the_middle_of_creates(own_engine, make_server):
-    """What it had answered is carried out; what it had begun is adopted or removed."""
+    """Answered creates are carried out; containers that it had begun are adopted or removed."""
     engine = own_engine()
     server = make_server(engine)
     for turn, moments in enumerate((["create"], ["start"], ["start", "create"])):

@@ -1,5 +1,5 @@
-"""An engine behind TCP that shows a certificate and asks for one: what works over its socket works there, and whoever
-cannot show or believe a certificate is told so at the start."""
+"""An engine behind TCP that shows a certificate and asks for one: it works as over a Unix socket, and a missing or
+invalid certificate ends the server's start with an error that says so."""
 
 import shutil
 import subprocess

@@ -153,7 +153,7 @@ def test_a_part_of_a_volume(server, engine):
 
 
 def test_a_trap_that_is_laid_after_the_answer(make_server, engine, allowed):
-    """What was well when it was looked at is looked at again when it is mounted."""
+    """A path that was allowed when it was checked is checked again when it is mounted."""
     server = make_server(settings={"storage": {"allowed_host_paths": [str(allowed)]}, "admission": {
         "max_concurrent_creates": 1}})
     with stalling_registry() as (port, came):

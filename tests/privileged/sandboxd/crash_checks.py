@@ -1,4 +1,4 @@
-"""What the tests of crashes and restarts have in common: a daemon with few addresses, and a look at what is left."""
+"""Shared by the tests of crashes and restarts: a daemon with few addresses, and a check for leftovers."""
 
 import os
 import pathlib

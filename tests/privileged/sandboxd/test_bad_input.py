@@ -36,7 +36,7 @@ def nothing_lost(daemon):
             assert [each.name for each in parent.iterdir() if each.is_dir()] == []
 
 
-# What is wrong, the status, what the message names.
+#  The wrong field, the status, the text that the message contains.
 REFUSED = [
     ({"id": "UPPER"}, 400, "/id"),
     ({"id": ""}, 400, "/id"),

@@ -38,7 +38,7 @@ def test_no_step_is_forgotten_here():
 def test_create(crashing, bystander, step):
     port = bystander.status["ports"][0]["host_port"] + 1
     crash(crashing, step, lambda: crashing.create("half", volumes=[VOLUME], ports=[{"port": 80, "host_port": port}]))
-    # With a recorded process it is whole, and whoever asked finds it.
+    #  With a recorded process the create is kept, and its client finds the sandbox.
     whole = step == "started"
     living = ["bystander", "half"] if whole else ["bystander"]
     check_host(crashing, living, volumes=[VOLUME["source"]] if whole else [])

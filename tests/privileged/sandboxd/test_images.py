@@ -216,7 +216,7 @@ def test_what_the_image_says_about_its_process(daemon):
     # Commands are its user's too.
     sandbox = daemon.create("commands", image="settings:1", entrypoint=["sleep", "1000"])
     assert sandbox.output("id -u; pwd; echo $COLOUR").split() == ["1234", "/srv/deep", "green"]
-    # What the request says wins.
+    #  The request overrides the image.
     other = daemon.create("other", image="settings:1", user="0:0", cwd="/tmp", entrypoint=["sleep", "1000"])
     assert other.output("id -u; pwd").split() == ["0", "/tmp"]
     code, problem = daemon.refused(id="stranger", image="settings:1", user="nobody-here")

@@ -11,7 +11,7 @@ from attack import attack
 
 @pytest.fixture
 def secret():
-    """A file of the host that everybody may read there: nothing but the sandbox keeps it from being seen."""
+    """A file of the host that every user may read there: only the sandbox hides it."""
     with tempfile.TemporaryDirectory(prefix="osb-secret-", dir="/var/tmp") as directory:
         os.chmod(directory, 0o755)
         path = pathlib.Path(directory) / "secret"
@@ -38,7 +38,7 @@ def test_no_descriptor_leads_out(daemon, secret):
         targets = [line.split(" -> ")[1] for line in listing.splitlines() if " -> " in line]
         assert len(targets) >= 3
         assert all(target.startswith(expected) for target in targets), listing
-    # What the entrypoint writes goes into a pipe: nothing of its log can be reached through it.
+    #  The entrypoint writes into a pipe, so it cannot reach its log through its output.
     assert attack(sandbox, """
 entrypoint = next(p for p in os.listdir('/proc')
                   if p.isdigit() and open(f'/proc/{p}/cmdline', 'rb').read().startswith(b'sleep'))
@@ -127,15 +127,15 @@ def test_the_hosts_private_directories_are_not_shown(daemon):
     for name in ("/etc/gshadow", "/etc/machine-id", "/etc/fstab"):
         assert name not in listing
     assert not [name for name in listing if "/ssh" in name or name.startswith(("/var/", "/run/"))]
-    assert set(sandbox.output("cut -d : -f 2 /etc/shadow").split()) == {"*"}, "nobody has a password"
-    # Users are made up: those of the host are nobody's business.
+    assert set(sandbox.output("cut -d : -f 2 /etc/shadow").split()) == {"*"}, "no user has a password"
+    #  The users are made up: a sandbox does not see those of the host.
     users = sandbox.output("cut -d : -f 1 /etc/passwd").split()
     assert "root" in users and "nobody" in users
     assert sandbox.output("cut -d : -f 2 /etc/passwd | sort -u") in ("x", "*")
 
 
 def test_what_a_sandbox_writes_lies_where_only_root_gets(daemon):
-    """Ids on disk are those inside, setuid files among them: nobody else of the host may come near."""
+    """Ids on disk are those inside, also of setuid files: no other user of the host may enter the directory."""
     sandbox = daemon.create("prisoner")
     sandbox.output("cp /usr/bin/id /root/id; chmod 4755 /root/id")
     kept = daemon.state / "sandboxes" / "prisoner" / "upper" / "root" / "id"

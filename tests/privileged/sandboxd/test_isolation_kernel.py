@@ -1,4 +1,4 @@
-"""What root inside a sandbox asks of the kernel and must not get."""
+"""Requests of a sandbox's root to the kernel that must be refused."""
 
 import os
 import time
@@ -106,7 +106,7 @@ report({'i386 unshare': in_child(lambda: run(310, 0x10000000)), 'i386 getpid': i
         'x32 unshare': in_child(lambda: syscall(0x40000000 | 272, 0x10000000))})
 """)
     assert got["x32 unshare"] in ("ENOSYS", "EPERM", "signal 31")
-    # Whatever the call: the filter knows no 32-bit ones.
+    #  For any call: the filter knows no 32-bit calls.
     assert got["i386 getpid"] == got["i386 unshare"]
     assert got["i386 getpid"] in ("signal 31", -38)
 

@@ -82,7 +82,7 @@ report([syscall(getfd, pidfd, 3, 0), syscall(readv, 1, ctypes.byref(local), 1, c
 
 
 def test_a_debugger_of_its_own_processes_works(prisoner):
-    """What the tests above refuse is refused for execd only."""
+    """The refusals of the tests above concern execd only."""
     assert attack(prisoner, f"""
 child = os.fork()
 if child == 0:

@@ -1,4 +1,5 @@
-"""What a sandbox may use up. Every hog in here is bounded by the limit it runs into, and by a time."""
+"""Limits of a sandbox's resources. Every program here that uses up a resource is bounded by that limit, and by a
+time."""
 
 import concurrent.futures
 import json

@@ -1,4 +1,4 @@
-"""What entrypoints write: with times, followed without asking again, and there whatever happens to the daemon."""
+"""The output of entrypoints: with times, followed without polling, and kept when the daemon dies."""
 
 import os
 import re
@@ -76,7 +76,7 @@ def test_it_outlives_the_daemon(make_daemon):
         daemon.kill()
         with pytest.raises(httpx.HTTPError):
             list(pieces)
-    sandbox.execd.post("/command", json={"command": "touch /tmp/go1"})  # while nobody is there
+    sandbox.execd.post("/command", json={"command": "touch /tmp/go1"})  # while the daemon is down
     daemon.start()
     assert daemon.said("survivor", lambda text: text == "one\ntwo\n")
     with stream(daemon, "survivor", follow=1, tail=0) as log:

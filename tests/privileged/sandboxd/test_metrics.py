@@ -1,4 +1,4 @@
-"""The metrics of a sandbox are its own, whatever the host's cgroups look like."""
+"""The metrics of a sandbox are its own, with any version of cgroups on the host."""
 
 import os
 

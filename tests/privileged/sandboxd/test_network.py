@@ -1,4 +1,5 @@
-"""Who reaches whom. The pytest process has a network namespace of its own, which is "the host" here; a second one,
+"""Which addresses a sandbox reaches, and from where it is reached. The pytest process has a network namespace of its
+own, which is "the host" here; a second one,
 joined by a cable, is "the internet"."""
 
 import array
@@ -76,7 +77,7 @@ def listening(address, port=0):
 
 
 def ask(sandbox, address, port, timeout=10):
-    """What a server said to a program inside, or how the connection failed."""
+    """The answer of a server to a program inside, or the error of the connection."""
     return attack(sandbox, """
 def connect():
     try:
@@ -116,7 +117,7 @@ def test_the_hosts_services_are_not_reached(daemon):
         port = everywhere.getsockname()[1]
         for address in (GATEWAY, HOST):
             assert ask(sandbox, address, port, 0.4) in ("timeout", "ECONNREFUSED", "EHOSTUNREACH"), address
-        # Its own loopback, where nobody listens.
+        #  Its own loopback, without a listener.
         assert ask(sandbox, "127.0.0.1", loopback.getsockname()[1]) == "ECONNREFUSED"
         for listener in (everywhere, loopback):
             with pytest.raises(TimeoutError):

@@ -1,5 +1,5 @@
-"""Addresses of sandboxes that cannot answer: the host refuses for them at once. A connect that nobody answers ends with
-the client's own timeout, which is what every test here looks for."""
+"""Addresses of sandboxes that cannot answer: the host refuses for them at once. An unanswered connect would end with
+the client's own timeout; every test here checks that this does not happen."""
 
 import contextlib
 import socket

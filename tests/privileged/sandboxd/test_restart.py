@@ -1,4 +1,4 @@
-"""What sandboxd finds when it starts (records it cannot read, another daemon, another boot), and a disk that is full."""
+"""Starts of sandboxd with records it cannot read, another daemon, another boot; and a full disk."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_a_full_disk_refuses_and_undoes(small_disk, make_daemon):
         check_host(daemon, living, recycled=3 * READY_SLOTS)
         return True
 
-    # What was made ahead needs next to nothing: it is used up, and stays in use.
+    #  Prepared slots and roots need almost no space: they are used up, and stay in use.
     fill(stuffing, 4096)
     while not is_refused(f"kept-{len(living)}"):
         living.append(f"kept-{len(living)}")
@@ -148,7 +148,7 @@ def test_a_sandbox_in_the_hosts_network_outlives_the_daemon(make_daemon):
         daemon.start()
         check_works(daemon, sandbox)
     sandbox.remove()
-    # What it leaves is not given to others: theirs is a network of their own, and no id range is lost.
+    #  Its slot is not given to others: they have networks of their own, and no id range is lost.
     others = [daemon.create(f"none-{n}", network="none") for n in range(CAPACITY)]
     for other in others:
         assert other.output("ls /sys/class/net") == "lo"

@@ -1,4 +1,4 @@
-"""What a sandbox may write to disk, where the file system has project quotas."""
+"""The disk limit of a sandbox, on a file system with project quotas."""
 
 import pathlib
 import subprocess

@@ -20,7 +20,7 @@ REQUEST_ID = "sdk-conformance-0001"
 
 
 def endpoint_of(execd, proxied, token=None):
-    """What a lifecycle server answers for port 44772: without a scheme, with the headers every request needs."""
+    """The answer of a lifecycle server for port 44772: without a scheme, with the headers every request needs."""
     address = f"127.0.0.1:{execd.port}"
     if proxied:
         address += f"/proxy/{execd.port}"

@@ -304,7 +304,7 @@ def test_output_reaches_the_handler_while_the_command_runs(sandbox):
     os.mkfifo(fifo)
 
     def release(event):
-        # Were the line held back until the end, nobody would open the fifo and the command would never end.
+        # If the line were held back until the end, this test would not open the fifo and the command would never end.
         with open(fifo, "wb") as go:
             go.write(b"released by " + event.text.encode() + b"\n")
 

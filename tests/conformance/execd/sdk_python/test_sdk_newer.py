@@ -1,5 +1,5 @@
-"""What the Python SDK can do since 1.1: commands without a shell, variables for all later commands, files as another
-user. Its own file because the older clients of the contract know none of it."""
+"""Features of the Python SDK since 1.1: commands without a shell, variables for all later commands, files as another
+user. A file of its own because older versions have none of them."""
 
 import os
 import stat

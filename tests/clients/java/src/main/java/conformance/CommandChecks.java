@@ -25,7 +25,7 @@ final class CommandChecks {
         checks.put("commands: 100,000 lines", () -> inSandbox(CommandChecks::manyLines));
     }
 
-    /** What a command that succeeds has written, lines put together again. */
+    /** The output of a command that must succeed, its lines joined. */
     static String output(Sandbox sandbox, String command) {
         final Execution done = sandbox.commands().run(command);
         check(done.getError() == null, command + " ended with " + exitCode(done) + ": " + text(done.getLogs().getStderr()));

@@ -13,7 +13,7 @@ import java.util.Objects;
 import java.util.UUID;
 import java.util.function.BooleanSupplier;
 
-/** What the checks share: the server under test, a sandbox for one check, and comparisons that say what they saw. */
+/** Shared by the checks: the server under test, a sandbox for one check, and comparisons that say what they saw. */
 final class Suite {
     static final String SERVER = System.getenv("OSB_SERVER").replaceFirst("^http://", "");
     static final String KEY = System.getenv("OSB_API_KEY");
