@@ -33,7 +33,7 @@ run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test demo up down bench asan tsan fuzz conformance soak chaos fresh fmt lint clean
+.PHONY: help build images ready test demo up down bench asan tsan fuzz conformance soak chaos fresh package packagetest fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -132,6 +132,15 @@ fresh: ## `make test` on a fresh Debian with a /dev of its own; or ROUNDS=20 of 
 	  $(if $(filter command environment,$(firstword $(origin ROUNDS))),--rounds $(ROUNDS)) $(if $(FILTER),--filter '$(FILTER)') \
 	  $(if $(FRESH_CPU),--cpu $(FRESH_CPU)) $(if $(FRESH_LOAD),--load $(FRESH_LOAD)) \
 	  $(if $(FRESH_CCACHE),--ccache $(FRESH_CCACHE)) $(if $(FRESH_ROOT),--root $(FRESH_ROOT))
+
+package: build ## Debian packages in build/packages: server, sandboxd, osb, C++ SDK. docs/install.md
+	@scripts/setup package
+	@cmake --build build/release -j $(JOBS) --target opensandbox
+	@scripts/package
+
+packagetest: package ## the packages on a fresh Debian under systemd: install, use, upgrade, remove, purge; 2 minutes
+	@scripts/setup fresh
+	@/usr/bin/python3 -B tests/fresh/packages.py
 
 fmt: ## formats the C++ sources in place
 	@scripts/setup lint

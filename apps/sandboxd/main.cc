@@ -3,13 +3,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -28,6 +26,7 @@
 #include "sandboxd/daemon/fault.h"
 #include "sandboxd/daemon/routes.h"
 #include "sandboxd/sandbox/sandbox_manager.h"
+#include "sys/notify_ready.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
@@ -82,20 +81,6 @@ void allow_many_descriptors() {
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   log_warn("few descriptors", {{"have", files.rlim_cur}});
-}
-
-// systemd's way of asking (Type=notify): a datagram to the socket it names.
-void tell_ready() {
-  const char* path = std::getenv("NOTIFY_SOCKET");
-  if (path == nullptr || std::strlen(path) >= sizeof(sockaddr_un::sun_path)) return;
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path, std::strlen(path));
-  if (path[0] == '@') address.sun_path[0] = '\0';
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  constexpr std::string_view kReady = "READY=1";
-  (void)::sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length);
 }
 
 // One daemon per state directory.
@@ -206,7 +191,7 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   }
   log_info("sandboxd is ready", {{"socket", config.socket}, {"sandboxes", sandboxes.list().size()}});
 
-  tell_ready();
+  sys::notify_ready();
 
   const auto life = [&]() -> net::awaitable<void> {
     (void)co_await signals.next();

@@ -28,6 +28,7 @@
 #include "server/renew/renew_intents.h"
 #include "server/service/sandbox_service.h"
 #include "server/store/sqlite_store.h"
+#include "sys/notify_ready.h"
 #include "tls/connector.h"
 
 namespace osb::server {
@@ -287,6 +288,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   if (*intents) (*intents)->start();
   log_info("opensandbox-server is listening",
            {{"address", address->to_string()}, {"config", config::describe(config)}});
+  sys::notify_ready();
   const auto tell_when_ready = [&]() -> net::awaitable<void> {
     if (co_await service.until_backend_reachable()) log_info("opensandbox-server is ready");
   };

@@ -149,7 +149,7 @@ class Quota:
         name = f"{self.PREFIX}{os.getpid()}"
         for path in pathlib.Path((v1 or v2 or ["/nonexistent"])[0]).glob(self.PREFIX + "*"):
             if not os.path.exists(f"/proc/{path.name.removeprefix(self.PREFIX)}"):
-                _remove_cgroups(path)  # of a run that was killed
+                remove_cgroups(path)  # of a run that was killed
         if v1:
             self.directory = pathlib.Path(v1[0]) / name
             self.directory.mkdir()
@@ -170,10 +170,10 @@ class Quota:
 
     def close(self):
         if self.directory is not None:
-            _remove_cgroups(self.directory)
+            remove_cgroups(self.directory)
 
 
-def _remove_cgroups(top):
+def remove_cgroups(top):
     for path in [*sorted((each for each in top.rglob("*") if each.is_dir()), reverse=True), top]:
         with contextlib.suppress(OSError):
             path.rmdir()
@@ -182,13 +182,14 @@ def _remove_cgroups(top):
 class Machine:
     """Commands in a fresh root. Each one has namespaces of its own; its processes end with it, and with us."""
 
-    def __init__(self, root, quota, binds=()):
+    def __init__(self, root, quota, binds=(), quiet=False):
         self.root = root
         self.quota = quota
+        self.quiet = quiet
         self.binds = [word for outside, inside in binds for word in ("--bind", str(outside), inside)]
 
     def run(self, script, output, seconds, **variables):
-        """bash -c SCRIPT inside, with its output in a file and on ours. Returns the exit code; None: out of time."""
+        """bash -c SCRIPT inside, with its output in a file and, unless quiet, on ours. Returns the exit code; None: out of time."""
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                        "LANG": "C.UTF-8", "TERM": "dumb", **variables}
         for name in PROXY_VARIABLES:
@@ -203,7 +204,7 @@ class Machine:
         # A session of its own: a Ctrl-C reaches us, and we end it.
         running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    start_new_session=True)
-        copier = threading.Thread(target=_copy, args=(running.stdout, output))
+        copier = threading.Thread(target=_copy, args=(running.stdout, output, self.quiet))
         copier.start()
         try:
             return running.wait(seconds)
@@ -214,12 +215,13 @@ class Machine:
             copier.join()
 
 
-def _copy(stream, output):
+def _copy(stream, output, quiet):
     with stream, open(output, "ab", buffering=0) as file:
         while data := stream.read1():
             file.write(data)
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            if not quiet:
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
 
 
 def _end(unshare):
