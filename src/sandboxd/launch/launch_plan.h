@@ -76,6 +76,9 @@ struct CgroupPlan {
   // v2 host; on others one per v1 controller ({"memory", ..}). Empty: nothing is there. With any, the cgroup namespace
   // is the sandbox's own, so that its cgroup is "/".
   std::vector<std::pair<std::string, int>> view;
+  // Detached mounts of single files that tell what the cgroup uses, by the kernel's names: for OCI runtimes, whose
+  // sandboxes see no `view` and inherit no descriptors.
+  std::vector<std::pair<std::string, UniqueFd>> stat_files;
 };
 
 struct Ulimit {

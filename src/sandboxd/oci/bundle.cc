@@ -149,6 +149,21 @@ Result<void> attach_plan(LaunchPlan& plan, int root, Bundle& bundle) {
   return {};
 }
 
+// One bind of a directory, whatever their number: each bind of its own costs gVisor a connection to its file server.
+Result<void> attach_cgroup_files(const CgroupPlan& cgroup, int root, Bundle& bundle) {
+  if (cgroup.stat_files.empty()) return {};
+  const std::string place = kPlace + "/cgroup";
+  if (auto made = make_directory(place); !made) return made;
+  for (const auto& [name, mount] : cgroup.stat_files) {
+    const std::string file = place + "/" + name;
+    if (auto made = make_file(file, ""); !made) return made;
+    if (auto done = attach(mount.get(), file); !done) return done;
+  }
+  if (auto made = make_mount_point(root, kOciCgroupDirectory, true); !made) return made;
+  bundle.binds.push_back({place, kOciCgroupDirectory, true});
+  return {};
+}
+
 }  // namespace
 
 Result<UniqueFd> mount_bundle_root(const LaunchPlan& plan) {
@@ -194,6 +209,7 @@ Result<Bundle> enter_bundle_namespace(LaunchPlan& plan, int root) {
       out.binds.push_back({out.root + "/tmp", "/tmp"});
     }
     if (auto attached = attach_plan(plan, root, out); !attached) return Failure(attached.error());
+    if (auto attached = attach_cgroup_files(plan.cgroup, root, out); !attached) return Failure(attached.error());
   }
   // Not by the runtime: in a user namespace it cannot, since it would take back flags that are locked.
   if (plan.read_only_root) {

@@ -13,6 +13,9 @@ namespace osb::sandboxd {
 // all that is mounted in it have paths. Nothing of it is seen outside of that namespace, and all of it goes with the
 // runtime's last process.
 
+// Where the plan's `cgroup.stat_files` are seen inside, by their names.
+inline constexpr const char* kOciCgroupDirectory = "/opt/opensandbox/cgroup";
+
 // The plan's root as one detached mount (with /usr of the `host` image on it), ids mapped as for our own launch.
 // Blocks; the calling thread stays where it is.
 Result<UniqueFd> mount_bundle_root(const LaunchPlan& plan);

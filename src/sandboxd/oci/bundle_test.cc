@@ -98,6 +98,23 @@ TEST_F(BundleTest, MountPointsAndTheWorkingDirectoryAreMadeInsideTheRoot) {
   EXPECT_EQ(on_disk("upper/opt/box").st_uid, 0U);
 }
 
+TEST_F(BundleTest, FilesOfTheCgroupAreInOneDirectory) {
+  LaunchPlan wanted = plan("");
+  for (const char* name : {"cpu.stat", "memory.stat"}) {
+    auto file = kernel::clone_mount(AT_FDCWD, "/proc/version");
+    ASSERT_TRUE(file);
+    wanted.cgroup.stat_files.emplace_back(name, std::move(*file));
+  }
+  in_bundle(std::move(wanted), [&](const Bundle& bundle) {
+    EXPECT_TRUE(fs::is_directory(bundle.root + kOciCgroupDirectory));
+    EXPECT_EQ(bundle.binds.back().target, kOciCgroupDirectory);
+    EXPECT_TRUE(bundle.binds.back().read_only);
+    for (const char* name : {"/cpu.stat", "/memory.stat"}) {
+      EXPECT_EQ(*sys::read_text(bundle.binds.back().source + name), *sys::read_text("/proc/version"));
+    }
+  });
+}
+
 TEST_F(BundleTest, AReadOnlyRootStillHasItsMountPoints) {
   LaunchPlan wanted = plan("");
   wanted.read_only_root = true;

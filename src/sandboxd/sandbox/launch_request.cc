@@ -8,6 +8,7 @@
 
 #include "sandboxd/network/dns.h"
 #include "sandboxd/network/network_config.h"
+#include "sandboxd/oci/bundle.h"
 #include "sandboxd/oci/oci_runtime.h"
 
 namespace osb::sandboxd {
@@ -71,7 +72,8 @@ std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec,
   return out;
 }
 
-std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image) {
+std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
+                                             const CgroupPlan& cgroup) {
   std::vector<std::string> out = {kOciExecd,
                                   "--exit-dir",
                                   kOciExitDirectory,
@@ -83,6 +85,9 @@ std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& s
                                   "end",
                                   "--port",
                                   std::to_string(kExecdPort)};
+  for (const auto& [name, mount] : cgroup.stat_files) {
+    out.insert(out.end(), {"--cgroup-file", name + "=" + kOciCgroupDirectory + "/" + name});
+  }
   add_entrypoint(out, spec, image);
   return out;
 }

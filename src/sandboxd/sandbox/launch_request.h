@@ -30,8 +30,9 @@ inline constexpr int kFirstCgroupFd = 6;
 std::vector<std::string> execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
                                          std::span<const std::string> cgroup_files = {});
 // The same where descriptors are not inherited (oci/): everything has a path inside, and execd listens on its port
-// only.
-std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image);
+// only. The files of `cgroup` that tell what it uses are seen in kOciCgroupDirectory.
+std::vector<std::string> oci_execd_arguments(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
+                                             const CgroupPlan& cgroup = {});
 // The image's variables, then the request's; PATH, HOME and the token are always there.
 std::vector<std::string> execd_environment(const api::native::CreateSandbox& spec, const image::ImageConfig& image,
                                            const ImageUser& user, const std::string& token);

@@ -52,6 +52,12 @@ TEST(LaunchRequest, HiddenCgroupFilesAreInheritedByNumber) {
   EXPECT_TRUE(has(argv, "memory.current=/proc/self/fd/7"));
 }
 
+TEST(LaunchRequest, FilesOfTheCgroupHaveAPathWhereDescriptorsAreNotInherited) {
+  CgroupPlan cgroup;
+  cgroup.stat_files.emplace_back("cpu.stat", UniqueFd());
+  EXPECT_TRUE(has(oci_execd_arguments({}, {}, cgroup), "cpu.stat=/opt/opensandbox/cgroup/cpu.stat"));
+}
+
 TEST(LaunchRequest, NoPortIsOpenedInTheHostsNetwork) {
   CreateSandbox spec;
   EXPECT_TRUE(has(execd_arguments(spec, {}), "44772"));

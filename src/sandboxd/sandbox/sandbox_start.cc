@@ -1,4 +1,5 @@
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,24 @@ std::string path_in_hierarchy(const std::string& directory) {
     if (directory.starts_with(top)) return directory.substr(top.size() - 1);
   }
   return "";
+}
+
+// A file that the kernel does not have, or that cannot be mounted, is left out: execd then reads the sandbox's own
+// numbers of that kind elsewhere, or has none.
+std::vector<std::pair<std::string, UniqueFd>> clone_stat_files(const kernel::LimitedCgroup& cgroup) {
+  constexpr std::uint64_t kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+  std::vector<std::pair<std::string, UniqueFd>> out;
+  for (const auto& [name, path] : cgroup.stat_files()) {
+    auto mount = kernel::clone_mount(AT_FDCWD, path);
+    if (!mount && mount.error().code == Code::NotFound) continue;
+    const auto set = mount ? kernel::set_mount_attributes(mount->get(), kAttributes) : Failure(mount.error());
+    if (set) {
+      out.emplace_back(name, std::move(*mount));
+    } else {
+      log_warn("file of a cgroup not shown", {{"id", cgroup.id()}, {"error", set.error().message}});
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -121,7 +140,8 @@ Result<void> SandboxBuilder::start_with_runtime(LiveSandbox& live, SandboxRecord
   if (!watch) return Failure(watch.error());
   live.log_watch = std::move(*watch);
   if (auto answers = answer_arp(*live.slot); !answers) return answers;
-  plan.argv = oci_execd_arguments(record.spec, image);
+  plan.cgroup.stat_files = clone_stat_files(*live.cgroup);
+  plan.argv = oci_execd_arguments(record.spec, image, plan.cgroup);
   auto process = runtime.launch(std::move(plan), sandbox);
   if (!process && live.cgroup->oom_kills().value_or(0) > 0) {
     return fail(Code::InvalidRequest, "/limits/memory_bytes: too little for runtime " + runtime.name() +

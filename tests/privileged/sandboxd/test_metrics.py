@@ -1,4 +1,4 @@
-"""The metrics of a sandbox are its own, with any version of cgroups on the host."""
+"""The metrics of a sandbox are its own, whatever the host's cgroups look like, also behind gVisor's kernel."""
 
 import os
 
@@ -16,24 +16,29 @@ def metrics_of(sandbox):
     return response.json()
 
 
+@pytest.fixture(params=["native", "runsc"])
+def runtime(request):
+    return request.param
+
+
 @pytest.mark.parametrize("cpu_millis", [None, 500])
-def test_cpu_is_the_sandboxs_share_of_what_it_may_use(daemon, cpu_millis):
+def test_cpu_is_the_sandboxs_share_of_what_it_may_use(daemon, runtime, cpu_millis):
     limits = {"cpu_millis": cpu_millis} if cpu_millis else {}
-    sandbox = daemon.create(f"metrics-cpu-{cpu_millis or 'all'}", limits=limits)
+    sandbox = daemon.create(f"metrics-cpu-{cpu_millis or 'all'}", runtime=runtime, limits=limits)
     cgroup = cgroup_of(daemon, sandbox)
     cpus = cpu_millis / 1000 if cpu_millis else len(os.sched_getaffinity(0))
     metrics_checks.check_cpu(cgroup, cpus, lambda: metrics_of(sandbox), sandbox.output)
 
 
-def test_memory_without_a_limit_is_the_sandboxs_use_of_the_hosts(daemon):
-    sandbox = daemon.create("metrics-memory")
+def test_memory_without_a_limit_is_the_sandboxs_use_of_the_hosts(daemon, runtime):
+    sandbox = daemon.create("metrics-memory", runtime=runtime)
     cgroup = cgroup_of(daemon, sandbox)
     assert abs(metrics_of(sandbox)["mem_total_mib"] - metrics_checks.host_memory_mib()) < 1
     metrics_checks.check_memory(cgroup, sandbox.execd, sandbox.output)
 
 
-def test_memory_with_a_limit_has_that_as_its_total(daemon):
-    sandbox = daemon.create("metrics-limit", limits={"memory_bytes": 256 << 20})
+def test_memory_with_a_limit_has_that_as_its_total(daemon, runtime):
+    sandbox = daemon.create("metrics-limit", runtime=runtime, limits={"memory_bytes": 256 << 20})
     cgroup = cgroup_of(daemon, sandbox)
     assert metrics_of(sandbox)["mem_total_mib"] == 256
     metrics_checks.check_memory(cgroup, sandbox.execd, sandbox.output)
