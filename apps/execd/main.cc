@@ -215,6 +215,11 @@ int serve(const Options& options, const Environment& env) {
   add_file_routes(router, files);
   add_code_routes(router, code, commands);
   router.del("/code", interrupt_handler({&code, &commands, &sessions}));
+  http::Server* serving = nullptr;
+  router.post("/connections/end-idle", [&serving](http::Request&) -> net::awaitable<http::Response> {
+    serving->end_idle();
+    co_return http::empty_response();
+  });
 
   const http::Handler own = http::with_request_id(
       http::with_fence([&](http::Request& request) { return router.dispatch(request); }, "RUNTIME_ERROR"));
@@ -233,6 +238,7 @@ int serve(const Options& options, const Environment& env) {
   http::Server server(
       executor, with_access_token(options.access_token, [&](http::Request& request) { return proxy.handle(request); }),
       std::move(server_options));
+  serving = &server;
 
   const auto addresses = listen(options, server, proxy);
   if (!addresses) return refuse(addresses.error());

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <list>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -185,6 +186,18 @@ net::awaitable<void> Server::stop(std::chrono::milliseconds grace) {
     co_await state->changed.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }
   state->listeners.clear();
+}
+
+void Server::end_idle() {
+  for (auto& session : state_->sessions) {
+    Transport& transport = *session.connection->transport;
+    int arrived = 0;
+    if (!session.idle) {
+      session.stopping = true;
+    } else if (::ioctl(transport.native_fd(), FIONREAD, &arrived) == 0 && arrived == 0) {
+      transport.close();
+    }
+  }
 }
 
 std::size_t Server::open_connections() const { return state_->sessions.size(); }

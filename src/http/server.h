@@ -60,6 +60,10 @@ class Server {
   // that still wait for something else are cancelled then (terminal), which is no bug to report.
   net::awaitable<void> stop(std::chrono::milliseconds grace);
 
+  // Closes the connections that are between two requests, and the others after the response that is being sent: clients
+  // open new ones. Requests that have arrived are answered.
+  void end_idle();
+
   std::size_t open_connections() const;
   // For new connections and, on open ones, from their next wait on.
   void set_limits(const ServerLimits& limits);

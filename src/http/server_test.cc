@@ -251,6 +251,37 @@ TEST_F(ServerTest, StopLetsARunningResponseEndAndClosesIdleConnections) {
   EXPECT_EQ(server.open_connections(), 0u);
 }
 
+TEST_F(ServerTest, IdleConnectionsAreEndedAtOnceAndBusyOnesAfterTheirAnswer) {
+  net::steady_timer gate(io, net::steady_timer::time_point::max());
+  Server& server = serve([&](Request& request) -> net::awaitable<Response> {
+    boost::system::error_code ec;
+    if (request.path() == "/late") co_await gate.async_wait(net::redirect_error(net::use_awaitable, ec));
+    co_return text_response(200, "said");
+  });
+  auto silent = connect();
+  auto idle = connect();
+  send(*idle, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(read_until(*idle, "said").ends_with("said"));
+  auto busy = connect();
+  send(*busy, "GET /late HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (server.open_connections() < 3) io.run_one();
+  io.poll();
+  auto asking = connect();
+  while (server.open_connections() < 4) io.run_one();
+  io.poll();
+  constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::send(asking->native_fd(), kRequest.data(), kRequest.size(), 0), static_cast<ssize_t>(kRequest.size()));
+  server.end_idle();
+  EXPECT_EQ(read_to_end(*silent), "");
+  EXPECT_EQ(read_to_end(*idle), "");
+  EXPECT_TRUE(read_until(*asking, "said").ends_with("said")) << "a request that has arrived is answered";
+  gate.cancel();
+  const std::string answer = read_to_end(*busy);
+  EXPECT_TRUE(answer.ends_with("said")) << answer;
+  EXPECT_TRUE(answer.contains("Connection: close")) << answer;
+  EXPECT_EQ(exchange("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").substr(0, 12), "HTTP/1.1 200");
+}
+
 TEST_F(ServerTest, StopEndsWhatDoesNotEndByItself) {
   net::steady_timer never(io, net::steady_timer::time_point::max());
   Server& server = serve([&](Request&) -> net::awaitable<Response> {

@@ -228,19 +228,24 @@ net::awaitable<Result<void>> SandboxManager::wait_ready(EntryPtr entry) {
   co_return Result<void>();
 }
 
-net::awaitable<Result<void>> SandboxManager::ping(EntryPtr entry) {
+net::awaitable<Result<http::ClientResponse>> SandboxManager::ask_execd(const Sandbox& status, std::string method,
+                                                                       std::string target) {
   http::ClientRequest request;
-  request.target = "/ping";
-  request.headers.set("X-EXECD-ACCESS-TOKEN", entry->record.status.execd_token);
+  request.method = std::move(method);
+  request.target = std::move(target);
+  request.headers.set("X-EXECD-ACCESS-TOKEN", status.execd_token);
   request.headers.set("Connection", "close");
-  const Sandbox& status = entry->record.status;
+  return client_.send(
+      status.execd_socket.empty() ? status.address + ":" + std::to_string(kExecdPort) : "unix:" + status.execd_socket,
+      std::move(request));
+}
+
+net::awaitable<Result<void>> SandboxManager::ping(EntryPtr entry) {
   if (entry->live->log_watch) {
     if (auto listens = co_await wait_listening(entry); !listens) co_return listens;
   }
-  const std::string origin =
-      status.execd_socket.empty() ? status.address + ":" + std::to_string(kExecdPort) : "unix:" + status.execd_socket;
   // An address does not end with its sandbox: nobody would answer for seconds.
-  auto outcome = co_await (client_.send(origin, std::move(request)) || entry->exit_watch->wait_readable());
+  auto outcome = co_await (ask_execd(entry->record.status, "GET", "/ping") || entry->exit_watch->wait_readable());
   if (outcome.index() == 1) co_return fail(Code::Internal, "it ended");
   const auto& response = std::get<0>(outcome);
   if (!response) co_return Failure(response.error());

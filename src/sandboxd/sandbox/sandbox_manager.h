@@ -85,7 +85,11 @@ class SandboxManager {
   net::awaitable<Result<void>> start_sandbox(EntryPtr entry, std::optional<api::native::RegistryLogin> login);
   net::awaitable<Result<SandboxBase>> find_base(EntryPtr entry, std::optional<api::native::RegistryLogin> login);
   net::awaitable<Result<void>> wait_ready(EntryPtr entry);
+  // On a connection of its own. `status` outlives the call.
+  net::awaitable<Result<http::ClientResponse>> ask_execd(const api::native::Sandbox& status, std::string method,
+                                                         std::string target);
   net::awaitable<Result<void>> ping(EntryPtr entry);
+  net::awaitable<void> end_idle_connections(EntryPtr entry);
   net::awaitable<Result<void>> wait_listening(EntryPtr entry);
   net::awaitable<void> watch_exit(EntryPtr entry);
   net::awaitable<void> tear_down(EntryPtr entry);

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "async/timer.h"
+#include "base/log.h"
 #include "kernel/tree_usage.h"
 #include "sandboxd/network/connect.h"
 #include "sandboxd/sandbox/file_tail.h"
@@ -17,6 +19,7 @@ using api::native::State;
 namespace {
 
 constexpr std::chrono::seconds kConnectLimit(10);
+constexpr std::chrono::seconds kEndIdleLimit(2);  // a sandbox can keep its execd from answering
 
 // What is kept of a sandbox's logs, and how often they are looked at: a sandbox that writes faster fills the disk no
 // more than by any other file of its own.
@@ -43,6 +46,14 @@ std::vector<Sandbox> SandboxManager::list() const {
   return out;
 }
 
+// A client that has kept a connection would send its next request to a sandbox that stands still, and wait. It opens a
+// new connection instead, which is refused at once. Streams of running commands are left alone: they go on afterwards.
+net::awaitable<void> SandboxManager::end_idle_connections(EntryPtr entry) {
+  const auto done =
+      co_await with_timeout(ask_execd(entry->record.status, "POST", "/connections/end-idle"), kEndIdleLimit);
+  if (!done) log_warn("open connections left", {{"id", entry->record.spec.id}, {"error", done.error().message}});
+}
+
 net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
   auto found = find(id);
   if (!found) co_return Failure(found.error());
@@ -53,8 +64,13 @@ net::awaitable<Result<void>> SandboxManager::pause(std::string id) {
     co_return fail(Code::Conflict, "sandbox " + id + " is " + std::string(to_string(entry->record.status.state)) +
                                        ", only a running one can be paused");
   }
+  // Of an OCI runtime's sandbox execd is reached by the address that refuses from then on.
+  const bool by_address = entry->record.status.execd_socket.empty();
+  if (by_address) co_await end_idle_connections(entry);
+  auto refused = co_await pool_.run([&] { return builder_.refuse_connections(*entry->live); });
+  if (!refused) co_return with_context("pause sandbox " + id, refused.error());
+  if (!by_address) co_await end_idle_connections(entry);
   auto frozen = co_await pool_.run([&]() -> Result<void> {
-    if (auto done = builder_.refuse_connections(*entry->live); !done) return done;
     auto done = entry->live->cgroup->freeze(true);
     if (done) {
       done = save_state(builder_.directory(id), entry->record, State::Paused);
