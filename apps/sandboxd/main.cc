@@ -223,6 +223,7 @@ int start(const std::vector<std::string>& args) {
   CheckOptions check;
   check.state_directory = config->sandbox.state_directory;
   check.cgroup_parent = config->cgroup_parent;
+  check.network = config->network;
   if (line->action == CommandLine::Action::Check) return run_check(check, line->json);
   LogOptions log;
   log.level = config->log_level;

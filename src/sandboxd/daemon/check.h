@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sandboxd/network/network_config.h"
 
 namespace osb::sandboxd {
 
@@ -26,6 +27,7 @@ struct CheckOptions {
   std::filesystem::path state_directory = "/var/lib/opensandbox";  // need not exist: its nearest ancestor is tried
   std::string cgroup_parent = "opensandbox";
   std::string runsc = "runsc";  // program name or path
+  NetworkConfig network = {};   // for the names in the advice
 };
 
 // Finds out by trying, in child processes and scratch directories that are gone afterwards. Blocks for about 0.1 s.

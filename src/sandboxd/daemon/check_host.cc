@@ -30,6 +30,7 @@
 #include "kernel/seccomp_policy.h"
 #include "sandboxd/daemon/check.h"
 #include "sandboxd/launch/seccomp_profile.h"
+#include "sandboxd/network/firewall.h"
 #include "sandboxd/network/firewall_rules.h"
 #include "sys/pidfd.h"
 #include "sys/spawn.h"
@@ -184,7 +185,7 @@ HostCheck check_seccomp() {
   return {"seccomp", State::Required, done.error().message, "use a kernel with CONFIG_SECCOMP_FILTER"};
 }
 
-void check_network(std::vector<HostCheck>& out, int userns) {
+void check_network(std::vector<HostCheck>& out, int userns, const NetworkConfig& network) {
   constexpr const char* kNoNetwork = "sandboxes get network `none` or `host` only";
   const auto netns = kernel::make_network_namespace(userns);
   if (!netns) {
@@ -220,6 +221,11 @@ void check_network(std::vector<HostCheck>& out, int userns) {
   out.push_back(forwarding == "1" ? HostCheck{"ip_forward", State::Ok, "on", ""}
                                   : HostCheck{"ip_forward", State::Degraded, "off",
                                               "sandboxd turns it on; set net.ipv4.ip_forward=1 to decide it yourself"});
+  const auto others = foreign_forward_drops(network);
+  if (!others) return;
+  for (const ForeignFirewall& each : *others) {
+    out.push_back({"other firewall", State::Degraded, each.what, each.advice});
+  }
 }
 
 HostCheck check_reflink(const fs::path& scratch) {
@@ -319,7 +325,7 @@ std::vector<HostCheck> check_host(const CheckOptions& options) {
   }
   check_cgroups(out, options.cgroup_parent);
   out.push_back(check_seccomp());
-  if (userns) check_network(out, userns->get());
+  if (userns) check_network(out, userns->get(), options.network);
   out.push_back(check_exit_status());
   out.push_back(check_lsm());
   out.push_back(check_gpu());

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <linux/netfilter.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "api/json.h"
+#include "kernel/nftables.h"
+#include "sandboxd/network/network_fixture.h"
 #include "support/temp_dir.h"
 #include "sys/cgroup.h"
 
@@ -71,7 +74,7 @@ TEST(RequireHost, NamesAllThatIsMissingInOneSentence) {
 // The real thing. The machine that runs the tests can run sandboxes, so nothing required is missing.
 TEST(CheckHost, ThisHostCanRunSandboxes) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-  const testing::TempDir state;
+  const osb::testing::TempDir state;
   const std::string parent = "osb-test-check-" + std::to_string(::getpid());
   const auto checks = check_host({.state_directory = state / "not/yet/there", .cgroup_parent = parent});
   const auto usable = require_host(checks);
@@ -93,6 +96,25 @@ TEST(CheckHost, ThisHostCanRunSandboxes) {
   }
 }
 
+TEST(CheckHost, AFirewallThatKeepsSandboxesFromTheNetworkIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  testing::in_own_network([] {
+    const osb::testing::TempDir state;
+    const auto named = [&] {
+      const auto checks = check_host({.state_directory = state.path(), .cgroup_parent = "osb-test-check-firewall"});
+      return std::ranges::find(checks, "other firewall", &HostCheck::what) != checks.end();
+    };
+    EXPECT_FALSE(named());
+    auto netfilter = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
+    ASSERT_TRUE(netfilter);
+    kernel::NftBatch batch("strict");
+    batch.add_table();
+    batch.add_chain({.name = "FORWARD", .hook = NF_INET_FORWARD, .drop_by_default = true});
+    ASSERT_TRUE(batch.commit(*netfilter));
+    EXPECT_TRUE(named());
+  });
+}
+
 TEST(CheckHost, AStateDirectoryThatCannotHoldSandboxesIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const std::string parent = "osb-test-check-proc-" + std::to_string(::getpid());
@@ -103,7 +125,7 @@ TEST(CheckHost, AStateDirectoryThatCannotHoldSandboxesIsRefused) {
 
 TEST(CheckHost, AProgramThatIsMissingIsSaid) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
-  const testing::TempDir state;
+  const osb::testing::TempDir state;
   const std::string parent = "osb-test-check-runsc-" + std::to_string(::getpid());
   const auto checks =
       check_host({.state_directory = state.path(), .cgroup_parent = parent, .runsc = "/no/such/program"});

@@ -73,8 +73,12 @@ class Firewall {
   std::unique_ptr<Impl> impl_;
 };
 
-// For `sandboxd check`: a sentence for each other firewall on this host that drops forwarded packets by default
-// (Docker's does), with what to do. Our accepting a packet does not overrule them.
-Result<std::vector<std::string>> foreign_forward_drops(const NetworkConfig& config);
+// For `sandboxd check`: each other firewall on this host that drops forwarded packets by default (Docker's does). Our
+// accepting a packet does not overrule them.
+struct ForeignFirewall {
+  std::string what;    // a sentence
+  std::string advice;  // what to do
+};
+Result<std::vector<ForeignFirewall>> foreign_forward_drops(const NetworkConfig& config);
 
 }  // namespace osb::sandboxd

@@ -352,8 +352,10 @@ TEST(Firewall, OthersThatDropForwardedPacketsAreNamed) {
     batch.add_table();
     batch.add_chain({.name = "FORWARD", .hook = kForwardHook, .drop_by_default = true});
     must(batch.commit(netfilter));
-    EXPECT_THAT(must(foreign_forward_drops(config)),
-                ::testing::ElementsAre(HasSubstr("chain FORWARD of table strict drops forwarded packets")));
+    const auto found = must(foreign_forward_drops(config));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_THAT(found[0].what, HasSubstr("chain FORWARD of table strict drops forwarded packets"));
+    EXPECT_THAT(found[0].advice, HasSubstr("iptables -I FORWARD -i " + config.interface_prefix));
   });
 }
 

@@ -9,7 +9,7 @@
 
 namespace osb::sandboxd {
 
-Result<std::vector<std::string>> foreign_forward_drops(const NetworkConfig& config) {
+Result<std::vector<ForeignFirewall>> foreign_forward_drops(const NetworkConfig& config) {
   auto netfilter = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
   if (!netfilter) return Failure(netfilter.error());
   const auto chains = kernel::list_chains(*netfilter);
@@ -19,19 +19,20 @@ Result<std::vector<std::string>> foreign_forward_drops(const NetworkConfig& conf
       "RELATED,ESTABLISHED,DNAT "
       "-j ACCEPT (with Docker in chain DOCKER-USER instead of FORWARD)",
       config.interface_prefix);
-  std::vector<std::string> found;
+  std::vector<ForeignFirewall> found;
   for (const kernel::NftChainInfo& chain : *chains) {
     const bool sees_ipv4 = chain.family == NFPROTO_IPV4 || chain.family == NFPROTO_INET;
     if (!sees_ipv4 || chain.hook != NF_INET_FORWARD || !chain.drops_by_default || chain.table == config.table) continue;
     found.push_back(
-        fmt::format("chain {} of table {} drops forwarded packets by default, sandboxes may have no network: {}",
-                    chain.name, chain.table, rules));
+        {fmt::format("chain {} of table {} drops forwarded packets by default: sandboxes may have no network",
+                     chain.name, chain.table),
+         rules});
   }
   // The older iptables has no interface that tells its policy to us; that it is in use is all that can be seen.
   if (const auto names = sys::read_text("/proc/net/ip_tables_names");
       names && names->find("filter") != std::string::npos)
-    found.push_back("iptables-legacy has a filter table: if its FORWARD policy is DROP, sandboxes have no network: " +
-                    rules);
+    found.push_back(
+        {"iptables-legacy has a filter table: if its FORWARD policy is DROP, sandboxes have no network", rules});
   return found;
 }
 

@@ -1,4 +1,4 @@
-"""The metrics of a sandbox are its own, whatever the host's cgroups look like, also behind gVisor's kernel."""
+"""The metrics of a sandbox are its own, with any version of cgroups on the host, and in gVisor too."""
 
 import os
 
