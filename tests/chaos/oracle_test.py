@@ -131,7 +131,7 @@ class OneSandbox(unittest.TestCase):
         self.said = judge.broken
         return [promise for promise, _ in judge.broken], judge.figures
 
-    def test_what_is_as_promised_keeps_every_promise(self):
+    def test_a_correct_state_keeps_every_promise(self):
         self.known.background = {"b1": 3}
         self.known.serving = "served"
         self.known.session, self.known.session_values = "s1", ["", "kept"]
@@ -248,7 +248,7 @@ class Clients(unittest.TestCase):
         self.assertFalse(known.ran)
         self.assertEqual([promise for promise, _ in broken_by_all(self.tally(), [], 0, 1)], ["answers", "answers"])
 
-    def test_what_answers_has_run(self):
+    def test_a_sandbox_that_answers_has_run(self):
         one = self.client()
         known = promised(background={"b1": 3}, ran=False)
         with unittest.mock.patch.object(one, "choose", lambda: (one.check_background, known)):

@@ -40,14 +40,14 @@ def homes(execd):
     return OWN / pathlib.Path(where[3:]).parent.name
 
 
-def test_timeout_kills_what_hides(execd):
+def test_timeout_kills_hidden_processes(execd):
     with stream(execd, escape(execd.tmp / "who") + "; exec sleep 1000", timeout=700) as opened:
         pid = int((execd.tmp / "who").read_text())
         assert exit_code(opened.rest()) == -1
     assert process_gone(pid)
 
 
-def test_interrupt_kills_what_hides(execd):
+def test_interrupt_kills_hidden_processes(execd):
     with stream(execd, escape(execd.tmp / "who") + "; exec sleep 1000") as opened:
         command_id = opened.next()["text"]
         pid = int((execd.tmp / "who").read_text())
@@ -55,7 +55,7 @@ def test_interrupt_kills_what_hides(execd):
         assert process_gone(pid)
 
 
-def test_the_end_of_a_session_kills_what_hides(execd):
+def test_the_end_of_a_session_kills_hidden_processes(execd):
     session = execd.client.post("/session", json={}).json()["session_id"]
     body = {"command": escape(execd.tmp / "who") + "; sleep 1000"}
     with execd.client.stream("POST", f"/session/{session}/run", json=body) as response:
@@ -67,7 +67,7 @@ def test_the_end_of_a_session_kills_what_hides(execd):
 
 
 @pytest.mark.parametrize("query", ["", "?pty=0"], ids=["terminal", "pipes"])
-def test_the_end_of_a_terminal_kills_what_hides(execd, query):
+def test_the_end_of_a_terminal_kills_hidden_processes(execd, query):
     terminal = execd.client.post("/pty", json={}).json()["session_id"]
     with Pty(execd, terminal, query) as pty:
         pty.connected()
@@ -92,7 +92,7 @@ def test_nothing_is_left_behind(start_execd):
     assert process_gone(pid)
 
 
-def test_what_a_killed_execd_leaves_is_removed_by_the_next(start_execd):
+def test_leftovers_of_a_killed_execd_are_removed_by_the_next(start_execd):
     execd = start_execd()
     home = homes(execd)
     os.kill(execd.pid, 9)

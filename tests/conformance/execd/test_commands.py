@@ -424,7 +424,7 @@ def test_uid_gid_and_user(execd):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_what_another_user_may_not_enter_is_told_in_the_stream(execd):
+def test_a_directory_closed_to_the_user_is_an_error_in_the_stream(execd):
     private = execd.tmp / "private"
     private.mkdir(mode=0o700)
     events = run(execd, "true", cwd=str(private), uid=65534)
@@ -799,7 +799,7 @@ def test_interrupt_lets_a_command_clean_up(execd):
         assert texts(events) == ["bye"] and exit_code(events) == 9
 
 
-def test_interrupt_kills_what_does_not_listen_and_what_left_the_group(execd):
+def test_interrupt_kills_processes_that_ignore_sigterm_or_left_the_group(execd):
     script = "trap '' TERM; setsid sleep 1000 & echo $!; sleep 1000 & echo $!; echo up; wait; sleep 1000"
     with stream(execd, script) as opened:
         command_id = opened.next()["text"]
@@ -812,7 +812,7 @@ def test_interrupt_kills_what_does_not_listen_and_what_left_the_group(execd):
         assert all(process_gone(pid) for pid in pids)
 
 
-def test_interrupt_what_cannot_be(execd):
+def test_interrupts_that_are_refused(execd):
     assert_problem(execd.client.delete("/command"), 400, "MISSING_QUERY")
     assert_problem(execd.client.delete("/command", params={"id": ""}), 400, "MISSING_QUERY")
     assert_problem(execd.client.delete("/command", params={"id": "unknown"}), 500, "RUNTIME_ERROR")

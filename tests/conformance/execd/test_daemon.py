@@ -68,7 +68,7 @@ def test_all_spellings_of_a_flag_are_taken():
         assert finish(process)[0] == 0
 
 
-def test_positional_arguments_and_what_follows_them_are_ignored():
+def test_positional_arguments_and_flags_behind_them_are_ignored():
     process, banner = serve("--port=0", "tail", "-f", "/dev/null")
     assert "listening on" in banner
     assert finish(process)[0] == 0
@@ -144,7 +144,7 @@ def test_a_websocket_without_the_token_is_401(token_execd):
     assert answer.status_code == 401
 
 
-def test_the_token_is_not_in_what_proc_shows(token_execd):
+def test_proc_does_not_show_the_token(token_execd):
     proc = pathlib.Path(f"/proc/{token_execd.pid}")
     for name in ("environ", "cmdline"):
         assert token_execd.token.encode() not in (proc / name).read_bytes(), name

@@ -282,7 +282,7 @@ def test_upload_many_files_in_one_request(execd):
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_upload_keeps_mode_of_what_is_there(execd):
+def test_upload_keeps_the_mode_of_an_existing_file(execd):
     file = execd.tmp / "f"
     file.write_text("old and longer")
     file.chmod(0o604)
@@ -868,7 +868,7 @@ def test_every_route_works_as_another_user(execd, shared):
 
 
 @needs_root
-def test_another_user_may_do_what_the_kernel_lets_him_and_no_more(execd, shared):
+def test_another_user_has_exactly_the_kernels_permissions(execd, shared):
     them = As(execd.client, *THEM)
     home = shared / "theirs"
     secret, private, grouped = shared / "secret", shared / "private", shared / "grouped"

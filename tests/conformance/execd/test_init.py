@@ -206,7 +206,7 @@ def test_an_inherited_descriptor_of_the_wrong_kind_is_told(start, given):
     assert f"/proc/self/fd/{given[1]}" in line, line
 
 
-def test_inherited_descriptors_reach_nobody(start, given):
+def test_inherited_descriptors_reach_no_child(start, given):
     show = "ls -l /proc/self/fd | sed -n 's/.* -> /open: /p'"
     execd = start(args=given_args(given), pass_fds=given[1:], entrypoint=["sh", "-c", show])
     execd.wait_for("entrypoint ended")

@@ -139,7 +139,7 @@ def test_a_stream_is_passed_on_as_it_comes(execd, echo):
         assert b"".join(pieces) == b"data: two\n\n"
 
 
-def test_nobody_listening_is_502(execd):
+def test_a_port_without_a_listener_is_502(execd):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         answer = execd.client.get(f"/proxy/{unused.getsockname()[1]}/x")
@@ -217,7 +217,7 @@ def test_a_502_of_the_server_itself_is_passed_on(execd):
 
 
 @pytest.mark.parametrize("port", ["", "/", "x", "0", "65536", "-1", "80x", "+80"])
-def test_what_is_no_port_is_400(execd, port):
+def test_an_invalid_port_is_400(execd, port):
     answer = execd.client.get(f"/proxy/{port}/x" if port not in ("", "/") else f"/proxy{port}")
     assert answer.status_code == 400
     assert answer.json()["code"] and answer.json()["message"]
@@ -306,7 +306,7 @@ def test_a_websocket_goes_through(execd, websocket_echo, nested):
         assert closed.value.rcvd.code == 4002
 
 
-def test_a_websocket_to_nobody_is_502(execd):
+def test_a_websocket_without_a_listener_is_502(execd):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         with pytest.raises(websockets.exceptions.InvalidStatus) as refused:

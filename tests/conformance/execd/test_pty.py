@@ -206,7 +206,7 @@ def test_pipe_mode(execd, create):
         assert streams == {1: b"out in\n", 2: b"err\n"}
 
 
-def test_a_job_in_the_foreground_gets_what_is_typed(execd, create):
+def test_a_job_in_the_foreground_gets_the_typed_input(execd, create):
     identifier = create()
     with Pty(execd, identifier) as pty:
         pty.connected()
@@ -232,7 +232,7 @@ def test_a_start_that_fails_is_told_in_a_frame(execd, create):
         pty.closed()
 
 
-def test_deleting_kills_the_shell_and_what_it_started(execd, create):
+def test_deleting_kills_the_shell_and_its_children(execd, create):
     identifier = create(command="sleep 1000 & echo $!; wait")
     with Pty(execd, identifier) as pty:
         pty.connected()

@@ -162,7 +162,7 @@ def test_a_client_that_leaves_ends_its_run(execd, session):
 
 
 @pytest.mark.parametrize("path", ["/session/{}", "/command?id={}"])
-def test_deleting_kills_what_runs(execd, path):
+def test_deleting_kills_the_running_command(execd, path):
     identifier = execd.client.post("/session").json()["session_id"]
     with execd.client.stream("POST", f"/session/{identifier}/run", json={"command": "echo on; sleep 1000"}) as stream:
         lines = stream.iter_lines()

@@ -60,7 +60,7 @@ def test_one_lost_record(make_server):
     server.remove_all()
 
 
-def test_what_should_have_ended_is_removed(make_server):
+def test_a_sandbox_past_its_deadline_is_removed(make_server):
     server = make_server()
     server.stop()
     late, mute = str(uuid.uuid4()), str(uuid.uuid4())
@@ -72,7 +72,7 @@ def test_what_should_have_ended_is_removed(make_server):
     assert server.client.get("/v1/sandboxes").json()["items"] == []
 
 
-def test_a_create_that_fails_while_nobody_waits_says_why(make_server):
+def test_a_create_that_fails_without_a_waiter_says_why(make_server):
     server = make_server()
     with socket.create_server(("127.0.0.1", 0)) as registry:
         uri = f"127.0.0.1:{registry.getsockname()[1]}/image:1"

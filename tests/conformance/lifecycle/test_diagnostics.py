@@ -35,7 +35,7 @@ def ended(server, script, **fields):
     return id
 
 
-def test_logs_are_what_the_entrypoint_has_written(server, matches):
+def test_logs_are_the_output_of_the_entrypoint(server, matches):
     id = ended(server, "for i in 1 2 3 4; do echo line $i; done; echo wrong >&2")
     said = server.daemon.entrypoint_output(text_of(ask(server, id, "logs"), deprecated=True)).splitlines()
     # An engine reads the two outputs apart: only each for itself keeps its order.
@@ -126,7 +126,7 @@ def test_a_sandbox_that_never_ran_has_diagnostics_too(server):
     assert "(no logs)" in ask(server, id, "summary").text
 
 
-def test_what_is_wrong_is_said(server, matches):
+def test_invalid_requests_are_explained(server, matches):
     id = server.create()["id"]
     for what in ("logs", "events", "inspect", "summary", "logs?scope=container"):
         response = server.client.get(f"/sandboxes/unknown/diagnostics/{what}")
@@ -152,7 +152,7 @@ def test_after_a_restart_the_record_tells(make_server):
     server.remove_all()
 
 
-def test_without_the_backend_what_is_known_is_shown(make_server, matches):
+def test_without_the_backend_the_records_are_shown(make_server, matches):
     server = make_server()
     id = server.create()["id"]
     server.daemon.stop()

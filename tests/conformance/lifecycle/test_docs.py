@@ -62,7 +62,7 @@ def test_the_page_needs_nothing_from_elsewhere(bare, path):
         assert not re.search(r"https?://", file.text)
 
 
-def test_the_root_says_what_this_is_and_where_to_go(bare):
+def test_the_root_page_has_the_name_and_links(bare):
     text = bare.get("/", headers={"Accept": "*/*"})  # as curl asks
     page = bare.get("/", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     for answer, type in ((text, "text/plain; charset=utf-8"), (page, "text/html; charset=utf-8")):

@@ -169,7 +169,7 @@ def test_no_log_shows_it(server, sandbox):
         assert token not in server.client.get(f"/sandboxes/{sandbox}/diagnostics/{what}").text, what
 
 
-def test_without_the_setting_nobody_gets_it_and_it_can_be_reloaded(make_server):
+def test_without_the_setting_no_client_gets_it_and_it_can_be_reloaded(make_server):
     server = make_server()
     id = server.create()["id"]
     told = endpoint(server, id)

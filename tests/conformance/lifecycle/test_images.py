@@ -72,7 +72,7 @@ def test_a_snapshot_becomes_an_image(server):
         assert server.client.delete("/v1/images", params={"uri": uri}).status_code == 204
 
 
-def test_what_cannot_be_exported(server):
+def test_exports_that_are_refused(server):
     unknown = server.client.get("/v1/snapshots/6b0a2c7e-0000-4000-8000-000000000000/export")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "SNAPSHOT::NOT_FOUND")
     id = server.create()["id"]
@@ -89,7 +89,7 @@ def test_what_cannot_be_exported(server):
 
 
 @own_images
-def test_what_is_no_archive_is_refused(server):
+def test_a_body_that_is_no_archive_is_refused(server):
     refused = server.client.post("/v1/images/load", content=b"no archive")
     assert refused.status_code == 400 and refused.json()["code"]
     assert server.client.delete("/v1/images").status_code == 422

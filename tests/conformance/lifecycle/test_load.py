@@ -119,7 +119,7 @@ def test_no_event_of_a_stream_is_lost(server):
     together(8, client)
 
 
-def test_a_client_that_does_not_read_costs_no_memory_and_holds_nobody_up(server):
+def test_a_client_that_does_not_read_costs_no_memory_and_delays_no_other(server):
     id = server.create()["id"]
     headers = "".join(f"{name}: {value}\r\n" for name, value in server.token(id).items())
     body = json.dumps({"command": "head -c 300000000 /dev/zero | tr '\\0' x | fold -w 1000"})
@@ -139,7 +139,7 @@ def test_a_client_that_does_not_read_costs_no_memory_and_holds_nobody_up(server)
     assert server.run(id, "echo after") == "after"
 
 
-def test_connections_that_say_nothing_hold_nobody_up(server):
+def test_silent_connections_delay_no_other_client(server):
     idle = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(500)]
     half = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(100)]
     for peer in half:

@@ -108,7 +108,7 @@ def test_one_that_has_ended_is_told_at_once(server, matches):
     assert bytes_of(events_of(server, id, since="1h", tail=100)) == b"one\ntwo\n"
 
 
-def test_without_follow_it_ends_with_what_is_there(server):
+def test_without_follow_it_ends_with_the_present_output(server):
     id = waiting(server, "echo one; echo two; go 1")
     with followed(server, id) as events:
         assert [next_line(events), next_line(events)] == [b"one\n", b"two\n"]
@@ -209,7 +209,7 @@ def test_bytes_that_are_no_text_arrive_as_they_were_written(server, matches):
         matches("diagnostics.yaml", "LogEvent", event)
 
 
-def test_what_looks_like_a_time_is_output(server):
+def test_output_that_looks_like_a_time_is_output(server):
     id = ended(server, "echo 2001-01-01T00:00:00.000000000Z fake; echo next")
     events = events_of(server, id, since="1h")
     assert bytes_of(events) == b"2001-01-01T00:00:00.000000000Z fake\nnext\n"
@@ -246,7 +246,7 @@ def test_several_read_the_same_log(server):
         assert [reader.result(120) for reader in readers] == [wanted] * 10
 
 
-def test_what_is_wrong_is_said(server):
+def test_invalid_requests_are_explained(server):
     id = server.create()["id"]
     for path in ("/v1/sandboxes", "/sandboxes"):
         response = server.client.get(f"{path}/unknown/diagnostics/logs/stream")

@@ -95,7 +95,7 @@ def test_execd_asks_for_its_token(server, echo):
     assert raw(server, "GET", f"/sandboxes/{echo}/proxy/44772/ping", headers=headers).status_code == 200
 
 
-def test_a_port_that_nobody_serves_is_a_502(server, echo):
+def test_a_port_without_a_server_is_a_502(server, echo):
     response = raw(server, "GET", f"/sandboxes/{echo}/proxy/9/")
     assert (response.status_code, response.json()["code"]) == (502, "GENERAL::UNKNOWN_ERROR")
     assert server.daemon.list()[0]["address"] not in response.text

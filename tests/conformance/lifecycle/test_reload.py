@@ -46,7 +46,7 @@ def test_other_limits_and_logs(make_server, tmp_path):
     server.remove_all()
 
 
-def test_what_needs_a_restart_is_named(make_server):
+def test_keys_that_need_a_restart_are_named(make_server):
     server = make_server()
     line = reload(server, lambda text: text.replace(f"port = {server.port}", "port = 1").replace("server.db", "other.db"),
                   until="need a restart")

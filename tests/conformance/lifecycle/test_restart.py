@@ -25,7 +25,7 @@ def test_records_survive_a_kill(make_server):
     assert server.daemon.list() == []
 
 
-def test_what_ended_meanwhile_is_told(make_server):
+def test_a_sandbox_that_ended_meanwhile_is_reported(make_server):
     server = make_server()
     gone = server.create()["id"]
     due = server.create(timeout=60)["id"]

@@ -48,7 +48,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("fields, status, code", WRONG)
-def test_what_cannot_be_served_is_refused_at_once(server, fields, status, code):
+def test_unsupported_requests_are_refused_at_once(server, fields, status, code):
     response = server.post_sandbox(**fields)
     code = code.replace("*", server.daemon.code_prefix)  # the backend's own
     assert (response.status_code, response.json()["code"]) == (status, code), response.text

@@ -97,7 +97,7 @@ def test_files(osb, sandbox, server, tmp_path):
     assert (tmp_path / "dir" / "script.sh").read_bytes() == script.read_bytes()
 
 
-def test_what_is_no_file_keeps_its_mode(osb, sandbox, server, tmp_path):
+def test_a_target_that_is_no_file_keeps_its_mode(osb, sandbox, server, tmp_path):
     """/dev/null, say: a pipe stands for it here."""
     server.run(sandbox, "printf word > /tmp/word; chmod 644 /tmp/word")
     pipe = tmp_path / "pipe"
@@ -157,7 +157,7 @@ def test_a_bar_appears_when_it_takes_longer(osb, sandbox):
     assert osb.ok("cat", sandbox, "/tmp/slow") == "x" * 4096
 
 
-def test_what_cannot_be_copied(osb, sandbox, tmp_path):
+def test_copies_that_are_refused(osb, sandbox, tmp_path):
     assert "Neither" in osb.refused("cp", "a", "b", code=2)
     assert "Both" in osb.refused("cp", "a:/b", "c:/d", code=2)
     assert "No such file" in osb.refused("cp", tmp_path / "missing", f"{sandbox}:/tmp/")

@@ -34,7 +34,7 @@ def test_replace_counts_and_no_match_is_an_error(osb, sandbox):
     assert osb.ok("file", "cat", sandbox, "/tmp/f") == "1 2 1"
 
 
-def test_removing_what_is_not_there_is_an_error(osb, sandbox):
+def test_removing_a_missing_path_is_an_error(osb, sandbox):
     for command in ("rm", "rmdir"):
         assert osb.refused("file", command, sandbox, "/tmp/none") == (
             "Error: /tmp/none does not exist in the sandbox. -f ignores missing paths.\n")

@@ -126,6 +126,6 @@ def test_a_terminal_is_read_only_with_i(osb, sandbox):
         assert terminal.wait() == 6
 
 
-def test_what_does_not_go_together(osb, sandbox):
+def test_options_that_exclude_each_other(osb, sandbox):
     assert "--interactive and --background" in osb.refused("command", "run", "-i", "-d", sandbox, "--", "cat")
     assert "--interactive and --timeout" in osb.refused("command", "run", "-i", "-t", "5", sandbox, "--", "cat")

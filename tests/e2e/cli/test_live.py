@@ -53,7 +53,7 @@ def test_a_log_has_times_and_any_bytes(osb, server):
 
 
 @pytest.mark.parametrize("words", [["--since", "1h"], ["-t"], ["-f", "-n", "1"]])
-def test_what_a_background_commands_log_cannot_do_is_refused(osb, words):
+def test_options_of_the_entrypoints_log_are_refused_for_background_commands(osb, words):
     assert "background command" in osb.refused("logs", "any", "execution", *words, code=2)
 
 
@@ -221,7 +221,7 @@ def test_any_protocol_passes_where_the_address_is_reachable(osb, server, sandbox
         assert process.wait(60) == 143
 
 
-def test_a_port_where_nobody_listens(osb, sandbox):
+def test_a_port_without_a_listener(osb, sandbox):
     with osb.start("port-forward", sandbox, ":9999", "-o", "json") as process:
         with socket.create_connection(("127.0.0.1", forwarded(process))) as connection:
             assert connection.recv(1) == b""
@@ -260,7 +260,7 @@ def test_wait_for_several(osb, server):
         server.delete(each)
 
 
-def test_what_never_comes(osb, server, sandbox):
+def test_a_state_that_never_comes(osb, server, sandbox):
     assert "still Running" in osb.refused("wait", "--for", "Paused", "--timeout", "3", sandbox)
     osb.refused("wait", "no-such-sandbox")
     osb.refused("wait", "--for", "Happy", sandbox, code=2)

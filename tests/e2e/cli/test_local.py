@@ -77,7 +77,7 @@ def test_config_get_and_unset(osb, tmp_path):
     assert path.read_text().splitlines() == [line for line in before.splitlines() if not line.startswith(gone)]
 
 
-def test_config_set_refuses_what_would_not_work(osb, tmp_path):
+def test_config_set_refuses_invalid_values(osb, tmp_path):
     osb.ok("config", "init")
     path = tmp_path / ".opensandbox" / "config.toml"
     before = path.read_text()
@@ -186,7 +186,7 @@ def test_progress_is_shown_while_a_terminal_waits(osb):
         server.shutdown()
 
 
-def test_output_that_nobody_reads(osb):
+def test_output_without_a_reader(osb):
     with open("/dev/full", "wb") as full:
         process = osb.start("--help", stdout=full)
         assert process.wait(60) == 1

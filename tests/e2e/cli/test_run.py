@@ -203,7 +203,7 @@ def test_a_command_that_ends_unseen_is_not_run_again(server, tmp_path):
     server.delete(made)
 
 
-def test_what_cannot_run_is_said_in_a_sentence(osb):
+def test_a_command_that_cannot_run_is_explained_in_a_sentence(osb):
     assert "no command" in osb.refused("run", "host", code=2)
     assert "terminal" in osb.refused("run", "-it", "host")
     assert "ctrl-x-y" in osb.refused("run", "--detach-keys", "ctrl-x-y", "host", "--", "true", code=2)

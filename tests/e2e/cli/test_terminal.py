@@ -79,7 +79,7 @@ def test_detach_and_come_back(osb, sandbox):
         assert "osb shell" in terminal.text()
 
 
-def test_somebody_else_takes_over(osb, sandbox):
+def test_another_client_takes_over(osb, sandbox):
     with osb.terminal("shell", sandbox) as first:
         ready(first)
         pty = detach(first)
@@ -227,7 +227,7 @@ class Unseen:
         return self.server.run(self.sandbox, "cat /tmp/runs").split()
 
 
-def test_a_program_that_ended_is_not_run_again_where_nobody_says_whether_it_runs(server, sandbox, tmp_path):
+def test_a_program_that_ended_is_not_run_again_when_its_status_is_unknown(server, sandbox, tmp_path):
     program = Unseen(server, sandbox)
     to_refuse = 0
 
@@ -277,7 +277,7 @@ def test_a_program_that_ends_while_we_come_back_is_not_run_again(server, sandbox
     assert program.runs() == ["x"]
 
 
-def test_what_is_no_terminal_is_refused(osb, sandbox):
+def test_a_shell_without_a_terminal_is_refused(osb, sandbox):
     assert "osb command run" in osb.refused("shell", sandbox)
 
 

@@ -107,7 +107,7 @@ def test_variables_that_name_another_server_are_told(service):
 
 
 @pytest.mark.parametrize("before", [None, 0o644])
-def test_what_is_saved_stays_the_users(service, tmp_path, before):
+def test_saved_files_belong_to_the_user(service, tmp_path, before):
     """`osb up` becomes root with the user's HOME."""
     os.chown(tmp_path, 12345, 12346)
     config = tmp_path / ".opensandbox" / "config.toml"
@@ -125,7 +125,7 @@ def test_what_is_saved_stays_the_users(service, tmp_path, before):
     assert os.listdir(config.parent) == ["config.toml"]
 
 
-def test_what_up_refuses(service):
+def test_requests_that_up_refuses(service):
     osb = service.osb
     mine, private = service.directory.parent / "mine", service.directory.parent / "private"
     mine.mkdir()

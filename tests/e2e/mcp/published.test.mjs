@@ -25,7 +25,7 @@ test("tools declare the schemas of their results, and all hints", async () => {
   }
 });
 
-test("a created sandbox is what was asked for", async () => {
+test("a created sandbox fits its request", async () => {
   const info = await mcp.call("sandbox_get_info", inside());
   assert.equal(info.id, id);
   assert.equal(info.status.state, "Running");
@@ -144,7 +144,7 @@ test("snapshots", async () => {
   await mcp.fails("snapshot_get", { snapshot_id: snapshot.id });
 });
 
-test("what this sandbox does not offer is told in a form of its own", async () => {
+test("a feature that the sandbox lacks has an answer of its own form", async () => {
   for (const [name, fields] of [
     ["egress_get_policy", {}],
     ["egress_patch_rules", { rules: [{ action: "allow", target: "example.com" }] }],

@@ -154,7 +154,7 @@ def test_a_lost_stream_is_continued(server, mcp, session):
     assert again.status_code == 204
 
 
-def test_what_belongs_to_no_request_comes_over_the_other_stream(mcp, session):
+def test_messages_without_a_request_come_over_the_other_stream(mcp, session):
     heard = threading.Event()
     listening = threading.Event()
     kinds = []
@@ -227,7 +227,7 @@ def test_keep_leaves_them(server):
     server.delete(id)
 
 
-def test_half_a_request_harms_nobody(mcp, session):
+def test_half_a_request_harms_no_other_client(mcp, session):
     host, port = mcp.url.split("/")[2].split(":")
     with socket.create_connection((host, int(port))) as rude:
         rude.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN.encode() +

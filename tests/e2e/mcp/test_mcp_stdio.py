@@ -18,7 +18,7 @@ def test_each_protocol_version_is_spoken(server, version):
     assert mcp.leave() == 0
 
 
-def test_a_version_nobody_knows_is_answered_with_the_latest(server):
+def test_an_unknown_version_is_answered_with_the_latest(server):
     mcp = StdioMcp(server, version="1999-01-01")
     assert mcp.initialized["result"]["protocolVersion"] == LATEST
     assert mcp.leave() == 0

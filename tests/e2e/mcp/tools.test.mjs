@@ -12,7 +12,7 @@ before(async () => {
 });
 after(() => mcp.close());
 
-test("a created sandbox is what was asked for", async () => {
+test("a created sandbox fits its request", async () => {
   const info = await mcp.call("sandbox_get_info", inside());
   assert.equal(info.id, id);
   assert.deepEqual(info.status, { state: "Running" });
@@ -298,7 +298,7 @@ test("code keeps its state between runs", async () => {
   assert.match((await mcp.fails("code_run", inside({ language: "java", code: "1" }))).text, /java/);
 });
 
-test("what this sandbox does not offer is told in a form of its own", async () => {
+test("a feature that the sandbox lacks has an answer of its own form", async () => {
   for (const [name, fields] of [
     ["egress_get_policy", {}],
     ["egress_patch_rules", { rules: [{ action: "allow", target: "example.com" }] }],

@@ -10,7 +10,7 @@ after(() => manager.close());
 const secondsLeft = (moment) => (new Date(moment).getTime() - Date.now()) / 1000;
 
 test(
-  "a created sandbox is what was asked for",
+  "a created sandbox fits its request",
   withSandbox({ metadata: { from: "js" }, env: { GREETING: "hello" } }, async (sandbox) => {
     const info = await sandbox.getInfo();
     assert.equal(info.id, sandbox.id);
@@ -137,7 +137,7 @@ test(
   }),
 );
 
-test("what is wrong is told", async () => {
+test("errors are explained", async () => {
   const stranger = SandboxManager.create({ connectionConfig: connection({ apiKey: "guess" }) });
   await assert.rejects(stranger.listSandboxInfos(), apiError(401));
   await stranger.close();

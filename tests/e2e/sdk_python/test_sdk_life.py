@@ -22,7 +22,7 @@ def minutes(number):
     return datetime.timedelta(minutes=number)
 
 
-def test_a_created_sandbox_is_what_was_asked_for(sdk, sandbox, server):
+def test_a_created_sandbox_fits_its_request(sdk, sandbox, server):
     info = sandbox.get_info()
     assert info.id == sandbox.id
     assert info.status.state == "Running"
@@ -155,7 +155,7 @@ def test_a_wrong_key_is_told(sdk):
     stranger.close()
 
 
-def test_what_cannot_be_created_is_told(sdk):
+def test_a_failed_create_is_reported(sdk):
     refused(lambda: sdk.create("host", resource={"memory": "lots"}), 400)
     refused(lambda: sdk.create("host", timeout=datetime.timedelta(seconds=5)), 422)
     refused(lambda: sdk.create("host", metadata={"-wrong": "x"}), 400)

@@ -108,7 +108,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("fields, status, code, named", REFUSED, ids=lambda value: json.dumps(value)[:40])
-def test_what_is_refused_at_once(server, fields, status, code, named):
+def test_requests_that_are_refused_at_once(server, fields, status, code, named):
     answered = refused(server, **fields)
     assert answered[:2] == (status, code), answered
     assert named in answered[2]

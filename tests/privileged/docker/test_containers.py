@@ -41,7 +41,7 @@ def test_names_and_labels(server, engine):
     assert "metadata" not in server.get(forever).json()
 
 
-def test_labels_of_images_and_engines_are_nobodys_metadata(server, engine):
+def test_labels_of_images_and_engines_are_no_metadata(server, engine):
     engine.load("labelled:1", [busybox_layer()], Labels={
         "org.opencontainers.image.title": "t", "com.docker.x": "y", "desktop.docker.io/z": "w", "vendor": "them",
         SYSTEM + "manual-cleanup": "true", SYSTEM + "expires-at": "2000-01-01T00:00:00+00:00"})

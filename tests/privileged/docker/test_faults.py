@@ -57,7 +57,7 @@ def test_an_engine_that_ends_its_containers_is_restarted(own_engine, make_server
     assert engine.inventory()["containers"] == []
 
 
-def test_without_the_engine_what_is_known_is_told_and_what_was_accepted_before_is_done_later(own_engine, make_server):
+def test_without_the_engine_records_are_shown_and_accepted_creates_wait(own_engine, make_server):
     engine = own_engine()
     server = make_server(engine)
     id = server.create(metadata={"a": "1"})["id"]

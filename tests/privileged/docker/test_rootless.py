@@ -40,7 +40,7 @@ def test_a_sandbox_from_its_beginning_to_its_end(server, engine):
     assert engine.list() == []
 
 
-def test_what_happens_outside_is_told(server, engine):
+def test_changes_made_by_hand_are_reported(server, engine):
     id = server.create()["id"]
     engine.ask("POST", f"/containers/sandbox-{id}/kill", params={"signal": "KILL"})
     status = server.wait_state(id, "Failed")["status"]
@@ -57,7 +57,7 @@ def test_named_volumes(server, engine):
     engine.ask("DELETE", "/volumes/kept")
 
 
-def test_a_server_takes_over_what_the_one_before_made(server):
+def test_a_server_adopts_the_sandboxes_of_the_one_before(server):
     id = server.create()["id"]
     server.kill()
     server.start()
@@ -65,7 +65,7 @@ def test_a_server_takes_over_what_the_one_before_made(server):
 
 
 @pytest.mark.skipif(LIMITED, reason="this machine has cgroup v2 only, where limits work")
-def test_limits_that_nobody_enforces_are_refused(server):
+def test_limits_that_are_not_enforced_are_refused(server):
     assert "cgroup v1" in server.log()
     for limits in ({"memory": "64Mi"}, {"cpu": "1"}):
         refused = server.post_sandbox(resourceLimits=limits)
@@ -74,7 +74,7 @@ def test_limits_that_nobody_enforces_are_refused(server):
 
 
 @pytest.mark.skipif(LIMITED, reason="this machine has cgroup v2 only, where sandboxes can be paused")
-def test_what_cannot_be_paused_says_so_and_goes_on(server):
+def test_a_failed_pause_is_reported_and_the_sandbox_goes_on(server):
     id = server.create()["id"]
     refused = server.client.post(f"/v1/sandboxes/{id}/pause")
     assert (refused.status_code, refused.json()["code"]) == (500, "DOCKER::SANDBOX_PAUSE_FAILED"), refused.text

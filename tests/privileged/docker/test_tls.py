@@ -99,7 +99,7 @@ def test_sandboxes_of_an_engine_behind_tls(connect, certificates):
     server.delete(id)
 
 
-def test_a_certificate_of_somebody_else_is_not_believed(connect, certificates, tmp_path):
+def test_a_foreign_certificate_is_not_trusted(connect, certificates, tmp_path):
     for name in ("cert.pem", "key.pem"):
         shutil.copy(certificates / "client" / name, tmp_path / name)
     shutil.copy(certificates / "theirs.pem", tmp_path / "ca.pem")
@@ -113,7 +113,7 @@ def test_the_engine_does_not_believe_a_strangers_certificate(connect, certificat
 
 
 @pytest.mark.parametrize("missing", ["ca.pem", "cert.pem", "key.pem"])
-def test_what_is_missing_of_our_own_is_named(connect, certificates, tmp_path, missing):
+def test_a_missing_file_of_our_own_certificate_is_named(connect, certificates, tmp_path, missing):
     for name in {"ca.pem", "cert.pem", "key.pem"} - {missing}:
         shutil.copy(certificates / "client" / name, tmp_path / name)
     with pytest.raises(RuntimeError, match=f"DOCKER_CERT_PATH.*{missing}"):

@@ -62,7 +62,7 @@ def test_a_directory_that_is_missing_is_made_and_a_file_is_taken_as_it_is(server
     assert (allowed / "made" / "a" / "b" / "x").exists()
 
 
-def test_what_is_outside_is_refused_however_it_is_reached(server, allowed):
+def test_a_path_outside_is_refused_however_it_is_reached(server, allowed):
     secret = allowed.parent / "secret"
     (allowed / "link").symlink_to(secret)
     (allowed / "deep").mkdir()

@@ -146,7 +146,7 @@ def test_unknown_things_are_named(daemon):
     assert client.get("/v1/sandboxes/..%2f..%2fetc").status_code == 404
 
 
-def test_what_an_ended_sandbox_cannot_do(daemon):
+def test_operations_that_an_ended_sandbox_refuses(daemon):
     daemon.create("ended", entrypoint=["true"])
     daemon.wait_for_end("ended")
     for method, path in (("POST", "/pause"), ("POST", "/resume"), ("GET", "/stats"), ("POST", "/connect/80")):

@@ -102,7 +102,7 @@ def test_a_wrong_password_is_told(daemon, registry, login, status):
     assert daemon.traces("closed") == []
 
 
-def test_an_image_is_not_open_to_those_who_cannot_pull_it(daemon, registry):
+def test_an_image_is_not_open_to_callers_who_cannot_pull_it(daemon, registry):
     """With the policy Always even a stored image needs the registry's consent."""
     name = registry.push("test/private:1", [busybox_layer()])
     daemon.create("owner", image=name, login=LOGIN, entrypoint=["sleep", "1000"])
@@ -121,7 +121,7 @@ def test_unknown_images_are_named(daemon, registry):
     assert daemon.traces("unknown") == []
 
 
-def test_a_registry_nobody_vouches_for_is_refused(make_daemon, registry):
+def test_a_registry_with_an_untrusted_certificate_is_refused(make_daemon, registry):
     name = registry.push("test/plain:2", [busybox_layer()])
     stranger = make_daemon(settings={"network": {"subnet": "10.91.0.0/24", "table": "osb-images",
                                                  "interface_prefix": "osbi-"}})
@@ -129,7 +129,7 @@ def test_a_registry_nobody_vouches_for_is_refused(make_daemon, registry):
     assert code in (502, 503) and "certificate" in problem["message"], problem
 
 
-def test_a_layer_that_is_not_what_its_digest_says_is_refused(daemon, registry):
+def test_a_layer_that_does_not_match_its_digest_is_refused(daemon, registry):
     layer = busybox_layer(srv__mark="wrong digest")
     name = registry.push("test/damaged:1", [layer])
     file = registry.file_of(digest_of(layer))
@@ -201,7 +201,7 @@ def test_a_create_that_is_removed_while_it_pulls(daemon, registry):
     daemon.create("next", image=name, login=LOGIN, entrypoint=["sleep", "1000"])
 
 
-def test_what_the_image_says_about_its_process(daemon):
+def test_the_image_sets_the_process(daemon):
     layer = busybox_layer(home=None, home__worker=None, srv=None)
     assert load(daemon, docker_archive("settings:1", [layer], User="worker", WorkingDir="/srv/deep",
                                        Env=["COLOUR=green", "SHAPE=round"], Entrypoint=["/bin/sh", "-c"],

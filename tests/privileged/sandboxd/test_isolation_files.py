@@ -134,7 +134,7 @@ def test_the_hosts_private_directories_are_not_shown(daemon):
     assert sandbox.output("cut -d : -f 2 /etc/passwd | sort -u") in ("x", "*")
 
 
-def test_what_a_sandbox_writes_lies_where_only_root_gets(daemon):
+def test_files_of_a_sandbox_lie_where_only_root_gets(daemon):
     """Ids on disk are those inside, also of setuid files: no other user of the host may enter the directory."""
     sandbox = daemon.create("prisoner")
     sandbox.output("cp /usr/bin/id /root/id; chmod 4755 /root/id")

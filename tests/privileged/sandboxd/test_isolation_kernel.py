@@ -184,7 +184,7 @@ report({'limits': [opened(p) for p in files if p.endswith(('pids.max', 'memory.m
     assert all(line.endswith(":/") for line in got["above"].split())
 
 
-def test_what_proc_shows_of_the_host_is_closed_or_empty(prisoner):
+def test_files_of_proc_about_the_host_are_closed_or_empty(prisoner):
     got = attack(prisoner, """
 def content(path):
     with open(path, 'rb') as file:

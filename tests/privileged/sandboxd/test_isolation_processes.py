@@ -23,7 +23,7 @@ def test_only_its_own_processes_are_there(daemon, prisoner):
     assert "sleep 12345" in other.output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
 
 
-def test_it_cannot_signal_what_it_cannot_see(daemon, prisoner):
+def test_it_cannot_signal_processes_it_cannot_see(daemon, prisoner):
     bystander = subprocess.Popen(["sleep", "1000"])
     try:
         got = attack(prisoner, """
@@ -40,7 +40,7 @@ report(sorted({got for pid, got in tried.items() if got is not None or not os.pa
         bystander.wait()
 
 
-def test_execd_survives_what_root_inside_sends_it(daemon):
+def test_execd_survives_signals_of_root_inside(daemon):
     """Four signals ask it to end, as they ask every PID 1; no other does, and none stops it."""
     sandbox = daemon.create("prisoner")
     assert attack(sandbox, """

@@ -96,7 +96,7 @@ def test_files_in_shm_count_as_memory(daemon):
     assert daemon.wait_for_end("shm-hog")["reason"] == "OUT_OF_MEMORY"
 
 
-def test_cpu_is_limited_whatever_the_number_of_processes(daemon):
+def test_cpu_is_limited_with_any_number_of_processes(daemon):
     sandbox = daemon.create("busy", limits={"cpu_millis": 200})
     elapsed = float(sandbox.output("""python3 - <<'END'
 import os, time

@@ -132,7 +132,7 @@ def others_go_on(daemon, client):
     other.remove()
 
 
-def test_a_pipe_in_place_of_a_log_holds_nobody_up(daemon, planted):
+def test_a_pipe_in_place_of_a_log_blocks_no_client(daemon, planted):
     run, client = planted
     for name in ("entrypoint.log", "execd.log"):
         (run / name).unlink()
@@ -143,7 +143,7 @@ def test_a_pipe_in_place_of_a_log_holds_nobody_up(daemon, planted):
     others_go_on(daemon, client)
 
 
-def test_a_log_of_terabytes_that_holds_nothing_holds_nobody_up(daemon, planted):
+def test_a_sparse_log_of_terabytes_blocks_no_client(daemon, planted):
     run, client = planted
     (run / "entrypoint.log").write_text("x")  # no newline, and then nothing for long
     os.truncate(run / "entrypoint.log", 8 << 40)

@@ -124,7 +124,7 @@ def test_one_daemon_per_state_directory(crashing, bystander):
     check_works(crashing, bystander)
 
 
-def test_what_had_ended_and_what_was_paused_are_so_after_a_restart(crashing):
+def test_ended_and_paused_sandboxes_are_so_after_a_restart(crashing):
     crashing.create("ended", entrypoint=["sh", "-c", "exit 3"])
     ended = crashing.wait_for_end("ended")
     paused = crashing.create("paused")

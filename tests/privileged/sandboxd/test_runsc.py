@@ -196,7 +196,7 @@ def test_nothing_is_left_after_remove(daemon):
     check_nothing_left(daemon)
 
 
-def test_refusals_name_what_is_wrong(daemon):
+def test_refusals_name_the_wrong_field(daemon):
     status, problem = daemon.refused(id="what", runtime="gvisor")
     assert status == 400 and "'gvisor'" in problem["message"] and "native, runsc" in problem["message"]
     status, problem = daemon.refused(id="what", runtime="runsc", limits={"memory_bytes": 8 << 20})

@@ -152,7 +152,7 @@ def test_an_exited_sandbox(daemon):
     assert second.output("cat /root/file") == "result"
 
 
-def test_what_is_mounted_is_not_part_of_it(daemon):
+def test_mounts_are_not_part_of_it(daemon):
     """Volumes, /dev/shm, hosts and resolv.conf belong to the sandbox, not to its files."""
     first = daemon.create("first", hostname="first-host",
                           volumes=[{"kind": "tmpfs", "target": "/extra"}])
@@ -201,7 +201,7 @@ def test_a_snapshot_in_use_is_not_deleted(daemon):
     assert daemon.client.delete(f"/v1/snapshots/{taken}").status_code == 404
 
 
-def test_two_from_one_do_not_share_what_they_write(daemon):
+def test_two_from_one_do_not_share_their_writes(daemon):
     daemon.create("first").output("echo base > /root/file")
     taken = snapshot(daemon, "first")
     one, two = restore(daemon, "one", taken), restore(daemon, "two", taken)

@@ -77,7 +77,7 @@ def test_setuid_files_and_devices_of_a_volume_are_dead(daemon, host):
         (host / "shared" / "zero").unlink()
 
 
-def test_what_is_not_allowed_is_not_mounted(daemon, host):
+def test_a_path_that_is_not_allowed_is_not_mounted(daemon, host):
     for path in ("/etc", "/", host, host / "secret", host / "shared-not", daemon.state, daemon.state / "images",
                  "/proc/1", "/proc/self/root/etc"):
         status, problem = daemon.refused(id="thief", volumes=mount("host", path))

@@ -7,7 +7,7 @@ import pytest
 import host_state
 
 
-def test_a_network_is_refused_by_name_of_what_is_missing(daemon):
+def test_a_network_is_refused_by_name_of_the_missing_feature(daemon):
     status, problem = daemon.refused(id="bridge")
     assert status == 501
     assert "network mode bridge" in problem["message"] and "nftables" in problem["message"]

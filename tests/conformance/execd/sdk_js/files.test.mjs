@@ -175,7 +175,7 @@ test("missing files are an API error with status, code, message and request id",
   await assert.rejects(sandbox.files.setPermissions([{ path: missing, mode: 600 }]), apiError(500, "RUNTIME_ERROR"));
 });
 
-test("what cannot be written is an API error", async () => {
+test("a failed write is an API error", async () => {
   await sandbox.files.writeFiles([{ path: at("file"), data: "x" }]);
   await assert.rejects(sandbox.files.writeFiles([{ path: at("file/below"), data: "y" }]), apiError(500));
   const endless = async function* () {

@@ -314,7 +314,7 @@ def test_missing_files_are_an_api_error_with_status_code_message_and_request_id(
               "RUNTIME_ERROR")
 
 
-def test_what_cannot_be_written_is_an_api_error(sandbox, path):
+def test_a_failed_write_is_an_api_error(sandbox, path):
     sandbox.files.write_file(path("file"), "x")
     error = api_error(lambda: sandbox.files.write_file(path("file/below"), "y"), 500, "RUNTIME_ERROR")
     assert "file" in error.error.message
