@@ -99,6 +99,23 @@ TEST_F(SandboxCreatesTest, ARepeatedCreateThatWaitsWithTheFirstGetsTheSameError)
   expect_nothing_left();
 }
 
+// The store shows a record before the create that wrote it goes on.
+TEST_F(SandboxCreatesTest, ARepeatedCreateThatFindsTheRecordBeforeTheFirstGoesOnGetsTheSameError) {
+  until_recovered();  // the loop has nothing else to do
+  backend_.create_error = no_image_;
+  auto first = begin_create(with_key(seconds(10)));
+  io_.restart();
+  io_.run_one();  // the first waits for the store now
+  auto second = begin_create(with_key(seconds(10)));
+  ASSERT_TRUE(await(store_->flush()));  // on a loop of its own: the first is told, behind the start of the second
+  ASSERT_EQ(store_->size(), 1u);
+  ASSERT_THAT(backend_.creates, IsEmpty());
+  EXPECT_EQ(reason(finish(std::move(second))), "FAKE::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_EQ(reason(finish(std::move(first))), "FAKE::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_THAT(backend_.creates, SizeIs(1));
+  expect_nothing_left();
+}
+
 TEST_F(SandboxCreatesTest, ARecordWhoseIdWasGivenOutStays) {
   backend_.hold_creates = true;
   backend_.create_error = no_image_;
