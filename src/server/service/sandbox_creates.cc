@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kCreateTries = 3;
 constexpr std::chrono::milliseconds kCreateRetry(5000);
+// An extension of the create request: "true" refuses a name that another sandbox has (Store::create()).
+constexpr std::string_view kUniqueNameKey = "name.unique";
 
 }  // namespace
 
@@ -105,11 +107,13 @@ net::awaitable<Result<SandboxService::Accepted>> SandboxService::accept(api::Cre
   record.clock_set_by = accepted.set_by;
   if (key) key->answer = api::encode_created(record.view());
   const std::string id = record.id;
+  const auto unique = record.spec->extensions.find(std::string(kUniqueNameKey));
+  const bool unique_name = unique != record.spec->extensions.end() && unique->second == "true";
   // A repeated create may find the record before we are told that it is durable: it must find the creation too.
   creating_[id] = std::make_shared<Creation>(executor_);
   ++accepting_;
   const auto begin = clock_.steady_now();
-  auto created = co_await store_.create(std::move(record), std::move(key));
+  auto created = co_await store_.create(std::move(record), std::move(key), unique_name);
   note_stage(CreateStage::Store, begin);
   --accepting_;
   if (!created || !created->fresh) creating_.erase(id);
@@ -235,7 +239,7 @@ net::awaitable<Result<Instance>> SandboxService::create_in_backend(SandboxPtr re
       co_await pause_before_retry(kCreateRetry);
     } else {
       if (const SandboxPtr now = store_.find(record->id)) {
-        set_status(now, now->status.state, now->status.reason,
+        set_status(now, now->status.state, "BACKEND_UNAVAILABLE",
                    capabilities_.daemon + " does not answer; the sandbox is created when it is back");
       }
       if (!co_await wait_for_backend_or_removal(record->id)) co_return made;

@@ -21,6 +21,19 @@ bool Batch::is_removal(const std::string& id) const {
   return changes_.removals_begun.contains(id) || index_.is_removal(id);
 }
 
+SandboxPtr Batch::find_named(const std::string& name) const {
+  const auto has_it = [&](const SandboxRecord& record) {
+    return !record.has_ended() && record.name() != nullptr && *record.name() == name;
+  };
+  for (const auto& [id, record] : changes_.sandboxes) {
+    if (record && has_it(*record)) return record;
+  }
+  for (SandboxPtr& record : index_.all()) {
+    if (has_it(*record) && !changes_.sandboxes.contains(record->id)) return std::move(record);
+  }
+  return nullptr;
+}
+
 SandboxPtr Batch::put(SandboxRecord record) {
   const std::string id = record.id;
   return changes_.sandboxes[id] = std::make_shared<const SandboxRecord>(std::move(record));
@@ -78,7 +91,8 @@ Result<Store::Created> repeat_of(const KeyRecord& known, std::string_view finger
 
 namespace decide {
 
-Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key) {
+Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key,
+                              bool unique_name) {
   if (key) {
     const auto known = batch.find_key(key->key);
     if (known && known->created_at + kKeyLifetime > record.created_at) {
@@ -87,6 +101,12 @@ Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const s
   }
   if (batch.find(record.id) || batch.is_removal(record.id)) {
     return fail(Code::Conflict, "the id " + record.id + " is in use");
+  }
+  if (const std::string* name = unique_name ? record.name() : nullptr) {
+    if (const SandboxPtr other = batch.find_named(*name)) {
+      return api::refuse(Code::Conflict, "SANDBOX::NAME_IN_USE",
+                         "the name '" + *name + "' is in use by sandbox " + other->id);
+    }
   }
   if (key) batch.put_key(key->key, {key->fingerprint, record.id, key->answer, record.created_at});
   return Store::Created{batch.put(record), true, record.id, key ? key->answer : ""};

@@ -17,6 +17,7 @@ class Batch {
 
   SandboxPtr find(const std::string& id) const;
   bool is_removal(const std::string& id) const;
+  SandboxPtr find_named(const std::string& name) const;  // one that has not ended
   SandboxPtr put(SandboxRecord record);
   void begin_removal(const std::string& id);
 
@@ -42,7 +43,8 @@ class Batch {
 // transaction failed, so they keep nothing.
 namespace decide {
 
-Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key);
+Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key,
+                              bool unique_name = false);
 Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api::MetadataPatch& patch);
 Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, Moment now);
 Result<SandboxPtr> extend(Batch& batch, const std::string& id, Moment now);

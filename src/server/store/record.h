@@ -38,6 +38,13 @@ struct SandboxRecord {
   // By itself; one that was deleted has no record.
   bool has_ended() const { return status.state == api::state::kTerminated || status.state == api::state::kFailed; }
 
+  // Which people use instead of the id: in the metadata, like any other pair. nullptr is none.
+  const std::string* name() const {
+    if (!metadata) return nullptr;
+    const auto found = metadata->find("name");
+    return found == metadata->end() ? nullptr : &found->second;
+  }
+
   // The deadline by the clock that nobody sets, as Moment::running().
   std::optional<Timestamp> due() const { return expires_at ? std::optional(*expires_at - clock_set_by) : std::nullopt; }
 

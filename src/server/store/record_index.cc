@@ -20,9 +20,8 @@ bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
     return false;
   }
   if (query.match && !record.id.starts_with(*query.match)) {
-    if (!record.metadata) return false;
-    const auto name = record.metadata->find("name");
-    if (name == record.metadata->end() || name->second != *query.match) return false;
+    const std::string* name = record.name();
+    if (name == nullptr || *name != *query.match) return false;
   }
   if (query.metadata.empty()) return true;
   if (!record.metadata) return false;

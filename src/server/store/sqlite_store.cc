@@ -30,9 +30,10 @@ class SqliteStore final : public Store {
   std::vector<SandboxPtr> due(Timestamp running) const override { return index_.due(running); }
   std::vector<std::string> removals() const override { return index_.removals(); }
 
-  net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key) override {
-    return change<Created>([record = std::move(record), key = std::move(key)](Batch& batch) {
-      return decide::create(batch, record, key);
+  net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key,
+                                         bool unique_name) override {
+    return change<Created>([record = std::move(record), key = std::move(key), unique_name](Batch& batch) {
+      return decide::create(batch, record, key, unique_name);
     });
   }
 

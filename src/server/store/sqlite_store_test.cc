@@ -113,6 +113,32 @@ TEST_F(SqliteStoreTest, AKeyIsFreedTogetherWithItsSandbox) {
   EXPECT_EQ((*store_->find_key("other", "g", at(1)))->id, "c");
 }
 
+TEST_F(SqliteStoreTest, OfCreatesWithOneNameThatWantItForThemselvesOneWins) {
+  const auto named = [](const char* id) {
+    SandboxRecord record = sandbox(id);
+    record.metadata = api::Metadata{{"name", "web"}};
+    return record;
+  };
+  // One after the other or in one commit: it is the writer's decision.
+  net::io_context io(1);
+  auto first = net::co_spawn(io, store_->create(named("a"), {}, true), net::use_future);
+  auto second = net::co_spawn(io, store_->create(named("b"), {}, true), net::use_future);
+  io.run();
+  const auto won = first.get();
+  const auto lost = second.get();
+  ASSERT_TRUE(won) << won.error().message;
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, Code::Conflict);
+  EXPECT_EQ(lost.error().reason, "SANDBOX::NAME_IN_USE");
+  EXPECT_EQ(lost.error().message, "the name 'web' is in use by sandbox a");
+  EXPECT_TRUE(await(store_->create(named("c"), {}))) << "names are metadata";
+  for (const char* id : {"a", "c"}) {
+    EXPECT_FALSE(await(store_->create(named("d"), {}, true)));
+    ASSERT_TRUE(store_->change_status(id, {}, {std::string(api::state::kTerminated), "", "", at(1)}));
+  }
+  EXPECT_TRUE(await(store_->create(named("d"), {}, true))) << "the others have ended";
+}
+
 TEST_F(SqliteStoreTest, OldKeysGoWhenNewOnesCome) {
   ASSERT_TRUE(await(store_->create(sandbox("a", at(0)), IdempotencyKey{"old", "f", ""})));
   ASSERT_TRUE(await(store_->create(sandbox("b", at(90000)), IdempotencyKey{"new", "f", ""})));

@@ -65,8 +65,10 @@ class Store {
     std::string answer;  // of the first create
   };
   // An id in use is Conflict. A key that was used with another fingerprint during the last 24 hours is Conflict with
-  // SANDBOX::IDEMPOTENCY_CONFLICT. `record.created_at` is the time that counts.
-  virtual net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key) = 0;
+  // SANDBOX::IDEMPOTENCY_CONFLICT. `record.created_at` is the time that counts. `unique_name`: a sandbox that has not
+  // ended and has the same "name" in its metadata is Conflict with SANDBOX::NAME_IN_USE.
+  virtual net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key,
+                                                 bool unique_name = false) = 0;
   // What the key stands for, without creating anything; nothing when it is unknown or older than 24 hours.
   virtual Result<std::optional<Created>> find_key(std::string_view key, std::string_view fingerprint,
                                                   Timestamp now) const = 0;
