@@ -57,7 +57,7 @@ class OwnCgroups:
 
 
 class BootedMachine:
-    """A context manager. The machine has its own network, which reaches nobody; it ends with us, however we end."""
+    """A context manager. The machine has its own network without a way out; it ends with this process in every case."""
 
     def __init__(self, root):
         self.root = root.path
