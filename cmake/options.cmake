@@ -25,7 +25,6 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(LibArchive REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(GTest REQUIRED)
 

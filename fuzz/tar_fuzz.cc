@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "execd/file/tar_reader.h"
+#include "archive/tar_reader.h"
 
 namespace {
 
 // Checks what every sink relies on, and writes down what it was told.
-class CheckingSink : public osb::execd::TarSink {
+class CheckingSink : public osb::archive::TarSink {
  public:
-  osb::Result<void> begin(const osb::execd::TarEntry& entry) override {
+  osb::Result<void> begin(const osb::archive::TarEntry& entry) override {
     if (open_ || entry.path.find('\0') != std::string::npos || entry.link.find('\0') != std::string::npos) std::abort();
     open_ = true;
     size_ = entry.size;
@@ -45,7 +45,7 @@ class CheckingSink : public osb::execd::TarSink {
 
 std::string read(std::string_view bytes, std::size_t piece) {
   CheckingSink sink;
-  osb::execd::TarReader reader(sink);
+  osb::archive::TarReader reader(sink);
   for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
     if (auto ok = reader.feed(bytes.substr(0, piece)); !ok) return sink.told + "!" + ok.error().message;
   }

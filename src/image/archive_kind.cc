@@ -1,15 +1,15 @@
 #include "image/archive_kind.h"
 
 #include <algorithm>
-#include <archive_entry.h>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "image/digest.h"
-#include "image/tar_reader.h"
+#include "image/tar_stream.h"
 
 namespace osb::image {
 namespace {
@@ -44,36 +44,33 @@ bool belongs_to_roots(std::string_view name) {
   return std::ranges::find(kNames, name.substr(0, name.find('/'))) != kNames.end();
 }
 
-ArchiveKind kind_of(TarReader& reader) {
-  for (;;) {
-    const auto entry = reader.next();
-    if (!entry || *entry == nullptr) return ArchiveKind::Images;
-    const char* text = ::archive_entry_pathname(*entry);
-    std::string_view name = text != nullptr ? text : "";
+// Stops the reader at the first entry whose name says something.
+struct KindSink : archive::TarSink {
+  Result<void> begin(const archive::TarEntry& entry) override {
+    std::string_view name = entry.path;
     while (name.starts_with("./") || name.starts_with('/')) name.remove_prefix(name.starts_with('/') ? 1 : 2);
-    if (belongs_to_images(name)) return ArchiveKind::Images;
-    if (belongs_to_roots(name)) return ArchiveKind::Root;
+    if (belongs_to_roots(name)) kind = ArchiveKind::Root;
+    if (belongs_to_images(name)) kind = ArchiveKind::Images;
+    return kind ? fail(Code::Cancelled, "archive: its kind is known") : Result<void>();
   }
-}
+  Result<void> data(std::uint64_t, std::string_view) override { return {}; }
+  Result<void> end() override { return {}; }
+  std::optional<ArchiveKind> kind;
+};
 
 }  // namespace
 
 ArchiveKind archive_kind(ByteSource& source) {
   auto recorded = std::make_shared<Recorded>();
   recorded->source = std::move(source);
-  ArchiveKind kind;
-  {
-    TarReader reader(
-        "archive",
-        [recorded](std::span<char> buffer) -> Result<std::size_t> {
-          if (recorded->seen.size() >= kMostRead) return fail(Code::TooLarge, "archive: nothing says what it is");
-          auto got = recorded->source(buffer);
-          if (got) recorded->seen.append(buffer.data(), *got);
-          return got;
-        },
-        kLimit);
-    kind = kind_of(reader);
-  }
+  KindSink sink;
+  const auto record = [recorded](std::span<char> buffer) -> Result<std::size_t> {
+    if (recorded->seen.size() >= kMostRead) return fail(Code::TooLarge, "archive: nothing says what it is");
+    auto got = recorded->source(buffer);
+    if (got) recorded->seen.append(buffer.data(), *got);
+    return got;
+  };
+  (void)read_tar("archive", record, kLimit, sink);
   source = [recorded](std::span<char> buffer) -> Result<std::size_t> {
     const std::size_t left = recorded->seen.size() - recorded->given;
     if (left == 0) return recorded->source(buffer);
@@ -86,7 +83,7 @@ ArchiveKind archive_kind(ByteSource& source) {
     }
     return count;
   };
-  return kind;
+  return sink.kind.value_or(ArchiveKind::Images);
 }
 
 }  // namespace osb::image

@@ -7,7 +7,7 @@
 #include <boost/json/value.hpp>
 
 #include "api/json.h"
-#include "image/tar_header.h"
+#include "archive/tar_entry.h"
 
 namespace osb::image {
 
@@ -62,23 +62,30 @@ Result<std::string> rewrite_config(std::string_view text, const std::vector<Blob
 // Writes the entries of the archive; the time of all is zero, so that the same image gives the same archive.
 class ArchiveWriter {
  public:
+  using Type = archive::TarEntry::Type;
   explicit ArchiveWriter(ByteSink& sink) : sink_(sink) {}
 
   Result<void> write(std::string_view bytes) {
     written_ += bytes.size();
     return sink_(bytes);
   }
-  Result<void> directory(const std::string& path) { return entry(path + "/", '5', 0); }
+  Result<void> directory(const std::string& path) { return entry(path + "/", Type::Directory, 0); }
   Result<void> file(const std::string& path, std::string_view text) {
-    if (auto done = entry(path, '0', text.size()); !done) return done;
+    if (auto done = entry(path, Type::File, text.size()); !done) return done;
     if (auto done = write(text); !done) return done;
     return pad(text.size());
   }
-  Result<void> entry(const std::string& path, char type, std::uint64_t size) {
-    const mode_t mode = type == '5' ? 0755 : 0644;
-    return write(TarHeader{.path = path, .type = type, .size = size, .mode = mode, .link = {}, .records = {}}.encode());
+  Result<void> entry(const std::string& path, Type type, std::uint64_t size) {
+    archive::TarEntry made;
+    made.type = type;
+    made.path = path;
+    made.size = size;
+    made.mode = type == Type::Directory ? 0755 : 0644;
+    std::string header;
+    archive::append_tar_header(header, made);
+    return write(header);
   }
-  Result<void> pad(std::uint64_t size) { return write(std::string(tar_padding(size), '\0')); }
+  Result<void> pad(std::uint64_t size) { return write(std::string(archive::tar_padding(size), '\0')); }
   std::uint64_t written() const { return written_; }
 
  private:
@@ -87,7 +94,7 @@ class ArchiveWriter {
 };
 
 Result<void> write_layer_blob(ArchiveWriter& out, int root, const Blob& blob) {
-  if (auto done = out.entry(blob.path(), '0', blob.size); !done) return done;
+  if (auto done = out.entry(blob.path(), ArchiveWriter::Type::File, blob.size); !done) return done;
   const Failure changed = fail(Code::Conflict, "export: a layer changed while it was read");
   std::uint64_t seen = 0;
   const auto write = [&](std::string_view bytes) -> Result<void> {
@@ -160,7 +167,7 @@ Result<ExportedImage> export_image(const ExportImage& image, ByteSink sink) {
     if (!written.insert(layers[i].digest).second) continue;
     if (auto done = write_layer_blob(out, image.layers[i], layers[i]); !done) return Failure(done.error());
   }
-  if (auto done = out.write(tar_end()); !done) return Failure(done.error());
+  if (auto done = out.write(std::string(archive::kTarEndBytes, '\0')); !done) return Failure(done.error());
   made.bytes = out.written();
   return made;
 }

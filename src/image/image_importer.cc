@@ -1,6 +1,5 @@
 #include "image/image_importer.h"
 
-#include <archive_entry.h>
 #include <ctime>
 #include <map>
 #include <sys/stat.h>
@@ -10,8 +9,9 @@
 
 #include "image/archive_kind.h"
 #include "image/layer_writer.h"
-#include "image/tar_reader.h"
+#include "image/tar_stream.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::image {
 
@@ -74,7 +74,7 @@ std::optional<Digest> promised_digest(std::string_view name) {
 }
 
 // The archive's entries: their data in numbered files of a scratch directory, their names in memory only.
-class Spool {
+class Spool : archive::TarSink {
  public:
   explicit Spool(fs::path directory) : directory_(std::move(directory)) {}
 
@@ -90,72 +90,72 @@ class Spool {
     std::uint64_t size = 0;
     std::string link;  // another entry's name, then the rest means nothing
   };
-  Result<void> add(TarReader& reader, archive_entry* entry, std::uint64_t limit);
+  Result<void> begin(const archive::TarEntry& entry) override;
+  Result<void> data(std::uint64_t offset, std::string_view bytes) override;
+  Result<void> end() override;
   fs::path path(std::size_t file) const { return directory_ / std::to_string(file); }
 
   const fs::path directory_;
   std::map<std::string, Entry> entries_;
   std::size_t files_ = 0;
-  std::uint64_t bytes_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t bytes_ = 0, limit_ = 0;
+  // The entry whose contents come; no name: none that counts.
+  std::string name_;
+  Entry entry_;
+  UniqueFd file_;
 };
 
 Result<void> Spool::fill(ByteSource source, std::uint64_t limit) {
-  TarReader reader("archive", std::move(source), limit);
-  for (std::size_t count = 0;; ++count) {
-    const auto entry = reader.next();
-    if (!entry) return Failure(entry.error());
-    if (*entry == nullptr) return {};
-    if (count == kMaxEntries) return fail(Code::TooLarge, "archive: too many entries");
-    if (auto added = add(reader, *entry, limit); !added) return added;
-  }
+  limit_ = limit;
+  auto read = read_tar("archive", std::move(source), limit, *this);
+  return read ? Result<void>() : Failure(read.error());
 }
 
-Result<void> Spool::add(TarReader& reader, archive_entry* entry, std::uint64_t limit) {
-  const char* text = ::archive_entry_pathname(entry);
-  if (text == nullptr || *text == '\0') return fail(Code::InvalidRequest, "archive: an entry without a readable name");
-  auto name = normalise("", text);
+Result<void> Spool::begin(const archive::TarEntry& entry) {
+  using Type = archive::TarEntry::Type;
+  if (count_++ == kMaxEntries) return fail(Code::TooLarge, "archive: too many entries");
+  if (entry.path.empty()) return fail(Code::InvalidRequest, "archive: an entry without a name");
+  auto name = normalise("", entry.path);
   if (!name) return Failure(name.error());
-  Entry made;
-  const auto type = ::archive_entry_filetype(entry);
-  if (const char* target = ::archive_entry_hardlink(entry)) {
-    auto to = normalise("", target);
+  name_.clear();
+  file_.reset();
+  if (entry.type == Type::Directory) return {};
+  entry_ = {};
+  if (entry.type == Type::HardLink || entry.type == Type::Symlink) {
+    auto to = normalise(entry.type == Type::Symlink ? parent_of(*name) : "", entry.link);
     if (!to) return Failure(to.error());
-    made.link = std::move(*to);
-  } else if (type == AE_IFLNK) {
-    const char* to = ::archive_entry_symlink(entry);
-    auto resolved = normalise(parent_of(*name), to != nullptr ? to : "");
-    if (!resolved) return Failure(resolved.error());
-    made.link = std::move(*resolved);
-  } else if (type == AE_IFDIR) {
-    return {};
-  } else if (type != AE_IFREG) {
+    entry_.link = std::move(*to);
+  } else if (entry.type != Type::File) {
     return refuse(*name, "a kind of file that does not belong into an archive of images");
+  } else if (entry.size > limit_ - bytes_) {
+    return fail(Code::TooLarge, fmt::format("archive: its files are larger than {} bytes", limit_));
   } else {
-    const la_int64_t size = ::archive_entry_size(entry);
-    if (size < 0 || static_cast<std::uint64_t>(size) > limit - bytes_) {
-      return fail(Code::TooLarge, fmt::format("archive: its files are larger than {} bytes", limit));
-    }
-    made.file = files_++;
-    made.size = static_cast<std::uint64_t>(size);
-    bytes_ += made.size;
-    const auto file = sys::open_at(AT_FDCWD, path(made.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
+    entry_.file = files_++;
+    entry_.size = entry.size;
+    bytes_ += entry.size;
+    auto file = sys::open_at(AT_FDCWD, path(entry_.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (!file) return Failure(file.error());
-    for (;;) {
-      const auto block = reader.data();
-      if (!block) return Failure(block.error());
-      if (block->bytes.empty()) break;
-      if (block->offset > made.size || block->bytes.size() > made.size - block->offset) {
-        return refuse(*name, "data behind its end");
-      }
-      if (auto wrote = write_at(file->get(), *block); !wrote) return wrote;
-    }
-    if (::ftruncate(file->get(), static_cast<off_t>(made.size)) < 0) return sys::from_errno("truncate", errno);
+    file_ = std::move(*file);
+  }
+  name_ = std::move(*name);
+  return {};
+}
+
+Result<void> Spool::data(std::uint64_t offset, std::string_view bytes) {
+  return sys::write_all_at(file_.get(), offset, bytes, "archive entry");
+}
+
+Result<void> Spool::end() {
+  if (name_.empty()) return {};
+  if (const UniqueFd file = std::move(file_); file && ::ftruncate(file.get(), static_cast<off_t>(entry_.size)) < 0) {
+    return sys::from_errno("truncate", errno);
   }
   // As with any tar, the last of several entries of one name counts.
-  if (const auto old = entries_.find(*name); old != entries_.end() && old->second.link.empty()) {
+  if (const auto old = entries_.find(name_); old != entries_.end() && old->second.link.empty()) {
     (void)::unlink(path(old->second.file).c_str());
   }
-  entries_.insert_or_assign(std::move(*name), std::move(made));
+  entries_.insert_or_assign(std::move(name_), std::move(entry_));
   return {};
 }
 

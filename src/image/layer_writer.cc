@@ -17,7 +17,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "image/tar_header.h"
+#include "archive/data_segments.h"
+#include "archive/tar_entry.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
 
@@ -29,7 +30,6 @@ constexpr std::string_view kWhiteout = ".wh.";
 constexpr std::string_view kOpaque = ".wh..wh..opq";
 constexpr std::size_t kMaxPath = 4095;
 constexpr std::size_t kBuffer = 512 << 10;
-constexpr std::size_t kMaxSegments = 10'000;
 constexpr std::uint64_t kMaxFilled = std::uint64_t{1} << 30;
 constexpr int kPipeBytes = 1 << 20;
 
@@ -39,10 +39,7 @@ Failure changed(std::string_view path) {
   return fail(Code::Conflict, "layer: " + shown(path) + " changed while it was read");
 }
 
-// A stretch of a file that holds data.
-struct Segment {
-  std::uint64_t offset, size;
-};
+using archive::TarEntry;
 
 class TreeWriter {
  public:
@@ -53,22 +50,19 @@ class TreeWriter {
   WrittenLayer written() { return {Digest(sha_.finish()), bytes_, entries_, sockets_}; }
 
  private:
-  using Attributes = std::vector<std::pair<std::string, std::string>>;
   struct Extras {
-    Attributes records;  // for the pax header
+    std::vector<std::pair<std::string, std::string>> attributes;
     bool opaque = false;
   };
 
   Result<void> directory(const std::string& path);
   Result<void> child(int parent, const std::string& path, const char* name);
-  Result<void> regular(int parent, TarHeader header, const char* name, const struct stat& seen);
-  Result<void> sparse(int file, TarHeader header, std::uint64_t size);
+  Result<void> regular(int parent, const std::string& path, const char* name, const struct stat& seen);
   Result<void> copy(int file, std::string_view path, std::uint64_t offset, std::uint64_t size);
   Result<UniqueFd> open_directory(const std::string& path) const;
   Result<Extras> attributes(int fd, std::string_view path) const;
-  Result<std::optional<std::vector<Segment>>> segments(int file, std::string_view path, const struct stat& st) const;
 
-  Result<void> header(const TarHeader& header);
+  Result<void> header(const TarEntry& entry);
   Result<void> write(std::string_view bytes);
   Result<void> zeros(std::size_t count);
   Result<void> flush();
@@ -81,6 +75,7 @@ class TreeWriter {
   dev_t device_ = 0;
   std::vector<std::string> pending_;                           // directories to visit, the next one last
   std::map<std::pair<dev_t, ino_t>, std::string> hard_links_;  // the first name of files that have several
+  std::string header_;
   std::unique_ptr<char[]> buffer_;
   std::size_t filled_ = 0;
   tls::Sha256 sha_;
@@ -112,9 +107,11 @@ Result<void> TreeWriter::write(std::string_view bytes) {
 
 Result<void> TreeWriter::zeros(std::size_t count) { return write(std::string(count, '\0')); }
 
-Result<void> TreeWriter::header(const TarHeader& header) {
+Result<void> TreeWriter::header(const TarEntry& entry) {
   ++entries_;
-  return write(header.encode());
+  header_.clear();
+  archive::append_tar_header(header_, entry);
+  return write(header_);
 }
 
 // Exactly `size` bytes of the file, straight into the buffer.
@@ -172,65 +169,29 @@ Result<TreeWriter::Extras> TreeWriter::attributes(int fd, std::string_view path)
     if (size < 0 && errno == ENODATA) continue;
     if (size < 0) return sys::from_errno("read attribute " + std::string(name) + " of " + shown(path), errno);
     value.resize(static_cast<std::size_t>(size));
-    out.records.emplace_back("SCHILY.xattr." + std::string(attribute), std::move(value));
+    out.attributes.emplace_back(attribute, std::move(value));
   }
-  std::ranges::sort(out.records);  // file systems keep them in any order
-  return out;
-}
-
-// Where a file with holes has data; nothing for one without.
-Result<std::optional<std::vector<Segment>>> TreeWriter::segments(int file, std::string_view path,
-                                                                 const struct stat& st) const {
-  const auto size = static_cast<std::uint64_t>(st.st_size);
-  const std::uint64_t allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
-  if (allocated >= size || (holes_ == Holes::Fill && size - allocated <= kMaxFilled)) return std::nullopt;
-  std::vector<Segment> out;
-  for (std::uint64_t at = 0; at < size;) {
-    const off_t data = ::lseek(file, static_cast<off_t>(at), SEEK_DATA);
-    if (data < 0 && errno == ENXIO) break;
-    if (data < 0 && errno == EINVAL) return std::nullopt;  // a file system that does not know
-    if (data < 0) return sys::from_errno("seek " + shown(path), errno);
-    const off_t hole = ::lseek(file, data, SEEK_HOLE);
-    if (hole < 0 && errno != ENXIO) return sys::from_errno("seek " + shown(path), errno);
-    const std::uint64_t end = hole < 0 ? size : std::min(static_cast<std::uint64_t>(hole), size);
-    if (static_cast<std::uint64_t>(data) >= end) break;
-    out.push_back({static_cast<std::uint64_t>(data), end - static_cast<std::uint64_t>(data)});
-    at = end;
-  }
-  if (out.size() == 1 && out[0].size == size) return std::nullopt;
-  // Readers limit the map: close the smaller holes, which read as zeros.
-  for (std::uint64_t gap = 64 << 10; out.size() > kMaxSegments; gap *= 2) {
-    std::vector<Segment> merged{out.front()};
-    for (const Segment& s : std::span(out).subspan(1)) {
-      Segment& last = merged.back();
-      if (s.offset - (last.offset + last.size) <= gap) {
-        last.size = s.offset + s.size - last.offset;
-      } else {
-        merged.push_back(s);
-      }
-    }
-    out = std::move(merged);
-  }
+  std::ranges::sort(out.attributes);  // file systems keep them in any order
   return out;
 }
 
 // --- the walk ----------------------------------------------------------------------------------------------------
 
-TarHeader header_of(std::string path, char type, const struct stat& st) {
-  return {.path = std::move(path),
-          .type = type,
-          .size = 0,
-          .mode = st.st_mode & 07777,
-          .uid = st.st_uid,
-          .gid = st.st_gid,
-          .mtime = st.st_mtim,
-          .link = {},
-          .device = 0,
-          .records = {}};
+using Type = TarEntry::Type;
+
+TarEntry entry_of(std::string path, Type type, const struct stat& st) {
+  TarEntry out;
+  out.type = type;
+  out.path = std::move(path);
+  out.mode = st.st_mode & 07777;
+  out.uid = st.st_uid;
+  out.gid = st.st_gid;
+  out.mtime = st.st_mtim;
+  return out;
 }
 
-// What stands for a whiteout: an empty file of which only the name means something.
-TarHeader marker(std::string path) { return header_of(std::move(path), '0', {}); }
+// Stands for a whiteout: an empty file of which only the name means something.
+TarEntry marker(std::string path) { return entry_of(std::move(path), Type::File, {}); }
 
 Result<void> TreeWriter::run() {
   pending_ = {""};
@@ -239,7 +200,7 @@ Result<void> TreeWriter::run() {
     pending_.pop_back();
     if (auto done = directory(path); !done) return done;
   }
-  if (auto done = write(tar_end()); !done) return done;
+  if (auto done = zeros(archive::kTarEndBytes); !done) return done;
   return flush();
 }
 
@@ -253,8 +214,8 @@ Result<void> TreeWriter::directory(const std::string& path) {
   if (path.empty()) device_ = st.st_dev;
   auto extras = attributes(fd->get(), path);
   if (!extras) return Failure(extras.error());
-  TarHeader own = header_of(path.empty() ? "./" : path + "/", '5', st);
-  own.records = std::move(extras->records);
+  TarEntry own = entry_of(path.empty() ? "./" : path + "/", Type::Directory, st);
+  own.attributes = std::move(extras->attributes);
   if (auto done = header(own); !done) return done;
   if (extras->opaque) {
     if (auto done = header(marker(path.empty() ? std::string(kOpaque) : path + "/" + std::string(kOpaque))); !done) {
@@ -318,69 +279,55 @@ Result<void> TreeWriter::child(int parent, const std::string& path, const char* 
   if (st.st_nlink > 1 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))) {
     const auto [it, first] = hard_links_.try_emplace({st.st_dev, st.st_ino}, path);
     if (!first) {
-      TarHeader link = header_of(path, '1', st);
+      TarEntry link = entry_of(path, Type::HardLink, st);
       link.link = it->second;
       return header(link);
     }
   }
-  if (S_ISREG(st.st_mode)) return regular(parent, header_of(path, '0', st), name, st);
+  if (S_ISREG(st.st_mode)) return regular(parent, path, name, st);
   if (S_ISLNK(st.st_mode)) {
-    TarHeader link = header_of(path, '2', st);
+    TarEntry link = entry_of(path, Type::Symlink, st);
     link.link.resize(PATH_MAX);
     const ssize_t length = ::readlinkat(parent, name, link.link.data(), link.link.size());
     if (length < 0) return changed(path);
     link.link.resize(static_cast<std::size_t>(length));
     return header(link);
   }
-  if (S_ISFIFO(st.st_mode)) return header(header_of(path, '6', st));
+  if (S_ISFIFO(st.st_mode)) return header(entry_of(path, Type::Fifo, st));
   if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode)) return changed(path);
-  TarHeader node = header_of(path, S_ISCHR(st.st_mode) ? '3' : '4', st);
-  node.device = st.st_rdev;
+  TarEntry node = entry_of(path, S_ISCHR(st.st_mode) ? Type::CharDevice : Type::BlockDevice, st);
+  node.major = major(st.st_rdev);
+  node.minor = minor(st.st_rdev);
   return header(node);
 }
 
-Result<void> TreeWriter::regular(int parent, TarHeader head, const char* name, const struct stat& seen) {
+Result<void> TreeWriter::regular(int parent, const std::string& path, const char* name, const struct stat& seen) {
   // Should it have become a pipe meanwhile, opening it must not wait.
   const auto file = sys::open_at(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME);
-  if (!file && (file.error().sys_errno == ENOENT || file.error().sys_errno == ELOOP)) return changed(head.path);
+  if (!file && (file.error().sys_errno == ENOENT || file.error().sys_errno == ELOOP)) return changed(path);
   if (!file) return Failure(file.error());
   struct stat st;
-  if (::fstat(file->get(), &st) < 0) return sys::from_errno("stat " + shown(head.path), errno);
-  if (!S_ISREG(st.st_mode) || st.st_ino != seen.st_ino || st.st_dev != seen.st_dev) return changed(head.path);
-  auto extras = attributes(file->get(), head.path);
+  if (::fstat(file->get(), &st) < 0) return sys::from_errno("stat " + shown(path), errno);
+  if (!S_ISREG(st.st_mode) || st.st_ino != seen.st_ino || st.st_dev != seen.st_dev) return changed(path);
+  auto extras = attributes(file->get(), path);
   if (!extras) return Failure(extras.error());
-  const auto size = static_cast<std::uint64_t>(st.st_size);
-  TarHeader own = header_of(head.path, '0', st);
-  own.records = std::move(extras->records);
-  auto map = segments(file->get(), own.path, st);
-  if (!map) return Failure(map.error());
-  if (*map) {
-    // A sparse file in the pax form 1.0: its map, padded, then its data without the holes.
-    std::vector<Segment>& data = **map;
-    if (data.empty() || data.back().offset + data.back().size < size) data.push_back({size, 0});
-    std::string text = std::to_string(data.size()) + "\n";
-    std::uint64_t stored = 0;
-    for (const Segment& s : data) {
-      text += std::to_string(s.offset) + "\n" + std::to_string(s.size) + "\n";
-      stored += s.size;
-    }
-    text.append(tar_padding(text.size()), '\0');
-    own.records.insert(own.records.begin(), {{"GNU.sparse.major", "1"},
-                                             {"GNU.sparse.minor", "0"},
-                                             {"GNU.sparse.name", own.path},
-                                             {"GNU.sparse.realsize", std::to_string(size)}});
-    own.size = text.size() + stored;
-    if (auto done = header(own); !done) return done;
-    if (auto done = write(text); !done) return done;
-    for (const Segment& s : data) {
-      if (auto done = copy(file->get(), own.path, s.offset, s.size); !done) return done;
-    }
-    return zeros(tar_padding(stored));
+  TarEntry own = entry_of(path, Type::File, st);
+  own.attributes = std::move(extras->attributes);
+  own.size = static_cast<std::uint64_t>(st.st_size);
+  std::vector<TarEntry::Segment> segments{{0, own.size}};
+  const std::uint64_t allocated = static_cast<std::uint64_t>(st.st_blocks) * 512;
+  if (allocated < own.size && (holes_ == Holes::Keep || own.size - allocated > kMaxFilled)) {
+    auto found = archive::data_segments(file->get(), own.size);
+    if (!found) return with_context("layer: " + shown(path), found.error());
+    segments = std::move(*found);
+    own.sparse = segments.size() != 1 || segments[0].length != own.size;
+    if (own.sparse) own.segments = segments;
   }
-  own.size = size;
   if (auto done = header(own); !done) return done;
-  if (auto done = copy(file->get(), own.path, 0, size); !done) return done;
-  return zeros(tar_padding(size));
+  for (const auto& [offset, length] : segments) {
+    if (auto done = copy(file->get(), path, offset, length); !done) return done;
+  }
+  return zeros(archive::tar_padding(archive::stored_bytes(own)));
 }
 
 // The thread behind layer_source(): writes into a pipe that the source reads.

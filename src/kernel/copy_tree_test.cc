@@ -5,8 +5,8 @@
 #include "kernel/copy_tree_attributes.h"
 #include "kernel/copy_tree_fixture.h"
 #include "kernel/reflink.h"
-#include "kernel/remove_tree.h"
 #include "support/temp_dir.h"
+#include "sys/remove_tree.h"
 
 namespace osb::kernel {
 namespace {
@@ -212,12 +212,12 @@ TEST_F(CopyTree, GoesAsDeepAsPathsGoAndSaysSoBeyond) {
     ASSERT_EQ(::mkdirat(at.get(), name.c_str(), 0700), 0);
     at.reset(::openat(at.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   }
-  ASSERT_TRUE(remove_tree(open_directory(dir_.path()).get(), "copy"));
+  ASSERT_TRUE(sys::remove_tree(open_directory(dir_.path()).get(), "copy"));
   fs::create_directory(copy());
   copied = run();
   ASSERT_FALSE(copied);
   EXPECT_EQ(copied.error().code, Code::Unsupported);
-  ASSERT_TRUE(remove_tree(open_directory(dir_.path()).get(), "source"));
+  ASSERT_TRUE(sys::remove_tree(open_directory(dir_.path()).get(), "source"));
 }
 
 TEST_F(CopyTree, DoesNotFollowLinksToDirectories) {
@@ -298,10 +298,10 @@ TEST(RemoveTree, TakesTreesDeeperThanAnyPath) {
     ASSERT_TRUE(at);
   }
   at.reset();
-  const auto removed = remove_tree(root.get(), "tree");
+  const auto removed = sys::remove_tree(root.get(), "tree");
   ASSERT_TRUE(removed) << removed.error().message;
   EXPECT_TRUE(fs::is_empty(dir.path()));
-  EXPECT_TRUE(remove_tree(root.get(), "tree")) << "what is not there is removed";
+  EXPECT_TRUE(sys::remove_tree(root.get(), "tree")) << "what is not there is removed";
 }
 
 TEST(RemoveTree, RemovesLinksNotWhatTheyLeadTo) {
@@ -312,8 +312,8 @@ TEST(RemoveTree, RemovesLinksNotWhatTheyLeadTo) {
   fs::create_directory_symlink(dir / "keep", dir / "tree/d/link");
   fs::create_directory_symlink(dir / "keep", dir / "alone");
   const UniqueFd root = open_directory(dir.path());
-  ASSERT_TRUE(remove_tree(root.get(), "tree"));
-  ASSERT_TRUE(remove_tree(root.get(), "alone"));
+  ASSERT_TRUE(sys::remove_tree(root.get(), "tree"));
+  ASSERT_TRUE(sys::remove_tree(root.get(), "alone"));
   EXPECT_TRUE(fs::exists(dir / "keep/file"));
   EXPECT_FALSE(fs::exists(dir / "tree"));
 }

@@ -8,9 +8,9 @@
 #include "base/json_escape.h"
 #include "execd/command/small_file.h"
 #include "execd/file/identity.h"
-#include "execd/file/staged_file.h"
 #include "execd/file/variables.h"
 #include "sys/spawn.h"
+#include "sys/staged_file.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -159,7 +159,8 @@ Result<std::string> CommandEnvironment::new_directory(std::string_view cwd) cons
   auto path = expand_path(cwd, daemon_, cwd_);
   if (!path) return with_context("cwd", path.error());
   if (auto allowed = refuse_descriptors(*path); !allowed) return Failure(allowed.error());
-  if (auto made = make_directories(*path, 0777); !made) return fail(Code::Internal, "cwd: " + made.error().message);
+  if (auto made = sys::make_directories(*path, 0777); !made)
+    return fail(Code::Internal, "cwd: " + made.error().message);
   return path;
 }
 

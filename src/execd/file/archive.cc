@@ -4,15 +4,15 @@
 #include <memory>
 #include <optional>
 
+#include "archive/tree_archive.h"
+#include "archive/unpacker.h"
 #include "execd/file/body_pump.h"
 #include "execd/file/owner_names.h"
-#include "execd/file/staged_file.h"
 #include "execd/file/stream.h"
-#include "execd/file/tree_archive.h"
-#include "execd/file/unpack.h"
 #include "execd/file/upload.h"
 #include "http/range.h"
 #include "http/url.h"
+#include "sys/staged_file.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -38,16 +38,20 @@ Failure not_a_directory(Error error) {
 net::awaitable<Result<http::Response>> download(const FileContext& context, http::Request& request) {
   auto path = path_of(context, request);
   if (!path) co_return Failure(path.error());
-  std::unique_ptr<TreeArchive> archive;
+  std::unique_ptr<archive::TreeArchive> tree;
   // Opened by the first call, on the pool.
-  Producer producer = [&owners = context.owners, archive = std::move(archive), path = *path](
+  Producer producer = [&owners = context.owners, tree = std::move(tree), path = *path](
                           std::string& out, std::size_t limit) mutable -> Result<bool> {
-    if (!archive) {
-      auto opened = TreeArchive::open(path, OwnerNames(owners));
+    if (!tree) {
+      const auto names = std::make_shared<OwnerNames>(owners);
+      auto opened = archive::TreeArchive::open(path, {.owners = true,
+                                                      .user_name = [names](uid_t id) { return names->user_name(id); },
+                                                      .group_name = [names](gid_t id) { return names->group_name(id); },
+                                                      .special_files = true});
       if (!opened) return not_a_directory(opened.error());
-      archive = std::make_unique<TreeArchive>(std::move(*opened));
+      tree = std::make_unique<archive::TreeArchive>(std::move(*opened));
     }
-    return archive->fill(out, limit);
+    return tree->fill(out, limit);
   };
   const std::string name(*path == "/" ? "root" : base_name(*path));
   http::Headers headers{{"Content-Type", "application/x-tar"},
@@ -57,22 +61,26 @@ net::awaitable<Result<http::Response>> download(const FileContext& context, http
 
 // Used on the pool only.
 struct Unpacking {
-  Unpacking(UniqueFd root, NameResolver names) : unpacker(std::move(root), std::move(names)), reader(unpacker) {}
-  Unpacker unpacker;
-  TarReader reader;
+  Unpacking(UniqueFd root, archive::UnpackRules rules)
+      : unpacker(std::move(root), std::move(rules)), reader(unpacker) {}
+  archive::Unpacker unpacker;
+  archive::TarReader reader;
 };
 
-NameResolver resolver_for(OwnerDatabase& owners) {
-  auto names = std::make_shared<OwnerNames>(owners);
-  return {.user = [names](std::string_view name) { return names->known_user_id(name); },
-          .group = [names](std::string_view name) { return names->known_group_id(name); }};
+archive::UnpackRules unpack_rules(OwnerDatabase& owners) {
+  archive::UnpackRules rules;
+  rules.owners = archive::UnpackRules::Owners::Attempt;
+  rules.user_id = [&owners](std::string_view name) { return owners.user_id(name); };
+  rules.group_id = [&owners](std::string_view name) { return owners.group_id(name); };
+  rules.mode_mask = 07777;
+  return rules;
 }
 
 Result<std::unique_ptr<Unpacking>> begin_unpacking(const FileContext& context, const std::string& path) {
-  if (auto ok = make_directories(path, 0777); !ok) return not_a_directory(ok.error());
+  if (auto ok = sys::make_directories(path, 0777); !ok) return not_a_directory(ok.error());
   auto root = sys::open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
   if (!root) return not_a_directory(root.error());
-  return std::make_unique<Unpacking>(std::move(*root), resolver_for(context.owners));
+  return std::make_unique<Unpacking>(std::move(*root), unpack_rules(context.owners));
 }
 
 net::awaitable<Result<void>> upload(const FileContext& context, http::Request& request) {

@@ -11,7 +11,7 @@
 
 #include "execd/file/file_replacement.h"
 #include "execd/file/path.h"
-#include "execd/file/staged_file.h"
+#include "sys/staged_file.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -59,7 +59,7 @@ Result<void> remove_file(const std::string& path) {
 Result<void> move_path(const std::string& source, const std::string& destination) {
   struct stat st;
   if (::lstat(source.c_str(), &st) < 0) return sys::from_errno("move " + source, errno);
-  if (auto ok = make_directories(std::string(parent_of(destination)), 0755); !ok) {
+  if (auto ok = sys::make_directories(std::string(parent_of(destination)), 0755); !ok) {
     // Only a missing source is "not found".
     Error error = ok.error();
     error.code = Code::Internal;
@@ -74,7 +74,7 @@ Result<void> move_path(const std::string& source, const std::string& destination
 Result<void> make_directory(const std::string& path, const Permission& permission) {
   struct stat st;
   if (::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) return {};
-  if (auto ok = make_directories(path, 0777); !ok) return ok;
+  if (auto ok = sys::make_directories(path, 0777); !ok) return ok;
   return apply_permission(path, permission);
 }
 

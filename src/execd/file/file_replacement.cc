@@ -132,12 +132,12 @@ Result<FileReplacement> FileReplacement::begin(const std::string& path) {
 
   auto directory = open_existing_parent(*real);
   if (!directory) return with_context("write " + path, directory.error());
-  auto staged = StagedFile::create(directory->get());
+  auto staged = sys::StagedFile::create(directory->get());
   bool elsewhere = false;
   if (!staged && exists && rename_cannot_work(staged.error().sys_errno)) {
     auto temporary = sys::open_at(AT_FDCWD, temporary_directory(), O_PATH | O_DIRECTORY);
     if (!temporary) return with_context("write " + path, temporary.error());
-    staged = StagedFile::create(temporary->get());
+    staged = sys::StagedFile::create(temporary->get());
     elsewhere = true;
   }
   if (!staged) return with_context("write " + path, staged.error());
@@ -180,7 +180,7 @@ Result<std::string> FileReplacement::place(const Permission& permission) {
   std::string parent(parent_of(real_path_));
   auto directory = sys::open_at(AT_FDCWD, parent, O_PATH | O_DIRECTORY);
   if (!directory && directory.error().sys_errno == ENOENT) {
-    if (auto ok = make_directories(parent, 0777); !ok) return Failure(ok.error());
+    if (auto ok = sys::make_directories(parent, 0777); !ok) return Failure(ok.error());
     directory = sys::open_at(AT_FDCWD, parent, O_PATH | O_DIRECTORY);
   }
   if (!directory) return with_context("write " + path_, directory.error());

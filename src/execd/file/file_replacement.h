@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "execd/file/permission.h"
-#include "execd/file/staged_file.h"
+#include "sys/staged_file.h"
 
 namespace osb::execd {
 
@@ -38,12 +38,12 @@ class FileReplacement {
   int fd() const { return staged_.fd(); }
 
  private:
-  FileReplacement(StagedFile staged, std::string path, std::string real_path)
+  FileReplacement(sys::StagedFile staged, std::string path, std::string real_path)
       : staged_(std::move(staged)), path_(std::move(path)), real_path_(std::move(real_path)) {}
 
   Result<void> overwrite(const Permission& permission);
 
-  StagedFile staged_;
+  sys::StagedFile staged_;
   std::string path_;        // as the client knows it
   std::string real_path_;   // behind its symlinks
   bool elsewhere_ = false;  // staged on another file system: only overwriting is possible

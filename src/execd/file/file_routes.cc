@@ -16,9 +16,9 @@
 #include "execd/file/listing_response.h"
 #include "execd/file/owner_names.h"
 #include "execd/file/permission.h"
-#include "execd/file/remove_tree.h"
 #include "execd/file/upload.h"
 #include "http/url.h"
+#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -122,7 +122,7 @@ net::awaitable<Result<Response>> remove_files(const FileContext& context, Reques
 }
 
 net::awaitable<Result<Response>> remove_directories(const FileContext& context, Request& request) {
-  return remove_each(context, request, &remove_tree);
+  return remove_each(context, request, [](const std::string& path) { return sys::remove_tree(AT_FDCWD, path); });
 }
 
 // --- POST /files/permissions, POST /directories

@@ -28,7 +28,7 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
-Listing::Listing(std::optional<Walker> walker, OwnerDatabase& owners)
+Listing::Listing(std::optional<sys::Walker> walker, OwnerDatabase& owners)
     : walker_(std::move(walker)),
       writers_{FileInfoWriter(OwnerNames(owners)), FileInfoWriter(OwnerNames(owners)),
                FileInfoWriter(OwnerNames(owners))} {}
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Listing>> Listing::list(const std::string& path, std::uin
   struct stat st;
   if (::lstat(path.c_str(), &st) < 0) return sys::from_errno("list " + path, errno);
   if (!S_ISDIR(st.st_mode)) return fail(Code::InvalidRequest, "list " + path + ": not a directory");
-  auto walker = Walker::open(path, depth);
+  auto walker = sys::Walker::open(path, depth);
   if (!walker) return with_context("list", walker.error());
   return std::unique_ptr<Listing>(new Listing(std::move(*walker), owners));
 }
@@ -53,9 +53,9 @@ Result<std::unique_ptr<Listing>> Listing::search(const std::string& path, std::s
     error.code = Code::Internal;
     return Failure(std::move(error));
   }
-  std::optional<Walker> walker;
+  std::optional<sys::Walker> walker;
   if (S_ISDIR(st.st_mode)) {
-    auto opened = Walker::open(path, UINT32_MAX);
+    auto opened = sys::Walker::open(path, UINT32_MAX);
     if (!opened) return with_context("search", opened.error());
     walker = std::move(*opened);
   }
@@ -77,7 +77,7 @@ Result<Listing::Batch> Listing::take() {
     auto next = walker_->next();
     if (!next) return Failure(next.error());
     if (*next == nullptr) return batch;
-    const Walker::Entry& entry = **next;
+    const sys::Walker::Entry& entry = **next;
     if (is_search_ && (entry.is_directory || (glob_ && !glob_->matches(entry.name)))) continue;
     if (entry.directory_number != directory) {
       directory = entry.directory_number;

@@ -13,7 +13,7 @@
 #include "execd/file/glob.h"
 #include "execd/file/ordered_pieces.h"
 #include "execd/file/owner_names.h"
-#include "execd/file/walk.h"
+#include "sys/walk.h"
 
 namespace osb::execd {
 
@@ -45,12 +45,12 @@ class Listing {
     OrderedPieces::Made made{};
   };
 
-  Listing(std::optional<Walker> walker, OwnerDatabase& owners);
+  Listing(std::optional<sys::Walker> walker, OwnerDatabase& owners);
   Result<Batch> take();
   void append_root(std::string& out, FileInfoWriter& writer);
 
-  std::mutex mutex_;              // of what take() uses
-  std::optional<Walker> walker_;  // nothing: the root is no directory
+  std::mutex mutex_;                   // of what take() uses
+  std::optional<sys::Walker> walker_;  // nothing: the root is no directory
   bool is_search_ = false;
   std::optional<Glob> glob_;  // only of a search that does not take all names
   std::size_t pieces_ = 0;

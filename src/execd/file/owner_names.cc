@@ -38,12 +38,12 @@ const std::string* OwnerNames::group_name(gid_t gid) {
 }
 
 std::optional<uid_t> OwnerNames::user_id(std::string_view name_or_id) const {
-  if (const auto known = known_user_id(name_or_id)) return known;
+  if (const auto known = database_->user_id(name_or_id)) return known;
   return parse_id(name_or_id);
 }
 
 std::optional<gid_t> OwnerNames::group_id(std::string_view name_or_id) const {
-  if (const auto known = known_group_id(name_or_id)) return known;
+  if (const auto known = database_->group_id(name_or_id)) return known;
   return parse_id(name_or_id);
 }
 

@@ -38,10 +38,7 @@ class OwnerNames {
   // nullptr for an id without a name.
   const std::string* user_name(uid_t uid);
   const std::string* group_name(gid_t gid);
-  // Of a name in the database, or nothing.
-  std::optional<uid_t> known_user_id(std::string_view name) const { return database_->user_id(name); }
-  std::optional<gid_t> known_group_id(std::string_view name) const { return database_->group_id(name); }
-  // The same, or the id itself if a decimal number was given.
+  // Of a name in the database, or the id itself if a decimal number was given.
   std::optional<uid_t> user_id(std::string_view name_or_id) const;
   std::optional<gid_t> group_id(std::string_view name_or_id) const;
 

@@ -72,7 +72,7 @@ class Upload {
 
  private:
   // Contents that came before their metadata wait in the temporary directory.
-  using Contents = std::variant<FileReplacement, StagedFile>;
+  using Contents = std::variant<FileReplacement, sys::StagedFile>;
 
   net::awaitable<Result<void>> read_metadata() {
     auto text = co_await reader_.read_all(kMaxMetadata);
@@ -141,11 +141,11 @@ class Upload {
     if (!contents) {
       auto directory = sys::open_at(AT_FDCWD, temporary_directory(), O_PATH | O_DIRECTORY);
       if (!directory) return Failure(directory.error());
-      auto staged = StagedFile::create(directory->get());
+      auto staged = sys::StagedFile::create(directory->get());
       if (!staged) return Failure(staged.error());
       contents.emplace(std::move(*staged));
     }
-    return std::get<StagedFile>(*contents).write(block);
+    return std::get<sys::StagedFile>(*contents).write(block);
   }
 
   // Puts the first of the waiting files in place.
@@ -156,7 +156,7 @@ class Upload {
     files_.pop_front();
     auto permission = resolve_permission(destination.permission, names_);
     if (!permission) return with_context(destination.path, permission.error());
-    if (const auto* staged = std::get_if<StagedFile>(&contents)) {
+    if (const auto* staged = std::get_if<sys::StagedFile>(&contents)) {
       auto begun = FileReplacement::begin(destination.path);
       if (!begun) return Failure(begun.error());
       if (auto ok = copy_contents(staged->fd(), begun->fd()); !ok) return with_context(destination.path, ok.error());

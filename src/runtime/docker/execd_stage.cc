@@ -1,8 +1,6 @@
 #include "runtime/docker/execd_stage.h"
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
@@ -10,6 +8,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_error.h"
+#include "archive/tar_entry.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "http/url.h"
@@ -43,25 +42,13 @@ std::vector<FileMount> mounts_from(const std::string& directory) {
 
 // An archive of one empty file: the last thing put into a volume.
 std::string empty_file_tar(std::string_view name) {
-  std::string block(512, '\0');
-  const auto put = [&](std::size_t at, std::string_view text) { block.replace(at, text.size(), text); };
-  put(0, name);
-  put(100, "0000444");
-  put(108, "0000000");
-  put(116, "0000000");
-  put(124, "00000000000");
-  put(136, "00000000000");
-  put(148, "        ");
-  put(156, "0");
-  put(257, std::string_view("ustar\0"
-                            "00",
-                            8));
-  unsigned sum = 0;
-  for (const char c : block) sum += static_cast<unsigned char>(c);
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "%06o", sum);
-  put(148, std::string_view(text.data(), 7));
-  return block + std::string(1024, '\0');
+  archive::TarEntry entry;
+  entry.path = name;
+  entry.mode = 0444;
+  std::string out;
+  archive::append_tar_header(out, entry);
+  out.append(archive::kTarEndBytes, '\0');
+  return out;
 }
 
 }  // namespace

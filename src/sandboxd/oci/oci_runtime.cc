@@ -12,9 +12,9 @@
 #include "api/json.h"
 #include "base/log.h"
 #include "kernel/mount.h"
-#include "kernel/remove_tree.h"
 #include "sandboxd/oci/bundle.h"
 #include "sys/pidfd.h"
+#include "sys/remove_tree.h"
 #include "sys/spawn.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
@@ -218,7 +218,7 @@ void OciRuntime::remove(const std::string& id) {
   }
   auto directory = sys::open_at(AT_FDCWD, state_directory_, O_RDONLY | O_DIRECTORY);
   if (!directory) return;
-  if (auto removed = kernel::remove_tree(directory->get(), id); !removed) {
+  if (auto removed = sys::remove_tree(directory->get(), id); !removed) {
     log_warn("runtime state left", {{"id", id}, {"error", removed.error().message}});
   }
 }

@@ -10,8 +10,8 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "kernel/remove_tree.h"
 #include "kernel/spread_directories.h"
+#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -84,7 +84,7 @@ Result<void> ReadyDirectories::give_name(const std::string& path, const std::str
 
 void ReadyDirectories::discard(const std::string& path) const {
   auto parent = sys::open_at(AT_FDCWD, directory_, O_RDONLY | O_DIRECTORY);
-  auto removed = parent ? kernel::remove_tree(parent->get(), path.substr(directory_.size() + 1))
+  auto removed = parent ? sys::remove_tree(parent->get(), path.substr(directory_.size() + 1))
                         : Result<void>(Failure(parent.error()));
   if (!removed) log_warn("directory left", {{"path", path}, {"error", removed.error().message}});
 }

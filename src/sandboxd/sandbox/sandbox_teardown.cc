@@ -7,10 +7,10 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "kernel/remove_tree.h"
 #include "sandboxd/sandbox/disk_limit.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sys/pidfd.h"
+#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -100,7 +100,7 @@ void SandboxBuilder::empty_trash() const {
   }
   for (const std::string& name : names) {
     const std::uint32_t limit = disk_limit_of(config_.state_directory + "/trash/" + name);
-    if (auto removed = kernel::remove_tree(trash->get(), name); !removed) {
+    if (auto removed = sys::remove_tree(trash->get(), name); !removed) {
       log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
     } else {
       free_disk_limit(config_.state_directory, limit);
@@ -132,7 +132,7 @@ void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
   auto runtimes = sys::open_at(AT_FDCWD, config_.run_directory + "/oci", O_RDONLY | O_DIRECTORY);
   for (const auto& entry : fs::directory_iterator(config_.run_directory + "/oci", error)) {
     if (runtimes && !keep.contains(entry.path().filename().string())) {
-      (void)kernel::remove_tree(runtimes->get(), entry.path().filename().string());
+      (void)sys::remove_tree(runtimes->get(), entry.path().filename().string());
     }
   }
   const std::string current = fs::path(skeleton_).filename().string();
@@ -140,7 +140,7 @@ void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
   for (const auto& entry : fs::directory_iterator(config_.state_directory + "/host", error)) {
     // Another boot's: nobody can be using it.
     if (hosts && entry.path().filename() != current) {
-      (void)kernel::remove_tree(hosts->get(), entry.path().filename().string());
+      (void)sys::remove_tree(hosts->get(), entry.path().filename().string());
     }
   }
 }

@@ -11,7 +11,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "kernel/remove_tree.h"
+#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -42,7 +42,7 @@ Result<std::vector<std::string>> entries_of(int directory, const std::string& wh
 }
 
 void remove_or_log(int tmp, const std::string& name) {
-  if (auto removed = kernel::remove_tree(tmp, name); !removed) {
+  if (auto removed = sys::remove_tree(tmp, name); !removed) {
     log_warn("leftover not removed", {{"name", name}, {"error", removed.error().message}});
   }
 }
