@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 
 namespace {
 

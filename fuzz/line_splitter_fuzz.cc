@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "execd/command/line_splitter.h"
+#include "execd/run/line_splitter.h"
 
 namespace {
 

@@ -22,8 +22,6 @@
 #include "execd/code/code_service.h"
 #include "execd/command/command_routes.h"
 #include "execd/command/command_service.h"
-#include "execd/command/environment.h"
-#include "execd/command/run_host.h"
 #include "execd/daemon/access_token.h"
 #include "execd/daemon/clone3_compat.h"
 #include "execd/daemon/idle_tidy.h"
@@ -42,6 +40,8 @@
 #include "execd/proxy/tunnel.h"
 #include "execd/pty/pty_routes.h"
 #include "execd/pty/pty_service.h"
+#include "execd/run/environment.h"
+#include "execd/run/run_host.h"
 #include "execd/session/session_routes.h"
 #include "execd/session/session_service.h"
 #include "http/middleware.h"
@@ -197,7 +197,7 @@ int serve(const Options& options, const Environment& env) {
   MetricsContext metrics(executor, cgroup_files);
   RunHost host(executor, reaper, pool, {},
                OomKills([&metrics]() -> const sys::CgroupStats& { return metrics.sampler().stats; }));
-  CodeService code(host, environment, *command_options, telemetry);
+  CodeService code(host, environment, command_options->event_log(true), command_options->interrupt_grace, telemetry);
   CommandService commands(host, environment, std::move(*command_options), telemetry);
 
   SessionService sessions(host, environment, telemetry);
@@ -213,7 +213,11 @@ int serve(const Options& options, const Environment& env) {
   add_pty_routes(router, terminals);
   add_tunnel_route(router);
   add_file_routes(router, files);
-  add_code_routes(router, code, commands);
+  add_code_routes(router, code, [&commands](const api::RunCommand& command) -> Result<http::Response> {
+    const auto started = commands.start(command);
+    if (!started) return Failure(started.error());
+    return command_response(**started);
+  });
   router.del("/code", interrupt_handler({&code, &commands, &sessions}));
   http::Server* serving = nullptr;
   router.post("/connections/end-idle", [&serving](http::Request&) -> net::awaitable<http::Response> {

@@ -8,7 +8,7 @@
 #include "base/json_escape.h"
 #include "base/out_of_memory.h"
 #include "base/time.h"
-#include "execd/command/line_splitter.h"
+#include "execd/run/line_splitter.h"
 
 namespace osb::execd {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "async/net.h"
 #include "async/timer.h"
-#include "execd/command/event_log.h"
-#include "execd/command/event_writer.h"
+#include "execd/run/event_log.h"
+#include "execd/run/event_writer.h"
 
 namespace osb::execd {
 

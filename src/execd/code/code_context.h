@@ -10,9 +10,9 @@
 #include "execd/code/cell.h"
 #include "execd/code/kernel.h"
 #include "execd/code/kernel_language.h"
-#include "execd/command/environment.h"
-#include "execd/command/run_host.h"
 #include "execd/metrics/telemetry.h"
+#include "execd/run/environment.h"
+#include "execd/run/run_host.h"
 
 namespace osb::execd {
 

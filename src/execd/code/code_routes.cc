@@ -6,8 +6,7 @@
 
 #include "base/concat.h"
 #include "base/json_escape.h"
-#include "execd/command/command_routes.h"
-#include "execd/command/event_stream.h"
+#include "execd/run/event_stream.h"
 #include "http/url.h"
 
 namespace osb::execd {
@@ -47,7 +46,7 @@ bool is_command(const api::RunCode& wanted) {
   return wanted.language == "command" || wanted.language == "background-command";
 }
 
-net::awaitable<http::Response> run(CodeService& service, CommandService& commands, http::Request& request) {
+net::awaitable<http::Response> run(CodeService& service, const CommandRunner& run_command, http::Request& request) {
   auto body = co_await request.body->read_all(kMaxBody);
   if (!body) co_return code_problem(body.error());
   auto wanted = api::decode_run_code(*body);
@@ -61,8 +60,8 @@ net::awaitable<http::Response> run(CodeService& service, CommandService& command
     command.command = std::move(wanted->code);
     command.background = wanted->language == "background-command";
     command.timeout = wanted->timeout;
-    const auto started = commands.start(command);
-    co_return started ? command_response(**started) : code_problem(started.error());
+    auto started = run_command(command);
+    co_return started ? std::move(*started) : code_problem(started.error());
   }
   const auto cell = service.run(*wanted);
   if (!cell) co_return code_problem(cell.error());
@@ -134,11 +133,13 @@ net::awaitable<http::Response> events(CodeService& service, http::Request& reque
 
 }  // namespace
 
-void add_code_routes(http::Router& router, CodeService& service, CommandService& commands) {
+void add_code_routes(http::Router& router, CodeService& service, CommandRunner run_command) {
   const auto with_service = [&service](net::awaitable<http::Response> (*serve)(CodeService&, http::Request&)) {
     return http::Handler([&service, serve](http::Request& request) { return serve(service, request); });
   };
-  router.post("/code", [&service, &commands](http::Request& request) { return run(service, commands, request); });
+  router.post("/code", [&service, run_command = std::move(run_command)](http::Request& request) {
+    return run(service, run_command, request);
+  });
   router.post("/code/context", with_service(create));
   router.get("/code/contexts", with_service(list));
   router.del("/code/contexts", with_service(remove_all));

@@ -31,13 +31,13 @@ Failure refuse(Code code, std::string message) {
 
 }  // namespace
 
-CodeService::CodeService(RunHost& host, CommandEnvironment& environment, const CommandOptions& options,
-                         Telemetry& telemetry)
+CodeService::CodeService(RunHost& host, CommandEnvironment& environment, EventLog::Options log,
+                         std::chrono::milliseconds interrupt_grace, Telemetry& telemetry)
     : host_(host),
       environment_(environment),
       telemetry_(telemetry),
-      log_{options.ring_bytes, options.spill_bytes, options.temp_directory, true},
-      interrupt_grace_(grace_from(environment.daemon(), options.interrupt_grace)) {}
+      log_(std::move(log)),
+      interrupt_grace_(grace_from(environment.daemon(), interrupt_grace)) {}
 
 CodeService::~CodeService() = default;
 

@@ -8,8 +8,7 @@
 
 #include "api/execd_requests.h"
 #include "execd/code/code_context.h"
-#include "execd/command/command_options.h"
-#include "execd/command/interruptible.h"
+#include "execd/run/interruptible.h"
 
 namespace osb::execd {
 
@@ -17,8 +16,9 @@ namespace osb::execd {
 // thread; everything given to the constructor outlives it.
 class CodeService final : public Interruptible {
  public:
-  CodeService(RunHost& host, CommandEnvironment& environment, const CommandOptions& options,
-              Telemetry& telemetry = no_telemetry());
+  // `log` and `interrupt_grace` are those of commands; EXECD_CODE_INTERRUPT_GRACE overrides the second.
+  CodeService(RunHost& host, CommandEnvironment& environment, EventLog::Options log,
+              std::chrono::milliseconds interrupt_grace, Telemetry& telemetry = no_telemetry());
   ~CodeService() override;
 
   // Returns when the kernel takes code.

@@ -4,27 +4,26 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/concat.h"
 #include "base/id.h"
 #include "base/utf8.h"
-#include "execd/command/command_service.h"
-#include "execd/command/run.h"
+#include "execd/run/outcome.h"
+#include "execd/run/output_pipe.h"
+#include "execd/run/run.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::execd {
 namespace {
 
-constexpr int kLargePipe = 1024 * 1024;
 constexpr std::size_t kStartupText = 4096;
 // A line that has not ended waits this long for its rest: print("a", "b") writes in four pieces.
 constexpr std::chrono::milliseconds kPartialLine{20};
@@ -49,28 +48,19 @@ std::size_t complete_utf8(std::string_view text) {
 Result<UniqueFd> memory_file(const char* name, std::string_view content) {
   UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
   if (!file) return sys::from_errno("memfd_create", errno);
-  for (std::size_t done = 0; done < content.size();) {
-    // The position stays at 0, where the child begins to read.
-    const ssize_t n = ::pwrite(file.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return sys::from_errno("write to a memory file", errno);
-    done += static_cast<std::size_t>(n);
+  // The position stays at 0, where the child begins to read.
+  if (auto written = sys::write_all_at(file.get(), 0, content, "a memory file"); !written) {
+    return Failure(written.error());
   }
   return file;
 }
 
 }  // namespace
 
-struct DriverKernel::Pipe {
-  Pipe(const net::any_io_executor& executor, UniqueFd fd, bool stderr_events)
-      : file(executor, fd.release()), is_stderr(stderr_events) {}
-
-  net::posix::stream_descriptor file;
-  const bool is_stderr;
+// `left` is what was in the pipe when the newest message came.
+struct DriverKernel::Pipe : OutputPipe {
+  using OutputPipe::OutputPipe;
   std::string held;  // the beginning of a line, or of a character
-  bool large = false;
-  bool blocked = false;  // waits for room in the log instead of for bytes
-  std::size_t left = 0;  // what was in the pipe when the newest message came, and is not read yet
 };
 
 struct DriverKernel::Io {
@@ -115,9 +105,8 @@ Result<void> DriverKernel::spawn(sys::SpawnPlan process) {
   io_ = std::make_unique<Io>(host_.executor(), std::move(ours), std::move(*code));
   UniqueFd writers[2];
   for (int i = 0; i < 2; ++i) {
-    auto pipe = sys::make_pipe();
+    auto pipe = make_output_pipe();
     if (!pipe) return Failure(pipe.error());
-    if (::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return sys::from_errno("pipe O_NONBLOCK", errno);
     io_->pipes[i] = std::make_unique<Pipe>(host_.executor(), std::move(pipe->read), i == 1);
     writers[i] = std::move(pipe->write);
     process.fds.emplace_back(1 + i, writers[i].get());
@@ -158,13 +147,7 @@ void DriverKernel::request_run() {
 Result<void> DriverKernel::put_code(std::string_view code) {
   const int fd = io_->code.get();
   if (::ftruncate(fd, 0) < 0) return sys::from_errno("hand the code over", errno);
-  for (std::size_t done = 0; done < code.size();) {
-    const ssize_t n = ::pwrite(fd, code.data() + done, code.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return sys::from_errno("hand the code over", errno);
-    done += static_cast<std::size_t>(n);
-  }
-  return {};
+  return sys::write_all_at(fd, 0, code, "the code");
 }
 
 // Requests are short and a kernel reads one before the next is sent, so the socket has room for them. Where it has
@@ -205,10 +188,9 @@ void DriverKernel::end_cell() {
 // ---- output
 
 void DriverKernel::arm(Pipe& pipe) {
-  pipe.file.async_wait(net::posix::stream_descriptor::wait_read,
-                       [self = shared_from_this(), &pipe](boost::system::error_code stopped) {
-                         if (!stopped && !self->no_more_) self->on_readable(pipe);
-                       });
+  pipe.wait([self = shared_from_this(), &pipe](boost::system::error_code stopped) {
+    if (!stopped && !self->no_more_) self->on_readable(pipe);
+  });
 }
 
 bool DriverKernel::congested() const { return cell_ && cell_->log()->congested(); }
@@ -227,19 +209,9 @@ void DriverKernel::on_readable(Pipe& pipe) {
 
 // Reads once; closes the pipe at its end. Returns how much it was.
 std::size_t DriverKernel::consume(Pipe& pipe, std::size_t limit) {
-  const std::span<char> buffer = host_.buffer();
-  const ssize_t n = ::read(pipe.file.native_handle(), buffer.data(), std::min(limit, buffer.size()));
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-  if (n <= 0) {
-    pipe.file.close();
-    return 0;
-  }
-  sink(pipe, {buffer.data(), static_cast<std::size_t>(n)});
-  if (!pipe.large && static_cast<std::size_t>(n) == buffer.size()) {
-    pipe.large = true;
-    ::fcntl(pipe.file.native_handle(), F_SETPIPE_SZ, kLargePipe);
-  }
-  return static_cast<std::size_t>(n);
+  const std::string_view bytes = pipe.read(host_.buffer(), limit);
+  if (!bytes.empty()) sink(pipe, bytes);
+  return bytes.size();
 }
 
 void DriverKernel::sink(Pipe& pipe, std::string_view bytes) {
@@ -306,12 +278,7 @@ std::size_t DriverKernel::read_socket() {
     if (!exited_) kill(fed.error().message);
     return 0;
   }
-  for (auto& pipe : io_->pipes) {
-    int bytes = 0;
-    if (pipe->file.is_open() && ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) {
-      pipe->left = static_cast<std::size_t>(bytes);
-    }
-  }
+  for (auto& pipe : io_->pipes) pipe->count_rest();
   return static_cast<std::size_t>(n);
 }
 
@@ -339,14 +306,15 @@ void DriverKernel::take_messages() {
 // Takes the output that came before the newest message. False: the reader has to catch up first.
 bool DriverKernel::drain() {
   for (auto& pipe : io_->pipes) {
-    while (pipe->left > 0 && pipe->file.is_open()) {
-      if (congested()) {
-        blocked_ = true;
-        return false;
-      }
-      const std::size_t n = consume(*pipe, pipe->left);
-      pipe->left = n > 0 ? pipe->left - n : 0;
-      if (cell_) cell_->publish();
+    const bool taken = pipe->take_rest([this] { return congested(); },
+                                       [&](std::size_t limit) {
+                                         const std::size_t n = consume(*pipe, limit);
+                                         if (cell_) cell_->publish();
+                                         return n;
+                                       });
+    if (!taken) {
+      blocked_ = true;
+      return false;
     }
   }
   return true;
@@ -383,7 +351,7 @@ void DriverKernel::handle(KernelMessage message) {
       if (message.status != 0) {
         const bool interrupted = interrupt_wanted_ && message.status == 128 + SIGINT;
         const std::string text = concat("exit status ", message.status);
-        cell_->error(interrupted ? "KeyboardInterrupt" : "CommandExecError",
+        cell_->error(interrupted ? std::string_view("KeyboardInterrupt") : kCommandError,
                      interrupted ? std::string("the code was interrupted") : std::to_string(message.status),
                      std::vector<std::string>{text});
       }
@@ -447,12 +415,7 @@ void DriverKernel::after_exit() {
     if (n == 0) break;
     taken += n;
   }
-  for (auto& pipe : io_->pipes) {
-    int bytes = 0;
-    if (pipe->file.is_open() && ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) == 0) {
-      pipe->left = static_cast<std::size_t>(bytes);
-    }
-  }
+  for (auto& pipe : io_->pipes) pipe->count_rest();
   blocked_ = false;
   take_messages();
 }
@@ -461,7 +424,7 @@ std::string DriverKernel::end_text() const {
   if (alive()) return {};
   std::string text = concat("the ", language_.name(), " process of this context ");
   if (!kill_reason_.empty()) return concat(text, "was killed: ", kill_reason_);
-  const CommandOutcome outcome = outcome_of(status_);
+  const Outcome outcome = outcome_of(status_);
   text += concat("ended (", outcome.error.empty() ? "exit status 0" : outcome.error, ")");
   if (reason_) text += ", " + reason_->message;
   if (!ready_ && !startup_text_.empty()) text += concat(" before it took code: ", startup_text_);

@@ -9,8 +9,8 @@
 #include "execd/code/kernel.h"
 #include "execd/code/kernel_language.h"
 #include "execd/code/kernel_protocol.h"
-#include "execd/command/end_reason.h"
-#include "execd/command/run_host.h"
+#include "execd/run/end_reason.h"
+#include "execd/run/run_host.h"
 #include "sys/process_tree.h"
 
 namespace osb::execd {

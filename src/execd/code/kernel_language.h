@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 #include "sys/spawn.h"
 
 namespace osb::execd {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "execd/file/path.h"
+#include "execd/run/event_log.h"
 
 namespace osb::execd {
 
@@ -23,6 +24,11 @@ struct CommandOptions {
   std::size_t finished_with_output = 1'000;
   std::size_t finished_memory = 32 * 1024 * 1024;
   std::uint64_t finished_files = 1024ULL * 1024 * 1024;
+
+  // The event log of one run; `hold_for_readers`: a slow reader holds the process back.
+  EventLog::Options event_log(bool hold_for_readers) const {
+    return {ring_bytes, spill_bytes, temp_directory, hold_for_readers};
+  }
 
   // Between SIGTERM and SIGKILL.
   std::chrono::milliseconds interrupt_grace{3000};

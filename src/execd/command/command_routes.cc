@@ -9,8 +9,8 @@
 
 #include "base/json_escape.h"
 #include "base/time.h"
-#include "execd/command/event_stream.h"
-#include "execd/command/event_writer.h"
+#include "execd/run/event_stream.h"
+#include "execd/run/event_writer.h"
 #include "http/url.h"
 
 namespace osb::execd {
@@ -44,7 +44,7 @@ std::string status_json(const Command& command) {
   const bool running = command.running();
   out += running ? R"(,"running":true)" : R"(,"running":false)";
   if (!running) {
-    const CommandOutcome outcome =
+    const Outcome outcome =
         command.outcome ? *command.outcome : outcome_of(command.run->end().status, command.run->end().reason);
     out += R"(,"exit_code":)" + std::to_string(outcome.exit_code);
     if (!outcome.error.empty()) {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "execd/command/command_service.h"
-#include "execd/command/interruptible.h"
+#include "execd/run/interruptible.h"
 #include "http/router.h"
 
 namespace osb::execd {

@@ -1,6 +1,5 @@
 #include "execd/command/command_service.h"
 
-#include <string.h>
 #include <utility>
 #include <vector>
 
@@ -13,26 +12,14 @@
 #include "base/json_escape.h"
 #include "base/log.h"
 #include "base/mask_secrets.h"
-#include "base/out_of_memory.h"
 #include "base/time.h"
-#include "execd/command/account.h"
+#include "execd/run/account.h"
 
 namespace osb::execd {
 namespace {
 
-constexpr std::string_view kErrorName = "CommandExecError";
 constexpr int kNotStarted = 255;
 constexpr std::size_t kLoggedText = 500;
-
-std::string signal_name(int signal) {
-  const char* name = ::sigdescr_np(signal);
-  if (name == nullptr) return "signal " + std::to_string(signal);
-  std::string lower = name;
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  }
-  return lower;
-}
 
 // For people: words that a shell would change are quoted.
 std::string join_arguments(const std::vector<std::string>& argv) {
@@ -58,21 +45,6 @@ std::string join_arguments(const std::vector<std::string>& argv) {
 }
 
 }  // namespace
-
-CommandOutcome outcome_of(const sys::ExitStatus& status, const std::optional<EndReason>& reason) {
-  if (status.signal != 0) return {-1, "signal: " + signal_name(status.signal), reason};
-  if (status.code != 0) return {status.code, "exit status " + std::to_string(status.code), reason};
-  return {};
-}
-
-void write_outcome(EventWriter& writer, const RunEnd& end) {
-  const CommandOutcome outcome = outcome_of(end.status);
-  if (outcome.exit_code == 0) return writer.complete(end.took);
-  std::vector<std::string> traceback{outcome.error};
-  // The published clients know no reason; they show the traceback.
-  if (end.reason && end.reason->code != kReasonInterrupted) traceback.push_back(end.reason->message);
-  writer.error(kErrorName, std::to_string(outcome.exit_code), traceback, end.reason);
-}
 
 struct CommandService::Expiry {
   explicit Expiry(const net::any_io_executor& executor) : timer(executor) {}
@@ -133,7 +105,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   run_plan.process = std::move(*process);
   run_plan.merge_stderr = request.background;
   run_plan.timeout = request.timeout;
-  run_plan.log = {options_.ring_bytes, options_.spill_bytes, options_.temp_directory, !request.background};
+  run_plan.log = options_.event_log(!request.background);
   run_plan.raw = command->output;
   run_plan.on_end = [this, weak = std::weak_ptr(command)](const RunEnd& end, EventWriter& writer) {
     write_outcome(writer, end);
@@ -160,8 +132,8 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
                          {"error", started ? "" : started.error().message}});
   }
   if (!started) {
-    command->run->fail(kErrorName, started.error().message);
-    command->outcome = CommandOutcome{kNotStarted, started.error().message};
+    command->run->fail(kCommandError, started.error().message);
+    command->outcome = Outcome{kNotStarted, started.error().message};
     command->finished_at = std::chrono::system_clock::now();
     if (request.background) {
       finished(command);

@@ -10,24 +10,15 @@
 
 #include "api/execd_requests.h"
 #include "execd/command/command_options.h"
-#include "execd/command/environment.h"
-#include "execd/command/interruptible.h"
-#include "execd/command/run.h"
-#include "execd/command/run_host.h"
 #include "execd/metrics/telemetry.h"
+#include "execd/run/environment.h"
+#include "execd/run/interruptible.h"
+#include "execd/run/outcome.h"
+#include "execd/run/run.h"
+#include "execd/run/run_host.h"
 #include "sys/passwd.h"
 
 namespace osb::execd {
-
-// How clients see the end of a shell: {0, ""}, {3, "exit status 3"}, {-1, "signal: killed"}.
-struct CommandOutcome {
-  int exit_code = 0;
-  std::string error;
-  std::optional<EndReason> reason = {};
-};
-CommandOutcome outcome_of(const sys::ExitStatus& status, const std::optional<EndReason>& reason = {});
-// The final event for that: execution_complete, or error with the exit code as its value.
-void write_outcome(EventWriter& writer, const RunEnd& end);
 
 // One command, running or finished, as status, logs and event streams need it.
 struct Command {
@@ -43,7 +34,7 @@ struct Command {
   std::uint64_t output_end = 0;       // where the output ended when that happened
 
   // Set when the shell has ended.
-  std::optional<CommandOutcome> outcome;
+  std::optional<Outcome> outcome;
   std::chrono::system_clock::time_point finished_at;
   std::chrono::steady_clock::time_point kept_since;
   std::size_t kept_memory = 0;

@@ -15,7 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "execd/command/event_stream.h"
+#include "execd/run/event_stream.h"
 #include "support/await.h"
 #include "support/temp_dir.h"
 #include "sys/pidfd.h"

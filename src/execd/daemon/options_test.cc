@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 
 namespace osb::execd {
 namespace {

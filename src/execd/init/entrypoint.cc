@@ -7,7 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 #include "execd/init/inherited_fd.h"
 #include "sys/process_tree.h"
 #include "sys/syscall.h"

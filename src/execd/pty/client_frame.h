@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "execd/command/end_reason.h"
+#include "execd/run/end_reason.h"
 
 namespace osb::execd {
 

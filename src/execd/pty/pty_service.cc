@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/id.h"
-#include "execd/command/account.h"
+#include "execd/run/account.h"
 
 namespace osb::execd {
 

@@ -9,8 +9,8 @@
 #include "async/net.h"
 #include "async/task_group.h"
 #include "base/error.h"
-#include "execd/command/environment.h"
-#include "execd/command/run_host.h"
+#include "execd/run/environment.h"
+#include "execd/run/run_host.h"
 #include "execd/pty/pty_session.h"
 #include "sys/passwd.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "execd/command/run.h"
+#include "execd/run/run.h"
 #include "sys/pty.h"
 #include "sys/syscall.h"
 

@@ -14,8 +14,8 @@
 #include "async/task_group.h"
 #include "async/timer.h"
 #include "base/error.h"
-#include "execd/command/end_reason.h"
-#include "execd/command/run_host.h"
+#include "execd/run/end_reason.h"
+#include "execd/run/run_host.h"
 #include "sys/process_tree.h"
 #include "sys/spawn.h"
 

@@ -7,9 +7,9 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/id.h"
-#include "execd/command/command_service.h"
-#include "execd/command/event_stream.h"
 #include "execd/file/identity.h"
+#include "execd/run/event_stream.h"
+#include "execd/run/outcome.h"
 #include "execd/session/shell_script.h"
 
 namespace osb::execd {
@@ -17,7 +17,6 @@ namespace {
 
 using namespace net::experimental::awaitable_operators;
 
-constexpr std::string_view kErrorName = "CommandExecError";
 constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::hours(24);
 // A reader that does not keep up holds the shell back, so nothing is ever dropped from this.
 constexpr std::size_t kRingBytes = 256 * 1024;
@@ -135,7 +134,7 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
     telemetry.record_execution("run_in_session", end.status.ok(), end.took);
     if (end.timed_out) {
       const std::string after = "timeout after " + std::to_string(timeout.count()) + " ms";
-      writer.error(kErrorName, "-1", std::vector<std::string>{after, outcome_of(end.status).error}, end.reason);
+      writer.error(kCommandError, "-1", std::vector<std::string>{after, outcome_of(end.status).error}, end.reason);
     } else {
       write_outcome(writer, end);
     }
@@ -149,7 +148,7 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
   if (ready) {
     session->active_ = run;
   } else {
-    run->fail(kErrorName, ready.error().message);
+    run->fail(kCommandError, ready.error().message);
     turn->release();
   }
   return run;

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "execd/command/run.h"
+#include "execd/run/run.h"
 #include "execd/session/shell_script.h"
 
 namespace osb::execd {

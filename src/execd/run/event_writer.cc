@@ -1,4 +1,4 @@
-#include "execd/command/event_writer.h"
+#include "execd/run/event_writer.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include "base/concat.h"
 #include "base/json_escape.h"
-#include "execd/command/line_splitter.h"
+#include "execd/run/line_splitter.h"
 
 namespace osb::execd {
 namespace {

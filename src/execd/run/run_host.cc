@@ -1,4 +1,4 @@
-#include "execd/command/run_host.h"
+#include "execd/run/run_host.h"
 
 #include <cerrno>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 
 #include <fcntl.h>
 #include <filesystem>

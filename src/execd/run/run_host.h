@@ -9,8 +9,8 @@
 #include "async/child_reaper.h"
 #include "async/net.h"
 #include "base/unique_fd.h"
-#include "execd/command/end_reason.h"
-#include "execd/command/output_log.h"
+#include "execd/run/end_reason.h"
+#include "execd/run/output_log.h"
 #include "sys/cgroup_pool.h"
 #include "sys/spawn.h"
 

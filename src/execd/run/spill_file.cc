@@ -1,10 +1,10 @@
-#include "execd/command/spill_file.h"
+#include "execd/run/spill_file.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <unistd.h>
 
-#include "execd/command/temp_file.h"
+#include "execd/run/temp_file.h"
 
 namespace osb::execd {
 

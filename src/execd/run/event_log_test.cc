@@ -1,4 +1,4 @@
-#include "execd/command/event_log.h"
+#include "execd/run/event_log.h"
 
 #include <cstring>
 #include <memory>

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "execd/command/command_service.h"
-#include "execd/command/run.h"
+#include "execd/run/run.h"
 #include "support/await.h"
 #include "support/temp_dir.h"
 #include "sys/pidfd.h"

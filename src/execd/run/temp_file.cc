@@ -1,4 +1,4 @@
-#include "execd/command/temp_file.h"
+#include "execd/run/temp_file.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "execd/command/end_reason.h"
-#include "execd/command/event_log.h"
+#include "execd/run/end_reason.h"
+#include "execd/run/event_log.h"
 
 namespace osb::execd {
 

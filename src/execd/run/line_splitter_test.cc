@@ -1,4 +1,4 @@
-#include "execd/command/line_splitter.h"
+#include "execd/run/line_splitter.h"
 
 #include <string>
 #include <vector>

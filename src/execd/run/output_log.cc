@@ -1,11 +1,11 @@
-#include "execd/command/output_log.h"
+#include "execd/run/output_log.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "execd/command/temp_file.h"
+#include "execd/run/temp_file.h"
 
 namespace osb::execd {
 namespace {

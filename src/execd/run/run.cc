@@ -1,13 +1,10 @@
-#include "execd/command/run.h"
+#include "execd/run/run.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -15,15 +12,13 @@
 #include "base/duration.h"
 #include "base/out_of_memory.h"
 #include "base/time.h"
-#include "execd/command/line_splitter.h"
+#include "execd/run/line_splitter.h"
+#include "execd/run/output_pipe.h"
 #include "sys/pidfd.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
 namespace {
-
-// For commands that write a lot: fewer switches between writer and reader. Others keep the default 64 KiB.
-constexpr int kLargePipe = 1024 * 1024;
 
 // SIGTERM to members that are not in the leader's process group.
 void terminate_outside(const sys::ProcessTree& tree) {
@@ -55,16 +50,9 @@ net::awaitable<bool> all_gone(RunHost& host, const sys::ProcessTree& tree,
 
 }  // namespace
 
-struct Run::Pipe {
-  Pipe(const net::any_io_executor& executor, UniqueFd fd, bool stderr_events)
-      : file(executor, fd.release()), is_stderr(stderr_events), splitter(kMaxEventText) {}
-
-  net::posix::stream_descriptor file;
-  const bool is_stderr;
-  LineSplitter splitter;
-  bool large = false;
-  bool blocked = false;  // waits for room in the log instead of for bytes
-  std::size_t left = 0;  // after the process's end: what was in the pipe then and is not read yet
+struct Run::Pipe : OutputPipe {
+  using OutputPipe::OutputPipe;
+  LineSplitter splitter{kMaxEventText};
 };
 
 struct Run::Timeout {
@@ -92,10 +80,8 @@ Result<void> Run::start() {
   process.env.push_back(std::string(kRunIdVariable) + "=" + plan_.id);
   UniqueFd writers[2];
   for (int i = 0; i < (plan_.merge_stderr ? 1 : 2); ++i) {
-    auto pipe = sys::make_pipe();
+    auto pipe = make_output_pipe();
     if (!pipe) return Failure(pipe.error());
-    // Only our end: the writers' end is another open file, which children expect to be blocking.
-    if (::fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return sys::from_errno("pipe O_NONBLOCK", errno);
     pipes_[i] = std::make_unique<Pipe>(host_.executor(), std::move(pipe->read), i == 1);
     writers[i] = std::move(pipe->write);
   }
@@ -132,11 +118,10 @@ void Run::fail(std::string_view name, std::string_view value) {
 }
 
 void Run::arm(Pipe& pipe) {
-  pipe.file.async_wait(net::posix::stream_descriptor::wait_read,
-                       [self = shared_from_this(), &pipe](boost::system::error_code stopped) {
-                         // After the end the pipe belongs to drain(), or is gone.
-                         if (!stopped && !self->exited_) self->on_readable(pipe);
-                       });
+  pipe.wait([self = shared_from_this(), &pipe](boost::system::error_code stopped) {
+    // After the end the pipe belongs to drain(), or is gone.
+    if (!stopped && !self->exited_) self->on_readable(pipe);
+  });
 }
 
 void Run::on_readable(Pipe& pipe) {
@@ -151,21 +136,11 @@ void Run::on_readable(Pipe& pipe) {
 
 // Reads once; closes the pipe at its end. Returns how much it was.
 std::size_t Run::consume(Pipe& pipe, std::size_t limit) {
-  const std::span<char> buffer = host_.buffer();
-  const ssize_t n = ::read(pipe.file.native_handle(), buffer.data(), std::min(limit, buffer.size()));
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-  if (n <= 0) {
-    pipe.file.close();
-    return 0;
-  }
-  const std::string_view bytes(buffer.data(), static_cast<std::size_t>(n));
+  const std::string_view bytes = pipe.read(host_.buffer(), limit);
+  if (bytes.empty()) return 0;
   if (plan_.raw) plan_.raw->append(bytes);
   writer_.stamp(unix_millis());
   pipe.splitter.feed(bytes, [&](std::string_view line) { emit(pipe, line); });
-  if (!pipe.large && bytes.size() == buffer.size()) {
-    pipe.large = true;  // an unprivileged user may have used up his share of pipe memory: then it stays as it is
-    ::fcntl(pipe.file.native_handle(), F_SETPIPE_SZ, kLargePipe);
-  }
   return bytes.size();
 }
 
@@ -217,9 +192,7 @@ std::optional<EndReason> Run::reason_of(const sys::ExitStatus& status) {
 
 void Run::take_rest() {
   for (auto& pipe : pipes_) {
-    int bytes = 0;
-    if (!pipe || !pipe->file.is_open() || ::ioctl(pipe->file.native_handle(), FIONREAD, &bytes) != 0) continue;
-    pipe->left = static_cast<std::size_t>(bytes);
+    if (pipe) pipe->count_rest();
   }
   drain();
 }
@@ -227,15 +200,14 @@ void Run::take_rest() {
 // Takes what was in the pipes when the process ended, and no more: a descendant may write for ever.
 void Run::drain() {
   for (auto& pipe : pipes_) {
-    while (pipe && pipe->left > 0) {
-      if (log_->congested()) {
-        blocked_ = true;
-        return;
-      }
-      const std::size_t n = consume(*pipe, pipe->left);
-      pipe->left = n > 0 ? pipe->left - n : 0;
-      log_->publish();
-    }
+    if (!pipe) continue;
+    blocked_ = !pipe->take_rest([&] { return log_->congested(); },
+                                [&](std::size_t limit) {
+                                  const std::size_t taken = consume(*pipe, limit);
+                                  log_->publish();
+                                  return taken;
+                                });
+    if (blocked_) return;
   }
   finish();
 }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "execd/command/spill_file.h"
+#include "execd/run/spill_file.h"
 
 namespace osb::execd {
 

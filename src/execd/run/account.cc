@@ -1,4 +1,4 @@
-#include "execd/command/account.h"
+#include "execd/run/account.h"
 
 #include <unistd.h>
 #include <vector>

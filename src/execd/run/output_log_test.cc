@@ -1,4 +1,4 @@
-#include "execd/command/output_log.h"
+#include "execd/run/output_log.h"
 
 #include <string>
 

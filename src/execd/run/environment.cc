@@ -1,4 +1,4 @@
-#include "execd/command/environment.h"
+#include "execd/run/environment.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/json_escape.h"
-#include "execd/command/small_file.h"
 #include "execd/file/identity.h"
 #include "execd/file/variables.h"
+#include "execd/run/small_file.h"
 #include "sys/spawn.h"
 #include "sys/staged_file.h"
 #include "sys/syscall.h"

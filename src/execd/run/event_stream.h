@@ -5,7 +5,7 @@
 
 #include "async/net.h"
 #include "base/error.h"
-#include "execd/command/event_log.h"
+#include "execd/run/event_log.h"
 #include "http/body.h"
 
 namespace osb::execd {

@@ -1,4 +1,4 @@
-#include "execd/command/end_reason.h"
+#include "execd/run/end_reason.h"
 
 #include <csignal>
 

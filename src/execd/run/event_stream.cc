@@ -1,4 +1,4 @@
-#include "execd/command/event_stream.h"
+#include "execd/run/event_stream.h"
 
 #include <chrono>
 
@@ -8,7 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/time.h"
-#include "execd/command/event_writer.h"
+#include "execd/run/event_writer.h"
 
 namespace osb::execd {
 

@@ -1,4 +1,4 @@
-#include "execd/command/event_writer.h"
+#include "execd/run/event_writer.h"
 
 #include <memory>
 #include <string>

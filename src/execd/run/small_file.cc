@@ -1,4 +1,4 @@
-#include "execd/command/small_file.h"
+#include "execd/run/small_file.h"
 
 #include <algorithm>
 #include <array>
