@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import check_duplicates  # noqa: E402
 import check_includes  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -138,6 +139,38 @@ class Shape(unittest.TestCase):
     def test_call_that_static_glibc_cannot_serve(self):
         self.write("src/execd/user.cc", "auto* entry = getpwnam(name);\n")
         self.expect_one("src/execd/user.cc:1", "getpwnam")
+
+
+class Duplicates(unittest.TestCase):
+    LINES = [f"call({number});" for number in range(check_duplicates.LEAST)]
+
+    def found(self, **files):
+        with tempfile.TemporaryDirectory(prefix="osb-shape-") as folder:
+            paths = []
+            for name, lines in files.items():
+                paths.append(pathlib.Path(folder, f"{name}.cc"))
+                paths[-1].write_text("\n".join(lines))
+            found = check_duplicates.duplicates(paths)
+            return [(path.stem, begin, end, other.stem, line) for path, begin, end, other, line in found]
+
+    def test_copy_is_found_once_with_its_whole_length(self):
+        copied = [*self.LINES, "one_more();"]
+        self.assertEqual(self.found(a=["first();", *copied], b=[*copied, "last();"]), [("b", 1, 13, "a", 2)])
+
+    def test_copy_within_one_file(self):
+        self.assertEqual(self.found(a=[*self.LINES, "between();", *self.LINES]), [("a", 14, 25, "a", 1)])
+
+    def test_comments_blank_lines_and_indentation_do_not_hide_a_copy(self):
+        other = [text for line in self.LINES for text in ("// why", "", "    " + line)]
+        self.assertEqual(len(self.found(a=self.LINES, b=other)), 1)
+
+    def test_fewer_lines_and_includes_are_no_copy(self):
+        self.assertEqual(self.found(a=self.LINES[1:], b=self.LINES[1:]), [])
+        includes = [f"#include <header{number}>" for number in range(20)]
+        self.assertEqual(self.found(a=includes, b=includes), [])
+
+    def test_equal_lines_in_a_row_are_no_copy_of_themselves(self):
+        self.assertEqual(self.found(a=["x();"] * (check_duplicates.LEAST + 3)), [])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 
-#include "execd/command/command_service.h"
+#include "execd/run/outcome.h"
 #include "execd/run/run.h"
 #include "support/await.h"
 #include "support/temp_dir.h"

@@ -1,6 +1,5 @@
 #include "runtime/native/native_backend.h"
 
-#include <cstring>
 #include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -14,6 +13,7 @@
 #include "runtime/native/native_connector.h"
 #include "support/await.h"
 #include "support/temp_dir.h"
+#include "sys/send_descriptor.h"
 
 namespace osb::runtime {
 namespace {
@@ -131,24 +131,6 @@ TEST_F(NativeBackendTest, PortsAreReachedTheShortestWay) {
   EXPECT_EQ(backend_.origin(instance, 80), "sandboxd:a/80");
 }
 
-// As sandboxd hands a socket over: one byte behind the head carries it.
-void send_with_fd(http::Transport& transport, int fd) {
-  char byte = 's';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  ASSERT_EQ(::sendmsg(transport.native_fd(), &message, MSG_NOSIGNAL), 1);
-}
-
 TEST_F(NativeBackendTest, ASocketThatIsHandedOverBecomesTheConnection) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -162,7 +144,7 @@ TEST_F(NativeBackendTest, ASocketThatIsHandedOverBecomesTheConnection) {
     response.headers.set("Upgrade", "opensandbox-socket");
     response.headers.set("Connection", "Upgrade");
     response.body = http::UpgradeHandler([&](http::Transport& transport, std::string) -> net::awaitable<void> {
-      send_with_fd(transport, theirs.get());
+      EXPECT_TRUE(sys::send_descriptor(transport.native_fd(), theirs.get()));
       theirs.reset();
       transport.shutdown_write();
       co_return;

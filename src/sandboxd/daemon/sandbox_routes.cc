@@ -1,5 +1,4 @@
 #include <charconv>
-#include <cstring>
 #include <sys/socket.h>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -9,6 +8,7 @@
 #include "base/timed_log.h"
 #include "http/url.h"
 #include "sandboxd/daemon/routes.h"
+#include "sys/send_descriptor.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -67,24 +67,9 @@ http::Response stream_of_lines(std::move_only_function<net::awaitable<Result<voi
   return response;
 }
 
-// The socket goes to the other side as a descriptor, with one byte to carry it.
+// The socket goes to the other side as a descriptor.
 net::awaitable<void> hand_over(http::Transport& transport, UniqueFd socket) {
-  char byte = 's';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int fd = socket.get();
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  // A fresh connection's buffer takes one byte at once.
-  (void)::sendmsg(transport.native_fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)sys::send_descriptor(transport.native_fd(), socket.get());
   transport.shutdown_write();
   co_return;
 }
