@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "execd/file/glob.h"
+#include "execd/file/listing/glob.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

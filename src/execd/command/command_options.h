@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 #include "execd/run/event_log.h"
 
 namespace osb::execd {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 namespace osb::execd {
 

@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "execd/file/file_replacement.h"
-#include "execd/file/path.h"
+#include "execd/file/content/file_replacement.h"
+#include "execd/path/path.h"
 #include "sys/staged_file.h"
 #include "sys/syscall.h"
 

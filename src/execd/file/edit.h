@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "execd/file/permission.h"
+#include "execd/owner/permission.h"
 
 namespace osb::execd {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "execd/file/file_pool.h"
-#include "execd/file/owner_names.h"
-#include "execd/file/path.h"
+#include "execd/owner/owner_names.h"
+#include "execd/path/path.h"
 #include "http/message.h"
 
 namespace osb::execd {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "async/blocking_pool.h"
-#include "execd/file/identity.h"
+#include "execd/owner/identity.h"
 
 namespace osb::execd {
 

@@ -10,9 +10,9 @@
 #include "async/child_reaper.h"
 #include "async/task_group.h"
 #include "async/timer.h"
-#include "execd/file/path.h"
 #include "execd/init/entrypoint_log.h"
 #include "execd/init/exit_record.h"
+#include "execd/path/path.h"
 
 namespace osb::execd {
 

@@ -6,8 +6,8 @@
 
 #include "async/net.h"
 #include "base/error.h"
-#include "execd/file/path.h"
 #include "execd/metrics/metric_store.h"
+#include "execd/path/path.h"
 #include "http/client.h"
 #include "sys/cgroup_stats.h"
 

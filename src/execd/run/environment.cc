@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/json_escape.h"
-#include "execd/file/identity.h"
-#include "execd/file/variables.h"
+#include "execd/owner/identity.h"
+#include "execd/path/variables.h"
 #include "execd/run/small_file.h"
 #include "sys/spawn.h"
 #include "sys/staged_file.h"

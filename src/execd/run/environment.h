@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 namespace osb::execd {
 

@@ -7,7 +7,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/id.h"
-#include "execd/file/identity.h"
+#include "execd/owner/identity.h"
 #include "execd/run/event_stream.h"
 #include "execd/run/outcome.h"
 #include "execd/session/shell_script.h"

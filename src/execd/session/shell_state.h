@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 namespace osb::execd {
 

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "execd/file/file_info.h"
-#include "execd/file/glob.h"
-#include "execd/file/ordered_pieces.h"
-#include "execd/file/owner_names.h"
+#include "execd/file/content/ordered_pieces.h"
+#include "execd/file/listing/file_info.h"
+#include "execd/file/listing/glob.h"
+#include "execd/owner/owner_names.h"
 #include "sys/walk.h"
 
 namespace osb::execd {

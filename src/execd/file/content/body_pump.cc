@@ -1,4 +1,4 @@
-#include "execd/file/body_pump.h"
+#include "execd/file/content/body_pump.h"
 
 #include <utility>
 

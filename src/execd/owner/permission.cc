@@ -1,10 +1,10 @@
-#include "execd/file/permission.h"
+#include "execd/owner/permission.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json_escape.h"
-#include "execd/file/owner_names.h"
+#include "execd/owner/owner_names.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 namespace osb::execd {
 

@@ -1,4 +1,4 @@
-#include "execd/file/stream.h"
+#include "execd/file/content/stream.h"
 
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "execd/file/file_info.h"
+#include "execd/file/listing/file_info.h"
 
 #include <fstream>
 

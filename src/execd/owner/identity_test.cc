@@ -1,4 +1,4 @@
-#include "execd/file/identity.h"
+#include "execd/owner/identity.h"
 
 #include <barrier>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "execd/file/glob.h"
+#include "execd/file/listing/glob.h"
 
 #include <string>
 

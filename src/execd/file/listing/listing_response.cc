@@ -1,4 +1,4 @@
-#include "execd/file/listing_response.h"
+#include "execd/file/listing/listing_response.h"
 
 #include <boost/asio/this_coro.hpp>
 

@@ -1,6 +1,6 @@
-#include "execd/file/owner_names.h"
+#include "execd/owner/owner_names.h"
 
-#include "execd/file/identity.h"
+#include "execd/owner/identity.h"
 
 namespace osb::execd {
 std::optional<std::string> OwnerDatabase::user_name(uid_t uid) {

@@ -1,4 +1,4 @@
-#include "execd/file/download.h"
+#include "execd/file/content/download.h"
 
 #include <charconv>
 #include <fcntl.h>
@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/concat.h"
-#include "execd/file/line_range.h"
-#include "execd/file/stream.h"
+#include "execd/file/content/line_range.h"
+#include "execd/file/content/stream.h"
 #include "http/range.h"
 #include "http/url.h"
 #include "sys/syscall.h"

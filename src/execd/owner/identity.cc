@@ -1,4 +1,4 @@
-#include "execd/file/identity.h"
+#include "execd/owner/identity.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
 

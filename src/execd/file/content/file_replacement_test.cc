@@ -1,4 +1,4 @@
-#include "execd/file/file_replacement.h"
+#include "execd/file/content/file_replacement.h"
 
 #include <fcntl.h>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "execd/file/ordered_pieces.h"
+#include "execd/file/content/ordered_pieces.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <sys/stat.h>
 
-#include "execd/file/owner_names.h"
+#include "execd/owner/owner_names.h"
 
 namespace osb::execd {
 

@@ -1,4 +1,4 @@
-#include "execd/file/line_range.h"
+#include "execd/file/content/line_range.h"
 
 #include <fcntl.h>
 #include <fstream>

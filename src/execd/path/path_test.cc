@@ -1,4 +1,4 @@
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 #include <gtest/gtest.h>
 

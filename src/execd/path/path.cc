@@ -1,9 +1,9 @@
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 
 #include <linux/limits.h>
 #include <vector>
 
-#include "execd/file/variables.h"
+#include "execd/path/variables.h"
 
 namespace osb::execd {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "async/net.h"
 #include "execd/file/file_pool.h"
-#include "execd/file/listing.h"
+#include "execd/file/listing/listing.h"
 #include "http/message.h"
 
 namespace osb::execd {

@@ -1,10 +1,10 @@
-#include "execd/file/listing.h"
+#include "execd/file/listing/listing.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "base/json_escape.h"
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {

@@ -1,4 +1,4 @@
-#include "execd/file/variables.h"
+#include "execd/path/variables.h"
 
 namespace osb::execd {
 namespace {

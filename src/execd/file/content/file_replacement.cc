@@ -1,4 +1,4 @@
-#include "execd/file/file_replacement.h"
+#include "execd/file/content/file_replacement.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "execd/file/path.h"
+#include "execd/path/path.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "execd/file/permission.h"
+#include "execd/owner/permission.h"
 #include "sys/staged_file.h"
 
 namespace osb::execd {

@@ -1,4 +1,4 @@
-#include "execd/file/upload.h"
+#include "execd/file/content/upload.h"
 
 #include <deque>
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "api/execd_requests.h"
-#include "execd/file/body_pump.h"
-#include "execd/file/file_replacement.h"
-#include "execd/file/owner_names.h"
-#include "execd/file/permission.h"
+#include "execd/file/content/body_pump.h"
+#include "execd/file/content/file_replacement.h"
+#include "execd/owner/owner_names.h"
+#include "execd/owner/permission.h"
 #include "http/multipart.h"
 #include "sys/syscall.h"
 
