@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "execd/run/line_splitter.h"
+#include "base/line_splitter.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ std::vector<std::string> reference(std::string_view bytes) {
 
 std::vector<std::string> split(std::string_view bytes, std::size_t step, std::size_t max_line) {
   std::vector<std::string> lines;
-  osb::execd::LineSplitter splitter(max_line);
+  osb::LineSplitter splitter(max_line);
   const auto sink = [&](std::string_view line) {
     if (line.size() > max_line) std::abort();
     lines.emplace_back(line);

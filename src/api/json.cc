@@ -1,12 +1,12 @@
 #include "api/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <boost/json/parser.hpp>
 
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "base/utf8.h"
 
 namespace osb::api {
@@ -45,10 +45,7 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   if (const auto point = text.find('.'); point != std::string_view::npos && point + 1 < text.size()) {
     if (text.find_first_not_of('0', point + 1) == std::string_view::npos) text = text.substr(0, point);
   }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<std::int64_t>(text);
 }
 
 std::optional<std::int64_t> to_int64(const json::value& value, bool lax) {

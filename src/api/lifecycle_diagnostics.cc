@@ -1,11 +1,11 @@
 #include "api/lifecycle_diagnostics.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "api/lifecycle_error.h"
 #include "base/base64.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "base/utf8.h"
 
 namespace osb::api {
@@ -54,9 +54,8 @@ std::chrono::seconds parse_since(std::string_view text) {
     if (unit != 0) text.remove_suffix(1);
     if (unit == 0) unit = 1;
   }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return kDefaultSince;
+  const std::int64_t number = parse_number<std::int64_t>(text).value_or(-1);
+  if (number < 0) return kDefaultSince;
   if (number > kLongestSince.count() / unit) return kLongestSince;
   return std::chrono::seconds(number * unit);
 }

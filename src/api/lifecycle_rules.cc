@@ -1,12 +1,12 @@
 // The rules of POST /sandboxes beyond its schema: what is well formed and cannot be served.
 
-#include <charconv>
 #include <string_view>
 
 #include "api/lifecycle_create.h"
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_metadata.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "base/quantity.h"
 
 namespace osb::api {
@@ -121,13 +121,11 @@ Result<std::optional<seconds>> access_renew_seconds(const StringMap& extensions)
   const auto first = text.find_first_not_of(kSpace);
   if (first != std::string_view::npos) text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || seconds(number) < kMinAccessRenew ||
-      seconds(number) > kMaxAccessRenew) {
+  const auto number = parse_number<std::int64_t>(text);
+  if (!number || seconds(*number) < kMinAccessRenew || seconds(*number) > kMaxAccessRenew) {
     return invalid_parameter(join_pointer("/extensions", kAccessRenewKey), "expected an integer from 300 to 86400");
   }
-  return seconds(number);
+  return seconds(*number);
 }
 
 Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules) {

@@ -1,9 +1,10 @@
 #include "archive/tar_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
+
+#include "base/parse_number.h"
 
 namespace osb::archive {
 namespace {
@@ -51,10 +52,8 @@ std::optional<std::uint64_t> number_field(std::string_view block, std::size_t at
 }
 
 std::optional<std::uint64_t> decimal(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > kMaxSize) return std::nullopt;
-  return value;
+  const auto value = parse_number<std::uint64_t>(text);
+  return value && *value <= kMaxSize ? value : std::nullopt;
 }
 
 // "-12.25": digits beyond nine are dropped.

@@ -1,6 +1,6 @@
-#include <charconv>
 #include <opensandbox/async.h>
 
+#include "base/parse_number.h"
 #include "client/errors.h"
 #include "client/event_stream.h"
 #include "client/json.h"
@@ -57,9 +57,7 @@ Task<CommandStatus> read_status(SandboxPtr sandbox, std::string id) {
 
 template <typename Number>
 Number number_in(std::string_view text, Number otherwise) {
-  Number out{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return text.empty() || error != std::errc() || end != text.data() + text.size() ? otherwise : out;
+  return osb::parse_number<Number>(text).value_or(otherwise);
 }
 
 Task<CommandLogs> read_logs(SandboxPtr sandbox, std::string id, std::optional<std::int64_t> cursor) {

@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client/line_splitter.h"
+#include "base/line_splitter.h"
+#include "client/event_line.h"
 
 namespace opensandbox {
 
@@ -20,14 +21,16 @@ class EventDecoder {
   // A last line without an end.
   void finish(std::vector<ExecutionEvent>& out);
   // The stream begins anew.
-  void clear() { lines_.clear(); }
+  void clear() {
+    lines_.finish([](std::string_view) {});
+  }
   bool too_long() const { return lines_.pending() > kLongestLine; }
 
  private:
   void line(std::string_view text, std::vector<ExecutionEvent>& out) const;
 
   bool keep_json_;
-  LineSplitter lines_;
+  osb::LineSplitter lines_;
 };
 
 // Adds an event to what the run has given so far. `keep_output` false: everything but lines and results.

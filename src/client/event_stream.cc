@@ -1,9 +1,9 @@
 #include "client/event_stream.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "async/timer.h"
+#include "base/parse_number.h"
 #include "client/errors.h"
 #include "client/event_decoder.h"
 
@@ -15,11 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 std::optional<int> exit_code_of(const Execution& execution) {
   if (!execution.error) return execution.execution_time ? std::optional(0) : std::nullopt;
-  const std::string& text = execution.error->value;
-  int code = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return code;
+  return osb::parse_number<int>(execution.error->value);
 }
 
 // One run, over as many connections as it takes.

@@ -2,9 +2,10 @@
 #include <opensandbox/async.h>
 
 #include "base/base64.h"
+#include "base/line_splitter.h"
 #include "client/errors.h"
+#include "client/event_line.h"
 #include "client/json.h"
-#include "client/line_splitter.h"
 #include "client/server_call.h"
 
 namespace opensandbox::async {
@@ -53,7 +54,7 @@ Task<LogEnd> follow(ClientState state, Call call, LogSink sink) {
   if (!stream->headers.get("Content-Type").starts_with("text/event-stream")) {
     co_return invalid_response("the server sent no stream of events", stream->request_id);
   }
-  LineSplitter splitter;
+  osb::LineSplitter splitter;
   for (;;) {
     auto piece = co_await stream->body->read();
     if (!piece) co_return from_transport(piece.error());

@@ -1,8 +1,9 @@
 #include <opensandbox/async.h>
 
+#include "base/line_splitter.h"
 #include "client/decode.h"
 #include "client/errors.h"
-#include "client/line_splitter.h"
+#include "client/event_line.h"
 #include "client/upload_body.h"
 #include "client/wire.h"
 
@@ -53,7 +54,7 @@ PullLine decode_line(std::string_view text, std::string_view request_id) {
 Task<Image> pull(ClientState state, Call call, PullSink sink) {
   auto stream = co_await state->open(state->server, std::move(call));
   if (!stream) co_return Failure(std::move(stream.error()));
-  LineSplitter splitter;
+  osb::LineSplitter splitter;
   for (;;) {
     auto piece = co_await stream->body->read();
     if (!piece) co_return from_transport(piece.error());

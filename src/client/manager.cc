@@ -2,10 +2,11 @@
 #include <opensandbox/async.h>
 
 #include "async/timer.h"
+#include "base/line_splitter.h"
 #include "base/time.h"
 #include "client/decode.h"
 #include "client/errors.h"
-#include "client/line_splitter.h"
+#include "client/event_line.h"
 #include "client/server_call.h"
 
 namespace opensandbox::async {
@@ -62,7 +63,7 @@ std::optional<std::optional<SandboxInfo>> state_event(std::string_view line) {
   return std::optional(sandbox_from(*sandbox));
 }
 
-Task<bool> hand_out(std::string_view lines, LineSplitter& splitter, const StateSink& sink) {
+Task<bool> hand_out(std::string_view lines, osb::LineSplitter& splitter, const StateSink& sink) {
   std::vector<std::optional<SandboxInfo>> states;
   splitter.feed(lines, [&](std::string_view line) {
     if (auto event = state_event(line)) states.push_back(std::move(*event));
@@ -115,7 +116,7 @@ Task<void> watch_states(ClientState state, std::string id, StateSink sink, milli
       if (!first) co_return Failure(std::move(first.error()));
       co_return co_await look_repeatedly(state, std::move(id), std::move(sink), interval, std::move(*first));
     }
-    LineSplitter splitter;
+    osb::LineSplitter splitter;
     for (;;) {
       auto piece = co_await stream->body->read();
       if (!piece || piece->empty()) break;  // lost: ask again, which begins with the state of now

@@ -1,6 +1,5 @@
 #include "client/redis_connection.h"
 
-#include <charconv>
 #include <cstring>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/parse_number.h"
 #include "client/errors.h"
 #include "http/url.h"
 
@@ -27,13 +27,6 @@ Failure unavailable(const std::string& why) { return pool_error("POOL_STATE_STOR
 
 Failure unavailable(const std::string& what, int error) {
   return unavailable(what + ": " + std::generic_category().message(error));
-}
-
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
 }
 
 }  // namespace
@@ -66,7 +59,8 @@ Result<RedisAddress> RedisAddress::parse(const std::string& url) {
   }
   if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
     out.database = rest.substr(slash + 1);
-    if (!out.database.empty() && !number_in(out.database)) return invalid_argument("redis: the database is a number");
+    if (!out.database.empty() && !osb::parse_number<std::int64_t>(out.database))
+      return invalid_argument("redis: the database is a number");
     rest = rest.substr(0, slash);
   }
   const auto parsed = osb::http::Url::parse("http://" + std::string(rest));
@@ -223,7 +217,7 @@ Result<RedisValue> RedisConnection::value(Clock::time_point until, int depth) {
     return out;
   }
   if (head->front() == '-') return unavailable("answered " + std::string(rest));
-  const auto number = number_in(rest);
+  const auto number = osb::parse_number<std::int64_t>(rest);
   if (!number) return unavailable("the answer is no answer of Redis");
   switch (head->front()) {
     case ':':

@@ -5,9 +5,10 @@
 #include <boost/asio/detached.hpp>
 
 #include "async/timer.h"
+#include "base/line_splitter.h"
 #include "client/decode.h"
 #include "client/errors.h"
-#include "client/line_splitter.h"
+#include "client/event_line.h"
 #include "client/sandbox_state.h"
 
 namespace opensandbox::async {
@@ -213,7 +214,7 @@ Task<Metrics> read_metrics(SandboxPtr sandbox) {
 Task<void> follow_metrics(SandboxPtr sandbox, MetricsSink sink) {
   auto stream = co_await open_execd(sandbox, {.target = "/metrics/watch"});
   if (!stream) co_return Failure(std::move(stream.error()));
-  LineSplitter splitter;
+  osb::LineSplitter splitter;
   for (;;) {
     auto piece = co_await stream->body->read();
     if (!piece) co_return co_await explained(sandbox, from_transport(piece.error()).error());

@@ -1,11 +1,11 @@
 #include "config/server_config.h"
 
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <system_error>
 #include <unistd.h>
 
+#include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "config/sections.h"
 #include "config/toml_reader.h"
@@ -40,9 +40,8 @@ Result<void> apply_environment(ServerConfig& config, const Environment& environm
   // Also when it is empty: whoever defines it decides.
   if (const std::string* key = environment.find(std::string(kKeyVariable))) config.server.api_key = *key;
   if (const std::string* ttl = environment.find("PENDING_FAILURE_TTL"); ttl != nullptr && !ttl->empty()) {
-    std::int64_t seconds = 0;
-    const auto [end, error] = std::from_chars(ttl->data(), ttl->data() + ttl->size(), seconds);
-    if (error != std::errc() || end != ttl->data() + ttl->size() || seconds < 0) {
+    const std::int64_t seconds = parse_number<std::int64_t>(*ttl).value_or(-1);
+    if (seconds < 0) {
       return fail(Code::InvalidRequest, "PENDING_FAILURE_TTL: expected a number of seconds");
     }
     config.pending_failure_ttl = std::chrono::seconds(seconds);

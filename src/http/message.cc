@@ -127,38 +127,6 @@ Response problem(const Error& error, std::string_view default_reason) {
                  error.message);
 }
 
-int status_of(Code code) {
-  switch (code) {
-    case Code::Internal:
-      return 500;
-    case Code::InvalidRequest:
-      return 400;
-    case Code::Unprocessable:
-      return 422;
-    case Code::Unauthorized:
-      return 401;
-    case Code::Forbidden:
-      return 403;
-    case Code::NotFound:
-      return 404;
-    case Code::Conflict:
-      return 409;
-    case Code::TooLarge:
-      return 413;
-    case Code::Exhausted:
-      return 429;
-    case Code::Unsupported:
-      return 501;
-    case Code::Unavailable:
-      return 503;
-    case Code::Timeout:
-      return 504;
-    case Code::Cancelled:
-      return 503;
-  }
-  return 500;
-}
-
 Response event_stream(std::move_only_function<net::awaitable<Result<void>>(BodyWriter&)> produce) {
   Response response;
   response.headers.add("Content-Type", "text/event-stream");

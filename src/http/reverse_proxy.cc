@@ -1,10 +1,11 @@
 #include "http/reverse_proxy.h"
 
 #include <array>
-#include <charconv>
 #include <vector>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include "base/parse_number.h"
 
 namespace osb::http {
 namespace {
@@ -116,10 +117,7 @@ ClientRequest request_for(Request& request, ProxyTarget& target) {
 
 // What upstream would have sent as body; our session sends none in answer to a HEAD either way.
 std::optional<std::uint64_t> declared_length(const Headers& headers) {
-  const std::string_view text = headers.get("Content-Length");
-  std::uint64_t value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return ec == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  return parse_number<std::uint64_t>(headers.get("Content-Length"));
 }
 
 Response response_for(ClientResponse answer, bool to_head) {

@@ -1,10 +1,11 @@
 #include "http/socket_address.h"
 
 #include <arpa/inet.h>
-#include <charconv>
 #include <cstring>
 #include <netinet/in.h>
 #include <sys/un.h>
+
+#include "base/parse_number.h"
 
 namespace osb::http {
 
@@ -19,12 +20,10 @@ Result<Address> Address::parse(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad("expected IP:PORT or unix:PATH");
   std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
-  std::uint16_t port = 0;
-  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (ec != std::errc() || end != digits.data() + digits.size()) return bad("the port is not a number up to 65535");
+  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return bad("the port is not a number up to 65535");
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  Address out = Address::tcp(std::string(host), port);
+  Address out = Address::tcp(std::string(host), *port);
   if (auto checked = to_sockaddr(out); !checked) return bad("not an IP address");
   return out;
 }

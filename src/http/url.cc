@@ -1,8 +1,8 @@
 #include "http/url.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "http/headers.h"
 
 namespace osb::http {
@@ -179,8 +179,8 @@ Result<Url> Url::parse(std::string_view text) {
   if (!port.empty()) {
     if (port.front() != ':') return bad("unexpected text after the address");
     port.remove_prefix(1);
-    const auto [end, ec] = std::from_chars(port.data(), port.data() + port.size(), url.port);
-    if (ec != std::errc() || end != port.data() + port.size() || url.port == 0) return bad("not a port");
+    url.port = parse_number<std::uint16_t>(port).value_or(0);
+    if (url.port == 0) return bad("not a port");
   }
   if (target.starts_with('?')) {
     url.target = "/" + std::string(target);

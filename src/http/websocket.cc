@@ -7,6 +7,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "http/parser.h"
+#include "http/status.h"
 #include "http/websocket_connection.h"
 #include "http/websocket_key.h"
 
@@ -92,29 +93,13 @@ Result<std::string> handshake_request(const std::string& host, const std::string
   return out + "\r\n";
 }
 
-Code code_of(int status) {
-  switch (status) {
-    case 400:
-      return Code::InvalidRequest;
-    case 401:
-      return Code::Unauthorized;
-    case 403:
-      return Code::Forbidden;
-    case 404:
-      return Code::NotFound;
-    case 409:
-      return Code::Conflict;
-    default:
-      return Code::Unavailable;
-  }
-}
-
 Result<void> check_answer(const ResponseHead& head, std::string_view body, const Headers& extra,
                           const std::string& key) {
   if (head.status != 101) {
     std::string message = "answered HTTP " + std::to_string(head.status);
     if (!body.empty()) message += ": " + std::string(body.substr(0, 512));
-    return fail(code_of(head.status), std::move(message));
+    const Code code = code_of(head.status);
+    return fail(code == Code::Internal ? Code::Unavailable : code, std::move(message));
   }
   if (!head.headers.has_token("Upgrade", "websocket") || !head.headers.has_token("Connection", "upgrade") ||
       head.headers.get("Sec-WebSocket-Accept") != ws::accept_for(key)) {

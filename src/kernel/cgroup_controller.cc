@@ -1,11 +1,11 @@
 #include "kernel/cgroup_controller.h"
 
-#include <charconv>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "base/parse_number.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
@@ -20,10 +20,7 @@ constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 62;  // v1 answers a hu
 
 Number to_number(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc() || end != text.data() + text.size()) return std::nullopt;  // "max" too
-  return value;
+  return parse_number<std::uint64_t>(text);  // nothing for "max"
 }
 
 Number read_number(const std::string& path) {

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <optional>
 
+#include "base/parse_number.h"
+
 namespace osb::mcp {
 namespace {
 
@@ -155,8 +157,9 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
     } else if (name == "--host") {
       out.host = value == "localhost" ? "127.0.0.1" : value;
     } else if (name == "--port") {
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out.port);
-      if (error != std::errc() || end != value.data() + value.size() || value.empty()) return wrong("a port");
+      const auto port = osb::parse_number<std::uint16_t>(value);
+      if (!port) return wrong("a port");
+      out.port = *port;
     } else if (name == "--max-reply-bytes") {
       const auto number = parse_number(value);
       if (!number || *number < kLeastReplyBytes || *number > kMostReplyBytes) return wrong("4096 to 16777216");

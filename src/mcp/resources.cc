@@ -1,11 +1,10 @@
 #include "mcp/resources.h"
 
-#include <charconv>
-
 #include <boost/json/array.hpp>
 #include <fmt/format.h>
 
 #include "base/base64.h"
+#include "base/parse_number.h"
 #include "base/utf8.h"
 #include "http/url.h"
 #include "mcp/encoding.h"
@@ -53,10 +52,11 @@ RpcResult page_of(std::string_view name, const json::array& all, const json::obj
   std::size_t from = 0;
   if (const json::value* cursor = params.if_contains("cursor"); cursor != nullptr && !cursor->is_null()) {
     const json::string* text = cursor->if_string();
-    const char* const end = text != nullptr ? text->data() + text->size() : nullptr;
-    if (text == nullptr || std::from_chars(text->data(), end, from).ptr != end || text->empty() || from > all.size()) {
+    const auto wanted = text != nullptr ? parse_number<std::size_t>({text->data(), text->size()}) : std::nullopt;
+    if (!wanted || *wanted > all.size()) {
       return RpcFailure(RpcError{rpc::kInvalidParams, "cursor: expected the nextCursor of an earlier answer", nullptr});
     }
+    from = *wanted;
   }
   const std::size_t to = std::min(all.size(), from + kPageSize);
   json::object out{{name, json::array(all.begin() + static_cast<std::ptrdiff_t>(from),

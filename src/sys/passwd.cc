@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "sys/text_file.h"
 
 namespace osb::sys {
@@ -22,11 +22,9 @@ bool split(std::string_view line, std::array<std::string_view, N>& out) {
 }
 
 std::optional<std::uint32_t> parse_id(std::string_view text) {
-  std::uint32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  const auto id = parse_number<std::uint32_t>(text);
   // The highest value means "no change" to the calls that take it.
-  if (error != std::errc() || end != text.data() + text.size() || id == ~std::uint32_t{0}) return std::nullopt;
-  return id;
+  return id && *id != ~std::uint32_t{0} ? id : std::nullopt;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/parse_number.h"
 #include "sys/cgroup.h"
 #include "sys/pidfd.h"
 #include "sys/syscall.h"
@@ -33,10 +34,7 @@ std::vector<pid_t> list_pids(const std::string& proc) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(proc.c_str()), &::closedir);
   if (!dir) return pids;
   while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size() && pid > 0) pids.push_back(pid);
+    if (const auto pid = parse_number<pid_t>(entry->d_name); pid && *pid > 0) pids.push_back(*pid);
   }
   return pids;
 }

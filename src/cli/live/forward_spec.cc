@@ -1,17 +1,16 @@
 #include "cli/live/forward_spec.h"
 
-#include <charconv>
 #include <optional>
 #include <string>
+
+#include "base/parse_number.h"
 
 namespace osb::cli {
 namespace {
 
 std::optional<std::uint16_t> parse_port(std::string_view text, int lowest) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port < lowest || port > 65535) return std::nullopt;
-  return static_cast<std::uint16_t>(port);
+  const auto port = parse_number<std::uint16_t>(text);
+  return port && *port >= lowest ? port : std::nullopt;
 }
 
 }  // namespace

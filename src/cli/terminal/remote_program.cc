@@ -1,18 +1,10 @@
 #include "cli/terminal/remote_program.h"
 
-#include <charconv>
-
+#include "base/parse_number.h"
 #include "cli/command/shell_words.h"
 
 namespace osb::cli {
 namespace {
-
-std::optional<std::uint32_t> number(std::string_view text) {
-  std::uint32_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
 
 opensandbox::PtyCreateOptions options_of(const RemoteProgram& program, std::string command) {
   return {.cwd = program.cwd,
@@ -29,9 +21,9 @@ Expected<RemoteUser> parse_user(const std::string& text) {
   RemoteUser out;
   const std::size_t colon = text.find(':');
   const std::string first = text.substr(0, colon);
-  out.uid = number(first);
+  out.uid = parse_number<std::uint32_t>(first);
   if (colon != std::string::npos) {
-    out.gid = number(std::string_view(text).substr(colon + 1));
+    out.gid = parse_number<std::uint32_t>(std::string_view(text).substr(colon + 1));
     if (!out.uid || !out.gid) {
       return usage_error("Invalid value for '-u': '" + text + "'.", "Write NAME, UID or UID:GID.");
     }

@@ -6,9 +6,9 @@
 #include "base/concat.h"
 #include "base/duration.h"
 #include "base/json_escape.h"
+#include "base/line_splitter.h"
 #include "base/out_of_memory.h"
 #include "base/time.h"
-#include "execd/run/line_splitter.h"
 
 namespace osb::execd {
 namespace {

@@ -1,11 +1,11 @@
 #include "execd/code/code_routes.h"
 
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "base/concat.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "execd/run/event_stream.h"
 #include "http/url.h"
 
@@ -107,10 +107,8 @@ net::awaitable<http::Response> remove_all(CodeService& service, http::Request& r
 // The number of a query parameter; nothing if it is there and not a number of at most `max`.
 std::optional<std::uint64_t> number(std::string_view text, std::uint64_t absent, std::uint64_t max) {
   if (text.empty()) return absent;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > max) return std::nullopt;
-  return value;
+  const auto value = parse_number<std::uint64_t>(text);
+  return value && *value <= max ? value : std::nullopt;
 }
 
 net::awaitable<http::Response> events(CodeService& service, http::Request& request) {

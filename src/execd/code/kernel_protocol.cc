@@ -1,12 +1,12 @@
 #include "execd/code/kernel_protocol.h"
 
-#include <charconv>
 #include <optional>
 
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 
 namespace osb::execd {
 namespace {
@@ -71,11 +71,11 @@ Result<void> KernelFrameDecoder::feed(std::string_view bytes, std::deque<KernelM
       if (rest.size() > kMaxDigits) return broken("expected a length, got " + in_quotes(rest.substr(0, kMaxDigits)));
       break;
     }
-    std::size_t length = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + head, length);
-    if (head == 0 || error != std::errc() || end != rest.data() + head || length > kMaxFrame) {
+    const auto parsed = parse_number<std::size_t>(rest.substr(0, head));
+    if (!parsed || *parsed > kMaxFrame) {
       return broken("bad length " + in_quotes(rest.substr(0, head)));
     }
+    const std::size_t length = *parsed;
     if (rest.size() - head - 1 < length) break;
     auto message = decode(rest.substr(head + 1, length));
     if (!message) return broken(message.error().message);

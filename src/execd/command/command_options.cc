@@ -1,8 +1,7 @@
 #include "execd/command/command_options.h"
 
-#include <charconv>
-
 #include "base/duration.h"
+#include "base/parse_number.h"
 
 namespace osb::execd {
 namespace {
@@ -11,13 +10,11 @@ template <typename T>
 Result<void> read_number(const Environment& env, std::string_view name, T min, T& into) {
   const auto it = env.find(name);
   if (it == env.end() || it->second.empty()) return {};
-  const std::string& text = it->second;
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < min) {
+  const auto value = parse_number<T>(it->second);
+  if (!value || *value < min) {
     return fail(Code::InvalidRequest, std::string(name) + ": expected a number of at least " + std::to_string(min));
   }
-  into = value;
+  into = *value;
   return {};
 }
 

@@ -1,13 +1,13 @@
 #include "execd/command/command_routes.h"
 
 #include <array>
-#include <charconv>
 #include <fcntl.h>
 #include <optional>
 #include <unistd.h>
 #include <utility>
 
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "base/time.h"
 #include "execd/run/event_stream.h"
 #include "execd/run/event_writer.h"
@@ -22,14 +22,6 @@ constexpr std::string_view kCursorHeader = "EXECD-COMMANDS-TAIL-CURSOR";
 // Not in the contract: how many bytes between the request's cursor and the first byte of the answer are gone.
 constexpr std::string_view kSkippedHeader = "EXECD-COMMANDS-SKIPPED-BYTES";
 constexpr std::size_t kMaxBody = 16 * 1024 * 1024;
-
-// Signed decimal digits and nothing else.
-std::optional<std::int64_t> integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 http::Response unknown_command(int status, std::string_view id) {
   return http::problem(status, kBadRequest, "command " + in_quotes(id) + ": not found");
@@ -165,7 +157,8 @@ void add_command_routes(http::Router& router, CommandService& service, std::vect
     if (!command->background) {
       co_return http::problem(400, kBadRequest, "command " + command->id + " does not run in the background");
     }
-    const std::int64_t cursor = integer(http::Query::parse(request.query()).get("cursor")).value_or(0);
+    const std::int64_t cursor =
+        parse_number<std::int64_t>(http::Query::parse(request.query()).get("cursor")).value_or(0);
     if (cursor < 0) co_return http::problem(400, kBadRequest, "cursor must not be negative");
     co_return logs_response(*command, cursor);
   });
@@ -174,7 +167,8 @@ void add_command_routes(http::Router& router, CommandService& service, std::vect
     const auto command = service.find(request.params["id"]);
     if (!command) co_return unknown_command(404, request.params["id"]);
     const http::Query query = http::Query::parse(request.query());
-    const std::int64_t after = query.get("after").empty() ? 0 : integer(query.get("after")).value_or(-1);
+    const std::int64_t after =
+        query.get("after").empty() ? 0 : parse_number<std::int64_t>(query.get("after")).value_or(-1);
     if (after < 0 || static_cast<std::uint64_t>(after) > command->events->last_seq()) {
       co_return http::problem(400, kBadRequest,
                               "after must be a number from 0 to " + std::to_string(command->events->last_seq()));

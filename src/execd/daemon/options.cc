@@ -1,12 +1,12 @@
 #include "execd/daemon/options.h"
 
-#include <charconv>
 #include <cstring>
 #include <functional>
 #include <optional>
 
 #include "base/duration.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 
 namespace osb::execd {
 namespace {
@@ -15,15 +15,8 @@ constexpr std::string_view kTokenVariable = "EXECD_ACCESS_TOKEN";
 
 using Check = std::expected<void, std::string>;  // what is wrong with a value
 
-std::optional<int> to_int(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Check read_port(std::string_view text, Options& out) {
-  const auto value = to_int(text);
+  const auto value = parse_number<int>(text);
   if (!value || *value < 0 || *value > 65535) return std::unexpected("expected a number from 0 to 65535");
   out.port = static_cast<std::uint16_t>(*value);
   out.port_given = true;
@@ -31,14 +24,14 @@ Check read_port(std::string_view text, Options& out) {
 }
 
 Check read_listen_fd(std::string_view text, Options& out) {
-  const auto value = to_int(text);
+  const auto value = parse_number<int>(text);
   if (!value || *value < 0) return std::unexpected("expected the number of an inherited descriptor");
   out.listen_fds.push_back(*value);
   return {};
 }
 
 Check read_log_level(std::string_view text, Options& out) {
-  const auto value = to_int(text);
+  const auto value = parse_number<int>(text);
   if (!value) return std::unexpected("expected a number: 3 error, 4 warning, 6 information, 7 debug");
   out.log_level = *value <= 2   ? LogLevel::Off
                   : *value == 3 ? LogLevel::Error

@@ -1,6 +1,5 @@
 #include "execd/file/file_routes.h"
 
-#include <charconv>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "api/execd_requests.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "execd/file/archive.h"
 #include "execd/file/content/download.h"
 #include "execd/file/content/upload.h"
@@ -219,10 +219,8 @@ net::awaitable<Result<Response>> list_directory(const FileContext& context, Requ
   if (!path) co_return Failure(path.error());
   std::int64_t depth = 1;
   if (const std::string_view text = query.get("depth"); !text.empty()) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), depth);
-    if (error != std::errc() || end != text.data() + text.size() || depth < 0) {
-      co_return fail(Code::InvalidRequest, "depth: expected an integer >= 0");
-    }
+    depth = parse_number<std::int64_t>(text).value_or(-1);
+    if (depth < 0) co_return fail(Code::InvalidRequest, "depth: expected an integer >= 0");
   }
   const auto levels = static_cast<std::uint32_t>(std::min<std::int64_t>(depth, UINT32_MAX));
   co_return co_await listing_response(

@@ -1,6 +1,5 @@
 #include "execd/init/descendants.h"
 
-#include <charconv>
 #include <csignal>
 #include <dirent.h>
 #include <memory>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/parse_number.h"
 #include "sys/pidfd.h"
 #include "sys/process_tree.h"
 
@@ -20,11 +20,9 @@ std::vector<sys::Process> all_processes() {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir("/proc"), &::closedir);
   if (!dir) return out;
   while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc() || end != name.data() + name.size()) continue;
-    if (const auto process = sys::read_process(pid)) out.push_back(*process);
+    const auto pid = parse_number<pid_t>(entry->d_name);
+    if (!pid) continue;
+    if (const auto process = sys::read_process(*pid)) out.push_back(*process);
   }
   return out;
 }

@@ -1,12 +1,12 @@
 #include "execd/init/inherited_fd.h"
 
-#include <charconv>
 #include <linux/close_range.h>
 #include <optional>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/parse_number.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -16,10 +16,8 @@ std::optional<int> inherited_number(std::string_view path) {
   constexpr std::string_view kPrefix = "/proc/self/fd/";
   if (!path.starts_with(kPrefix)) return std::nullopt;
   path.remove_prefix(kPrefix.size());
-  int fd = -1;
-  const auto [end, error] = std::from_chars(path.data(), path.data() + path.size(), fd);
-  if (error != std::errc() || end != path.data() + path.size() || fd < 0) return std::nullopt;
-  return fd;
+  const auto fd = parse_number<int>(path);
+  return fd && *fd >= 0 ? fd : std::nullopt;
 }
 
 }  // namespace

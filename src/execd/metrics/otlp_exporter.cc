@@ -1,11 +1,11 @@
 #include "execd/metrics/otlp_exporter.h"
 
 #include <arpa/inet.h>
-#include <charconv>
 
 #include "async/timer.h"
 #include "base/json_escape.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "http/url.h"
 #include "sys/proc_stats.h"
 #include "sys/text_file.h"
@@ -45,11 +45,9 @@ MetricAttributes pairs(std::string_view text) {
 }
 
 std::optional<std::chrono::milliseconds> millis(const Environment& env, std::string_view name) {
-  const std::string_view text = variable(env, name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
-  return std::chrono::milliseconds(value);
+  const auto value = parse_number<std::int64_t>(variable(env, name));
+  if (!value || *value <= 0) return std::nullopt;
+  return std::chrono::milliseconds(*value);
 }
 
 // Where the platform says its collector is when nobody configured one.

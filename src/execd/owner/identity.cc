@@ -1,6 +1,5 @@
 #include "execd/owner/identity.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "execd/path/path.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
@@ -47,10 +47,8 @@ Failure unavailable(const Identity& identity, int error) {
 }  // namespace
 
 std::optional<std::uint32_t> parse_id(std::string_view text) {
-  std::uint32_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc() || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
-  return id;
+  const auto id = parse_number<std::uint32_t>(text);
+  return id && *id != UINT32_MAX ? id : std::nullopt;
 }
 
 Result<Identity> parse_identity(std::string_view uid, std::string_view gid) {

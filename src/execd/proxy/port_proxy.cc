@@ -1,10 +1,10 @@
 #include "execd/proxy/port_proxy.h"
 
 #include <cerrno>
-#include <charconv>
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/parse_number.h"
 #include "http/reverse_proxy.h"
 
 namespace osb::execd {
@@ -49,10 +49,7 @@ std::optional<ProxyPath> parse_proxy_path(std::string_view target) {
 
   ProxyPath out;
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
-  const std::string_view digits = rest.substr(0, end);
-  std::uint16_t port = 0;
-  const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error == std::errc() && last == digits.data() + digits.size() && port > 0) out.port = port;
+  if (const auto port = parse_number<std::uint16_t>(rest.substr(0, end)); port && *port > 0) out.port = *port;
   rest.remove_prefix(end);
   out.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
   return out;

@@ -1,6 +1,5 @@
 #include "execd/proxy/tunnel.h"
 
-#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "async/timer.h"
+#include "base/parse_number.h"
 #include "execd/proxy/port_proxy.h"
 #include "http/websocket.h"
 
@@ -80,10 +80,8 @@ net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<http::Transp
 }
 
 net::awaitable<http::Response> open_tunnel(http::Request& request, std::chrono::milliseconds ping_interval) {
-  const std::string_view text = request.params["port"];
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number == 0) {
+  const std::uint16_t number = parse_number<std::uint16_t>(request.params["port"]).value_or(0);
+  if (number == 0) {
     co_return http::problem(400, "INVALID_REQUEST_BODY", "/tunnel/{port}: expected a port from 1 to 65535");
   }
   if (!http::is_websocket_upgrade(request)) co_return http::websocket_response(request, {}, {});

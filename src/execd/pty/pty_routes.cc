@@ -1,12 +1,12 @@
 #include "execd/pty/pty_routes.h"
 
-#include <charconv>
 #include <utility>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "http/url.h"
 
 namespace osb::execd {
@@ -37,12 +37,10 @@ Result<ConnectOptions> parse_options(std::string_view query_text) {
   out.read_only = query.get("readonly") == "1";
   out.input_acks = query.get("acks") == "1";
   out.start = query.get("start") != "0";
-  const std::string_view since = query.get("since");
-  if (!since.empty()) {
-    const auto [end, error] = std::from_chars(since.data(), since.data() + since.size(), out.since);
-    if (error != std::errc() || end != since.data() + since.size()) {
-      return fail(Code::InvalidRequest, "since must be a number that is not negative");
-    }
+  if (const std::string_view text = query.get("since"); !text.empty()) {
+    const auto since = parse_number<decltype(out.since)>(text);
+    if (!since) return fail(Code::InvalidRequest, "since must be a number that is not negative");
+    out.since = *since;
   }
   return out;
 }

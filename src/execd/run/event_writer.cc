@@ -6,7 +6,7 @@
 
 #include "base/concat.h"
 #include "base/json_escape.h"
-#include "execd/run/line_splitter.h"
+#include "base/line_splitter.h"
 
 namespace osb::execd {
 namespace {

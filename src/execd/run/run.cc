@@ -10,9 +10,9 @@
 
 #include "async/descriptor.h"
 #include "base/duration.h"
+#include "base/line_splitter.h"
 #include "base/out_of_memory.h"
 #include "base/time.h"
-#include "execd/run/line_splitter.h"
 #include "execd/run/output_pipe.h"
 #include "sys/pidfd.h"
 #include "sys/syscall.h"

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 #include <fmt/format.h>
 
+#include "base/parse_number.h"
 #include "mcp/encoding.h"
 #include "mcp/schema.h"
 #include "mcp/tools/published_output.h"
@@ -13,14 +13,6 @@ namespace {
 
 ToolFailure wrong_cursor() {
   return tool_failure("INVALID_ARGUMENT", "cursor: expected the next_cursor of an earlier result");
-}
-
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size() || out < 0) return std::nullopt;
-  return out;
 }
 
 // "<number of an event>", or "<number>.<bytes of the line behind it>".
@@ -100,7 +92,7 @@ net::awaitable<ToolResult> command_logs(Call& call) {
   if (!sandbox) co_return ToolFailure(sandbox.error());
   const std::string id = call.text("execution_id");
   const auto from = call.argument("cursor").is_null() ? 0 : parse_number<std::int64_t>(call.text("cursor"));
-  if (!from) co_return wrong_cursor();
+  if (!from || *from < 0) co_return wrong_cursor();
   // Asked before the logs: when it says that the command has ended, the logs are all there is.
   auto status = co_await sandbox->commands().status(id);
   if (!status) co_return tool_failure(status.error());

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "mcp/encoding.h"
 #include "mcp/reply_text.h"
 #include "mcp/schema.h"
@@ -33,14 +33,8 @@ net::awaitable<std::expected<opensandbox::ReadRange, ToolError>> parse_range(sdk
   text.remove_prefix(6);
   const std::size_t dash = text.find('-');
   if (dash == std::string_view::npos) co_return wrong();
-  const auto number = [](std::string_view digits) -> std::optional<std::uint64_t> {
-    std::uint64_t out = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-    return out;
-  };
-  const auto first = number(text.substr(0, dash));
-  const auto last = number(text.substr(dash + 1));
+  const auto first = parse_number<std::uint64_t>(text.substr(0, dash));
+  const auto last = parse_number<std::uint64_t>(text.substr(dash + 1));
   opensandbox::ReadRange out;
   if (first && last && *first <= *last) {
     out.first_byte = first;

@@ -1,10 +1,10 @@
 #include "mcp/tools/list_page.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <boost/json/serialize.hpp>
 
+#include "base/parse_number.h"
 #include "mcp/reply_text.h"
 #include "mcp/schema.h"
 
@@ -42,8 +42,8 @@ ToolResult list_page(const Call& call, std::string_view name, std::size_t total,
                      const std::function<json::object(std::size_t)>& item) {
   std::size_t from = 0;
   if (const std::string cursor = call.text("cursor"); !cursor.empty()) {
-    const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), from);
-    if (error != std::errc() || end != cursor.data() + cursor.size() || from > total) {
+    from = parse_number<std::size_t>(cursor).value_or(total + 1);
+    if (from > total) {
       return tool_failure("INVALID_ARGUMENT", "cursor: expected the next_cursor of an earlier result");
     }
   }

@@ -11,6 +11,7 @@
 
 #include "api/json.h"
 #include "base/json_escape.h"
+#include "http/status.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
 #include "tls/connector.h"
@@ -30,28 +31,9 @@ Failure unreachable(const std::string& name, const Error& why) {
   return Failure(std::move(error));
 }
 
-Code code_of(int status) {
-  switch (status) {
-    case 400:
-      return Code::InvalidRequest;
-    case 401:
-    case 403:
-      return Code::Forbidden;
-    case 404:
-      return Code::NotFound;
-    case 409:
-      return Code::Conflict;
-    case 501:
-      return Code::Unsupported;
-    case 503:
-      return Code::Unavailable;
-    default:
-      return Code::Internal;
-  }
-}
-
 Failure refused(int status, const std::string& body) {
-  Error error(code_of(status), "the engine answered " + std::to_string(status));
+  const Code code = status == 401 ? Code::Forbidden : http::code_of(status);
+  Error error(code, "the engine answered " + std::to_string(status));
   if (const auto value = api::parse_json(body)) {
     std::string message = engine::text(*value, {"message"});
     // Podman says the same in two pieces.

@@ -1,6 +1,7 @@
 #include "runtime/native/sandboxd_client.h"
 
 #include "api/json.h"
+#include "http/status.h"
 
 namespace osb::runtime {
 namespace {
@@ -16,26 +17,11 @@ Failure unreachable(const std::string& socket, const Error& why) {
   return Failure(std::move(error));
 }
 
+// sandboxd itself is there when it answers, so nothing is unavailable.
 Code code_of(int status) {
-  switch (status) {
-    case 400:
-    case 422:
-      return Code::InvalidRequest;
-    case 403:
-      return Code::Forbidden;
-    case 404:
-      return Code::NotFound;
-    case 409:
-      return Code::Conflict;
-    case 413:
-      return Code::TooLarge;
-    case 429:
-      return Code::Exhausted;
-    case 501:
-      return Code::Unsupported;
-    default:
-      return Code::Internal;
-  }
+  const Code code = http::code_of(status);
+  if (code == Code::Unprocessable) return Code::InvalidRequest;
+  return code == Code::Unavailable || code == Code::Timeout ? Code::Internal : code;
 }
 
 Failure refused(int status, const std::string& body) {

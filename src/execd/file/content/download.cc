@@ -1,12 +1,12 @@
 #include "execd/file/content/download.h"
 
-#include <charconv>
 #include <fcntl.h>
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/concat.h"
+#include "base/parse_number.h"
 #include "execd/file/content/line_range.h"
 #include "execd/file/content/stream.h"
 #include "http/range.h"
@@ -43,12 +43,11 @@ Result<OpenFile> open_file(const std::string& path) {
 Result<std::optional<std::uint64_t>> line_number(const http::Query& query, std::string_view name) {
   const std::string_view text = query.get(name);
   if (text.empty()) return std::nullopt;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
+  const auto value = parse_number<std::int64_t>(text);
+  if (!value || *value < 1) {
     return fail(Code::InvalidRequest, std::string(name) + ": expected an integer >= 1");
   }
-  return static_cast<std::uint64_t>(value);
+  return static_cast<std::uint64_t>(*value);
 }
 
 Result<std::string> read_small(int fd, std::size_t size) {

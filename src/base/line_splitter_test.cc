@@ -1,4 +1,4 @@
-#include "execd/run/line_splitter.h"
+#include "base/line_splitter.h"
 
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace osb::execd {
+namespace osb {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(LineSplitter, PiecesDoNotCutCharacters) {
 }
 
 }  // namespace
-}  // namespace osb::execd
+}  // namespace osb

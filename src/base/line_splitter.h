@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
-namespace osb::execd {
+namespace osb {
 
 // The longest prefix of `text`, at most `limit` bytes, that does not end inside a UTF-8 sequence. Where the bytes are
 // no UTF-8 at all it is simply `limit`.
@@ -25,7 +26,7 @@ inline std::size_t utf8_prefix(std::string_view text, std::size_t limit) {
 // nothing is copied on that path.
 class LineSplitter {
  public:
-  explicit LineSplitter(std::size_t max_line) : max_line_(std::max<std::size_t>(max_line, 8)) {}
+  explicit LineSplitter(std::size_t max_line = SIZE_MAX) : max_line_(std::max<std::size_t>(max_line, 8)) {}
 
   // Calls sink(std::string_view) for every line that ended. The view lives until the sink returns.
   template <typename Sink>
@@ -60,6 +61,9 @@ class LineSplitter {
     pending_ = std::string();
     skip_lf_ = false;
   }
+
+  // Of the line that has not ended yet.
+  std::size_t pending() const { return pending_.size(); }
 
  private:
   static constexpr std::size_t kKeepCapacity = 64 * 1024;
@@ -108,4 +112,4 @@ class LineSplitter {
   bool skip_lf_ = false;  // the last byte was a CR: an LF right behind it belongs to it
 };
 
-}  // namespace osb::execd
+}  // namespace osb
