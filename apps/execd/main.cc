@@ -101,7 +101,7 @@ Result<std::string> listen(const Options& options, http::Server& server, PortPro
   std::string addresses;
   // Also where nobody opened it here: clients name it when they mean us.
   if (options.port != 0) proxy.add_own_port(options.port);
-  if (!options.opens_port()) proxy.add_own_port(kDefaultPort);
+  if (!options.opens_port()) proxy.add_own_port(kExecdPort);
   for (const int fd : options.listen_fds) {
     http::SocketAddress bound;
     bound.length = sizeof bound.storage;

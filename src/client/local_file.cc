@@ -7,6 +7,7 @@
 
 #include "client/errors.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace opensandbox {
 namespace {
@@ -20,13 +21,8 @@ Failure from_local(const osb::Error& error) { return local_error(error.message);
 Failure from_errno(const std::string& what, int error) { return from_local(osb::sys::from_errno(what, error).error()); }
 
 Result<void> write_fd(int fd, std::string_view bytes, const std::string& what) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return from_errno("write " + what, errno);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
+  auto written = osb::sys::write_all(fd, bytes, what);
+  return written ? Result<void>() : from_local(written.error());
 }
 
 Result<std::optional<std::uint64_t>> length_of(int fd, const std::string& what) {

@@ -9,21 +9,12 @@
 
 #include "base/unique_fd.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<void> write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return sys::from_errno("write", errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
 
 // The missing ones of `directory` and those above it are made, as `around`'s owner would have: the one that was there.
 Result<void> make_directories(const fs::path& directory, struct stat& around) {
@@ -53,7 +44,7 @@ Result<void> replace(const fs::path& target, std::string_view text, ConfigAccess
   std::string temporary = target.string() + ".XXXXXX";
   const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));  // 0600
   if (file.get() < 0) return sys::from_errno("create " + temporary, errno);
-  Result<void> done = write_all(file.get(), text);
+  Result<void> done = sys::write_all(file.get(), text, temporary);
   if (done && ::geteuid() == 0 && ::fchown(file.get(), like.st_uid, like.st_gid) != 0) {
     done = sys::from_errno("chown", errno);
   }

@@ -15,6 +15,7 @@
 #include "sys/process_tree.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
+#include "sys/write_all.h"
 
 namespace osb::cli {
 namespace {
@@ -78,16 +79,6 @@ Result<ServiceRecord> from_json(const json::value& value) {
   return out;
 }
 
-Result<void> write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return sys::from_errno("write", errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 }  // namespace
 
 bool DaemonProcess::alive() const {
@@ -130,7 +121,7 @@ Result<void> replace_file(const std::filesystem::path& path, std::string_view te
   (void)::unlink(next.c_str());
   const UniqueFd out(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (out.get() < 0) return sys::from_errno("write " + next, errno);
-  if (auto done = write_all(out.get(), text); !done) return with_context(next, done.error());
+  if (auto done = sys::write_all(out.get(), text, next); !done) return done;
   if (group != 0 && (::fchown(out.get(), ::geteuid(), group) != 0 || ::fchmod(out.get(), 0640) != 0)) {
     return sys::from_errno("set the owner of " + next, errno);
   }

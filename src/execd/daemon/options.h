@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/ports.h"
 #include "execd/path/path.h"
 
 namespace osb::execd {
-
-inline constexpr std::uint16_t kDefaultPort = 44772;
 
 struct Options {
   enum class Action { Serve, ShowHelp, ShowVersion };
   Action action = Action::Serve;
 
-  std::uint16_t port = kDefaultPort;
+  std::uint16_t port = kExecdPort;
   bool port_given = false;
   std::vector<int> listen_fds;
   std::string access_token;  // empty: no authentication

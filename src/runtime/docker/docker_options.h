@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ports.h"
 #include "config/server_config.h"
 #include "runtime/docker/engine_client.h"
 
@@ -26,8 +27,5 @@ struct DockerOptions {
 // By the server's address and environment, as the contract says: DOCKER_HOST and its companions; published on loopback
 // when the server listens there, so that nobody reaches a sandbox who cannot reach the server.
 DockerOptions docker_options(const config::ServerConfig& config, const config::Environment& environment);
-
-inline constexpr std::uint16_t kExecdPort = 44772;
-inline constexpr std::uint16_t kHttpPort = 8080;
 
 }  // namespace osb::runtime

@@ -7,6 +7,7 @@
 
 #include "api/json.h"
 #include "async/timer.h"
+#include "base/ports.h"
 #include "http/url.h"
 #include "runtime/native/native_connector.h"
 #include "runtime/native/native_spec.h"
@@ -21,7 +22,6 @@ namespace json = boost::json;
 namespace native = api::native;
 using Patience = SandboxdClient::Patience;
 
-constexpr std::uint16_t kExecdPort = 44772;
 constexpr std::chrono::milliseconds kFirstRetry(50), kLastRetry(1000);
 
 std::string path_of(const std::string& id, std::string_view rest = "") {

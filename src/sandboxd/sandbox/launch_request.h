@@ -7,6 +7,7 @@
 
 #include "api/native.h"
 #include "base/error.h"
+#include "base/ports.h"
 #include "image/manifest.h"
 #include "kernel/limited_cgroup.h"
 #include "sandboxd/launch/launch_plan.h"
@@ -16,8 +17,6 @@
 namespace osb::sandboxd {
 
 // From what was asked for to what the kernel is told: pure functions, no system state but the devices of the host.
-
-inline constexpr std::uint16_t kExecdPort = 44772;
 
 // Numbers of execd's inherited descriptors.
 inline constexpr int kListenFd = 3;

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/json_escape.h"
 #include "base/log.h"
+#include "base/parse_number.h"
+#include "base/ports.h"
 #include "base/time.h"
 #include "http/path_token.h"
 #include "http/url.h"
@@ -16,8 +18,6 @@
 
 namespace osb::server {
 namespace {
-
-constexpr std::string_view kExecdPort = "44772";
 
 struct Action {
   std::string_view method, route, name;
@@ -49,10 +49,7 @@ std::string_view field_of(const http::Response& response, std::string_view name)
   return end == std::string::npos ? "" : std::string_view(*body).substr(begin + key.size(), end - begin - key.size());
 }
 
-bool is_execd_port(std::string_view digits) {
-  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
-  return digits == kExecdPort;
-}
+bool is_execd_port(std::string_view digits) { return parse_number<std::uint16_t>(digits) == kExecdPort; }
 
 // Whether execd was asked to run something: a command, code, a session's command, a terminal. The path is read as
 // execd reads it: without the token it may begin with, decoded, and through its own port proxy, which leads to itself.

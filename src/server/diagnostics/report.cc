@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/mask_secrets.h"
+#include "base/ports.h"
 #include "base/quantity.h"
 
 namespace osb::server {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr std::string_view kRule = "------------------------------------------------------------\n";
 constexpr std::string_view kMasked = "***";
-constexpr std::uint16_t kExecdPort = 44772;
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
 // A value stays on its line whatever is in it.

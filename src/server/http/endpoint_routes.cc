@@ -2,6 +2,7 @@
 
 #include "api/lifecycle_endpoint.h"
 #include "api/lifecycle_error.h"
+#include "base/ports.h"
 #include "http/path_token.h"
 #include "server/http/answer.h"
 #include "server/http/routes.h"
@@ -13,7 +14,6 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
-constexpr std::uint16_t kExecdPort = 44772;
 // A create takes milliseconds, on a busy engine seconds. Afterwards the address is known, or why there is none: SDKs
 // ask for endpoints right after the create and ask for nothing else when the sandbox does not answer. A pull may take
 // longer than clients wait; then they are given the proxy, which can wait.
