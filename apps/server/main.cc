@@ -175,8 +175,8 @@ Result<std::unique_ptr<RenewIntents>> make_renew_intents(const net::any_io_execu
                                                          const config::RenewIntentSection& section,
                                                          SandboxService& service) {
   if (!section.enabled || !section.redis.enabled) return nullptr;
-  auto redis = parse_redis_dsn(section.redis.dsn);
-  if (!redis) return Failure(redis.error());
+  auto redis = redis::parse_address(section.redis.dsn);
+  if (!redis) return with_context("[renew_intent.redis] dsn", redis.error());
   return std::make_unique<RenewIntents>(
       executor, std::shared_ptr<http::Connector>(tls::make_connector(executor)),
       RenewIntents::Options{std::move(*redis), section.redis.queue_key, section.redis.consumer_concurrency},

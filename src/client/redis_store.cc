@@ -93,9 +93,9 @@ std::string base64url(std::string_view bytes) {
   return out;
 }
 
-std::vector<std::string> texts_of(const RedisValue& value) {
+std::vector<std::string> texts_of(const osb::redis::Reply& value) {
   std::vector<std::string> out;
-  for (const RedisValue& item : value.list) out.push_back(item.text);
+  for (const osb::redis::Reply& item : value.items) out.push_back(item.text);
   return out;
 }
 
@@ -108,16 +108,16 @@ Number number_in(const std::string& text) {
 
 class RedisStore final : public PoolStateStore {
  public:
-  RedisStore(RedisAddress address, const RedisOptions& options)
+  RedisStore(osb::redis::Address address, const RedisOptions& options)
       : connection_(std::move(address), options.timeout), prefix_(options.key_prefix) {}
 
   Result<Taken> take_idle(const std::string& pool, milliseconds min_remaining_ttl) override {
     auto answer = idle_script(kTake, pool, std::to_string(min_remaining_ttl.count()));
     if (!answer) return Failure(std::move(answer.error()));
     Taken out;
-    if (answer->list.size() != 2) return odd();
-    if (answer->list[0].type == RedisValue::Type::Text) out.sandbox_id = answer->list[0].text;
-    out.discarded = texts_of(answer->list[1]);
+    if (answer->items.size() != 2) return odd();
+    if (answer->items[0].kind == osb::redis::Reply::Kind::Text) out.sandbox_id = answer->items[0].text;
+    out.discarded = texts_of(answer->items[1]);
     return out;
   }
 
@@ -141,9 +141,9 @@ class RedisStore final : public PoolStateStore {
     auto answer = idle_script(kEntries, pool, "");
     if (!answer) return Failure(std::move(answer.error()));
     std::vector<IdleEntry> out;
-    for (std::size_t i = 0; i + 1 < answer->list.size(); i += 2) {
-      const auto expires = milliseconds(number_in<std::int64_t>(answer->list[i + 1].text));
-      out.push_back({.sandbox_id = answer->list[i].text, .expires_at = Timestamp(expires)});
+    for (std::size_t i = 0; i + 1 < answer->items.size(); i += 2) {
+      const auto expires = milliseconds(number_in<std::int64_t>(answer->items[i + 1].text));
+      out.push_back({.sandbox_id = answer->items[i].text, .expires_at = Timestamp(expires)});
     }
     return out;
   }
@@ -163,7 +163,7 @@ class RedisStore final : public PoolStateStore {
   Result<std::optional<int>> max_idle(const std::string& pool) override {
     auto answer = call({"GET", key(pool, "maxIdle")});
     if (!answer) return Failure(std::move(answer.error()));
-    if (answer->type != RedisValue::Type::Text) return std::optional<int>();
+    if (answer->kind != osb::redis::Reply::Kind::Text) return std::optional<int>();
     return number_in<int>(answer->text);
   }
   Result<void> set_max_idle(const std::string& pool, int max_idle) override {
@@ -179,12 +179,12 @@ class RedisStore final : public PoolStateStore {
     return prefix_ + ":{" + base64url(pool) + "}:" + std::string(suffix);
   }
 
-  Result<RedisValue> call(const std::vector<std::string>& command) {
+  Result<osb::redis::Reply> call(const std::vector<std::string>& command) {
     const std::scoped_lock lock(mutex_);
     return connection_.call(command);
   }
 
-  Result<RedisValue> idle_script(std::string_view script, const std::string& pool, const std::string& argument) {
+  Result<osb::redis::Reply> idle_script(std::string_view script, const std::string& pool, const std::string& argument) {
     return call({"EVAL", std::string(kNow) + std::string(script), "3", key(pool, "idle:list"),
                  key(pool, "idle:expires"), key(pool, "idleTtlMillis"), argument});
   }
@@ -196,7 +196,7 @@ class RedisStore final : public PoolStateStore {
     return answer->number == 1;
   }
 
-  static Result<void> done(const Result<RedisValue>& answer) {
+  static Result<void> done(const Result<osb::redis::Reply>& answer) {
     if (!answer) return Failure(answer.error());
     return {};
   }
@@ -211,8 +211,8 @@ class RedisStore final : public PoolStateStore {
 
 Result<std::shared_ptr<PoolStateStore>> make_redis_store(const RedisOptions& options) {
   if (options.timeout.count() <= 0) return invalid_argument("redis: timeout must be positive");
-  auto address = RedisAddress::parse(options.url);
-  if (!address) return Failure(std::move(address.error()));
+  auto address = osb::redis::parse_address(options.url);
+  if (!address) return invalid_argument("redis: " + address.error().message);
   return std::make_shared<RedisStore>(std::move(*address), options);
 }
 

@@ -117,12 +117,12 @@ TEST_F(RedisStoreTest, UsesTheKeysThatOtherSdksUse) {
   ASSERT_TRUE(*redis->acquire_lock("my pool?", "owner", hours(1)));
   EXPECT_EQ(*redis->max_idle("my pool?"), 5);
   EXPECT_FALSE(*redis->max_idle("another"));
-  RedisConnection raw(*RedisAddress::parse("unix:" + socket_), milliseconds(5000));
+  RedisConnection raw(*osb::redis::parse_address("unix:" + socket_), milliseconds(5000));
   const std::string base = "opensandbox:pool:{bXkgcG9vbD8}:";
   EXPECT_EQ(raw.call({"GET", base + "maxIdle"})->text, "5");
   EXPECT_EQ(raw.call({"GET", base + "idleTtlMillis"})->text, "120000");
   EXPECT_EQ(raw.call({"GET", base + "lock"})->text, "owner");
-  EXPECT_EQ(raw.call({"LRANGE", base + "idle:list", "0", "-1"})->list.at(0).text, "s1");
+  EXPECT_EQ(raw.call({"LRANGE", base + "idle:list", "0", "-1"})->items.at(0).text, "s1");
   const std::string expires = raw.call({"HGET", base + "idle:expires", "s1"})->text;
   EXPECT_EQ(expires.size(), 13u);
   EXPECT_EQ(expires.find_first_not_of("0123456789"), std::string::npos);
@@ -140,25 +140,9 @@ TEST_F(RedisStoreTest, SaysSoWhenRedisIsGoneAndComesBackWithIt) {
   }
   start();
   EXPECT_EQ(redis->idle_count("p").value_or(-1), 0);
-  RedisConnection raw(*RedisAddress::parse("unix:" + socket_), milliseconds(5000));
+  RedisConnection raw(*osb::redis::parse_address("unix:" + socket_), milliseconds(5000));
   EXPECT_FALSE(raw.call({"NO-SUCH-COMMAND"}));
   EXPECT_EQ(raw.call({"PING"})->text, "PONG");
-}
-
-TEST(RedisAddress, IsReadFromAUrl) {
-  const auto full = RedisAddress::parse("redis://me:s%40crt@[::1]:7000/3");
-  ASSERT_TRUE(full);
-  EXPECT_EQ(full->user, "me");
-  EXPECT_EQ(full->password, "s@crt");
-  EXPECT_EQ(full->host, "::1");
-  EXPECT_EQ(full->port, "7000");
-  EXPECT_EQ(full->database, "3");
-  EXPECT_EQ(RedisAddress::parse("redis://host")->port, "6379");
-  EXPECT_EQ(RedisAddress::parse("redis://host:80")->port, "80");
-  EXPECT_EQ(RedisAddress::parse("redis://:p@host")->password, "p");
-  for (const char* bad : {"", "host", "http://host", "redis://", "redis://x@h", "redis://h/x", "unix:x"}) {
-    EXPECT_FALSE(RedisAddress::parse(bad)) << bad;
-  }
 }
 
 }  // namespace

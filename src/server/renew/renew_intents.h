@@ -12,17 +12,9 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "http/client.h"
+#include "redis/address.h"
 
 namespace osb::server {
-
-// redis://[user[:password]@]host[:port][/database], rediss:// for TLS, unix:///path[?db=N].
-struct RedisAddress {
-  std::string origin;  // for a connector
-  std::string user, password;
-  int database = 0;
-};
-// Errors never repeat the text: it may hold a password.
-Result<RedisAddress> parse_redis_dsn(std::string_view dsn);
 
 // Which sandbox somebody has used, as the gateway says it: {"sandbox_id","observed_at"}. Nothing for what is broken,
 // or older than five minutes.
@@ -32,7 +24,7 @@ std::optional<std::string> read_renew_intent(std::string_view text, Timestamp no
 class RenewIntents {
  public:
   struct Options {
-    RedisAddress redis;
+    redis::Address redis;
     std::string queue_key;
     int consumers = 8;
   };

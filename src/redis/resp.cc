@@ -1,18 +1,15 @@
-#include "server/renew/resp.h"
+#include "redis/resp.h"
 
-#include <charconv>
+#include "base/parse_number.h"
 
-namespace osb::server::resp {
+namespace osb::redis {
 namespace {
-
-constexpr std::int64_t kMostBytes = 1 << 20, kMostItems = 1024;
-constexpr int kDeepest = 4;
 
 Failure broken() { return fail(Code::InvalidRequest, "the answer is not Redis's protocol"); }
 
 class Parser {
  public:
-  explicit Parser(std::string_view bytes) : bytes_(bytes) {}
+  Parser(std::string_view bytes, const Limits& limits) : bytes_(bytes), limits_(limits) {}
 
   // False: more bytes are needed.
   Result<bool> read(Reply& out, int depth = 0) {
@@ -20,18 +17,23 @@ class Parser {
     const char kind = bytes_[at_];
     const std::size_t end = bytes_.find("\r\n", at_);
     if (end == std::string_view::npos) {
-      if (bytes_.size() - at_ > kMostBytes) return broken();
+      if (bytes_.size() - at_ > static_cast<std::size_t>(limits_.text_bytes)) return broken();
       return false;
     }
     const std::string_view line = bytes_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 2;
     switch (kind) {
       case '+':
-      case ':':
-        out = {Reply::Kind::Text, std::string(line), {}};
+        out = {Reply::Kind::Text, std::string(line), 0, {}};
         return true;
+      case ':': {
+        const auto value = parse_number<std::int64_t>(line);
+        if (!value) return broken();
+        out = {Reply::Kind::Number, {}, *value, {}};
+        return true;
+      }
       case '-':
-        out = {Reply::Kind::Error, std::string(line), {}};
+        out = {Reply::Kind::Error, std::string(line), 0, {}};
         return true;
       case '$':
         return read_text(line, out);
@@ -46,29 +48,28 @@ class Parser {
 
  private:
   static Result<std::int64_t> number(std::string_view text, std::int64_t most) {
-    std::int64_t out = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    if (error != std::errc() || end != text.data() + text.size() || out < -1 || out > most) return broken();
-    return out;
+    const auto out = parse_number<std::int64_t>(text);
+    if (!out || *out < -1 || *out > most) return broken();
+    return *out;
   }
 
   Result<bool> read_text(std::string_view line, Reply& out) {
-    const auto size = number(line, kMostBytes);
+    const auto size = number(line, limits_.text_bytes);
     if (!size) return Failure(size.error());
     out = {};
     if (*size < 0) return true;
     const auto length = static_cast<std::size_t>(*size);
     if (bytes_.size() - at_ < length + 2) return false;
     if (bytes_.substr(at_ + length, 2) != "\r\n") return broken();
-    out = {Reply::Kind::Text, std::string(bytes_.substr(at_, length)), {}};
+    out = {Reply::Kind::Text, std::string(bytes_.substr(at_, length)), 0, {}};
     at_ += length + 2;
     return true;
   }
 
   Result<bool> read_list(std::string_view line, Reply& out, int depth) {
-    const auto count = number(line, kMostItems);
+    const auto count = number(line, limits_.items);
     if (!count) return Failure(count.error());
-    if (depth >= kDeepest) return broken();
+    if (depth >= limits_.depth) return broken();
     out = {};
     if (*count < 0) return true;
     out.kind = Reply::Kind::List;
@@ -80,6 +81,7 @@ class Parser {
   }
 
   std::string_view bytes_;
+  const Limits& limits_;
   std::size_t at_ = 0;
 };
 
@@ -91,8 +93,8 @@ std::string encode(const std::vector<std::string>& words) {
   return out;
 }
 
-Result<std::optional<Reply>> take_reply(std::string& bytes) {
-  Parser parser(bytes);
+Result<std::optional<Reply>> take_reply(std::string& bytes, const Limits& limits) {
+  Parser parser(bytes, limits);
   Reply reply;
   const auto whole = parser.read(reply);
   if (!whole) return Failure(whole.error());
@@ -101,4 +103,4 @@ Result<std::optional<Reply>> take_reply(std::string& bytes) {
   return std::optional(std::move(reply));
 }
 
-}  // namespace osb::server::resp
+}  // namespace osb::redis
