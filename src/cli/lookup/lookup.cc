@@ -71,6 +71,11 @@ Expected<std::string> find_snapshot(const Context& context, const opensandbox::S
   return chosen(context, "snapshot", given, snapshots_like(manager, given));
 }
 
+void claim_name(opensandbox::CreateOptions& create, const std::string& name) {
+  create.metadata[kNameKey] = name;
+  create.extensions["name.unique"] = "true";
+}
+
 Expected<void> check_free_name(const Context& context, const opensandbox::SandboxManager& manager,
                                const std::string& name) {
   if (auto fine = check_name(name); !fine) return fine;

@@ -19,6 +19,9 @@ Expected<std::string> find_sandbox(const Context& context, const opensandbox::Sa
 Expected<std::string> find_snapshot(const Context& context, const opensandbox::SandboxManager& manager,
                                     const std::string& given);
 
+// Puts the name into a create. The server refuses it when another create was faster; other servers do not look.
+void claim_name(opensandbox::CreateOptions& create, const std::string& name);
+
 // Refuses a name that is no name, or that a sandbox has which has not ended.
 Expected<void> check_free_name(const Context& context, const opensandbox::SandboxManager& manager,
                                const std::string& name);

@@ -107,7 +107,7 @@ Outcome create(Context& context, const Options& options) {
   context.out().busy("Creating sandbox...");
   if (options.name) {
     if (auto free = check_free_name(context, *manager, *options.name); !free) return failed(free.error());
-    wanted.metadata[kNameKey] = *options.name;
+    claim_name(wanted, *options.name);
   }
   auto sandbox = opensandbox::Sandbox::create(manager->client(), wanted);
   if (!sandbox) return sdk_failed(context, sandbox.error());

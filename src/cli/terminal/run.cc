@@ -41,7 +41,7 @@ Expected<opensandbox::CreateOptions> create_options(const Context& context, cons
   fill(out.env, options.env);
   fill(out.metadata, options.metadata);
   fill(out.extensions, options.extensions);
-  if (!options.name.empty()) out.metadata[kNameKey] = options.name;
+  if (!options.name.empty()) claim_name(out, options.name);
   if (!options.resources.empty()) out.resource_limits.clear();
   fill(out.resource_limits, options.resources);
   auto volumes = parse_volumes(options.volumes, context.environment()("HOME").value_or("/"));

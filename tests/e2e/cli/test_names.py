@@ -69,6 +69,27 @@ def test_a_name_in_use_is_refused_until_its_sandbox_is_gone(osb, web):
     osb.ok("sandbox", "kill", "web")
 
 
+def test_of_creates_with_one_name_at_once_one_wins(osb, server):
+    creates = [osb.start("sandbox", "create", "-i", "host", "--name", "race") for _ in range(6)]
+    said = [process.communicate(timeout=120)[1].decode() for process in creates]
+    winners = [process for process in creates if process.returncode == 0]
+    held = osb.json("sandbox", "get", "race")["id"]
+    assert len(winners) == 1 and sum(f"is in use by sandbox {held}" in text for text in said) == 5, said
+    server.delete(held)
+
+
+def test_the_server_refuses_a_second_sandbox_of_a_name_if_asked_to(server):
+    first = server.create(metadata={"name": "one"})["id"]
+    unique = {"name.unique": "true"}
+    refused = server.post_sandbox(metadata={"name": "one"}, extensions=unique)
+    assert refused.status_code == 409 and refused.json()["code"] == "SANDBOX::NAME_IN_USE", refused.text
+    assert refused.json()["message"] == f"the name 'one' is in use by sandbox {first}"
+    other = server.create(metadata={"name": "two"}, extensions=unique)["id"]
+    second = server.create(metadata={"name": "one"})["id"]  # not asked to
+    for id in (first, second, other):
+        server.delete(id)
+
+
 @pytest.mark.parametrize("name", ["Web", "a_b", "-x", "a.b", "3f2b8c1e-0d4a-4f7e-9b61-5a2c7d8e9f10", "a" * 64])
 def test_names_are_host_name_labels(osb, name):
     assert "cannot be a sandbox's name" in osb.refused("sandbox", "create", "-i", "host", "--name", name)
