@@ -29,7 +29,7 @@ Task<Peer> SandboxState::find(int port, std::optional<Peer>& known) {
 
 Task<StreamReply> open_execd(SandboxPtr sandbox, Call call) {
   auto peer = co_await sandbox->execd();
-  if (!peer) co_return Failure(std::move(peer.error()));
+  if (!peer) co_return co_await explained(std::move(sandbox), std::move(peer.error()));
   auto reply = co_await sandbox->wire()->open(std::move(*peer), std::move(call));
   if (reply) co_return reply;
   if (reply.error().kind == ErrorKind::Network) sandbox->forget();
@@ -69,17 +69,20 @@ struct Readiness {
   std::string last_error;
 };
 
-Failure too_late(const SandboxState& sandbox, const ReadyOptions& ready, const Readiness& tried) {
-  const ConnectionConfig& config = sandbox.client().config();
+net::awaitable<Failure> too_late(SandboxPtr sandbox, ReadyOptions ready, Readiness tried) {
+  const ConnectionConfig& config = sandbox->client().config();
   Error error{.kind = ErrorKind::ReadyTimeout, .code = "READY_TIMEOUT"};
-  error.message = "sandbox " + sandbox.id() + " was not ready within " + std::to_string(ready.timeout.count()) +
+  error.message = "sandbox " + sandbox->id() + " was not ready within " + std::to_string(ready.timeout.count()) +
                   " ms (" + std::to_string(tried.attempts) + " attempts, server " + config.domain +
                   ", use_server_proxy=" + (config.use_server_proxy ? "true" : "false") + ")";
   if (!tried.last_error.empty()) error.message += "; last: " + tried.last_error;
-  if (!config.use_server_proxy) {
+  const auto info = co_await SandboxManager(sandbox->client()).get(sandbox->id());
+  if (info && info->status.state != state::kRunning) {
+    error.message += "; the server says that it is " + info->status.state + ": " + info->status.message;
+  } else if (!config.use_server_proxy) {
     error.message += "; if the sandbox's address cannot be reached from here, set use_server_proxy";
   }
-  return Failure(std::move(error));
+  co_return Failure(std::move(error));
 }
 
 Failure unhealthy(const SandboxInfo& info) {
@@ -107,11 +110,11 @@ Task<void> until_ready(SandboxPtr sandbox, ConnectOptions options) {
   for (Readiness tried;;) {
     ++tried.attempts;
     const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now());
-    if (left.count() <= 0) co_return too_late(*sandbox, options.ready, tried);
+    if (left.count() <= 0) co_return co_await too_late(sandbox, options.ready, tried);
     auto task = options.health_check ? options.health_check(Sandbox(sandbox)) : ping(sandbox);
     auto answer = co_await osb::with_timeout(wrapped(std::move(task)), left);
     if (answer && *answer && **answer) co_return Result<void>();
-    if (!answer) co_return too_late(*sandbox, options.ready, tried);
+    if (!answer) co_return co_await too_late(sandbox, options.ready, tried);
     tried.last_error = *answer ? "the health check said no" : answer->error().to_string();
     if (!*answer && (answer->error().status == 401 || answer->error().status == 403)) {
       co_return Failure(std::move(answer->error()));

@@ -4,6 +4,8 @@ import datetime
 import json
 
 import httpx
+from osb_program import Osb
+from server_process import Server
 
 HOG = "x = bytearray(400 << 20); x[::4096] = b'x' * len(x[::4096])"
 OUT_OF_MEMORY = "osb: out of memory (limit 64 MiB)\n"
@@ -36,6 +38,17 @@ def test_a_command_that_runs_out_of_memory(osb, server):
     done = osb.run("command", "run", id, "--", "sh", "-c", "kill -9 $$")
     assert (done.returncode, done.stderr) == (137, b"")
     remove(server, id)
+
+
+def test_a_sandbox_in_gvisor_that_runs_out_of_memory(server, tmp_path):
+    """There the whole sandbox ends."""
+    gvisor = Server(server.daemon, settings={"secure_runtime": {"type": "gvisor"}})
+    osb = Osb(gvisor, tmp_path)
+    id = gvisor.create(resourceLimits={"memory": "256Mi"})["id"]
+    said = osb.refused("command", "run", id, "--", "python3", "-c", HOG)
+    assert f"sandbox {id} has ended: out of memory (limit 256 MiB)" in said and "--use-server-proxy" not in said, said
+    remove(gvisor, id)
+    gvisor.close()
 
 
 def test_the_status_of_a_background_command_names_the_reason(osb, server):
