@@ -7,6 +7,8 @@ import signal
 import socket
 
 import pytest
+from backend import backend
+from server_process import Server
 
 REVERSE = """
 import socket
@@ -20,6 +22,17 @@ while True:
     connection.sendall(data[::-1])
     connection.close()
 """
+
+
+@pytest.fixture(params=["bridge", "host"] if backend() == "docker" else ["bridge"])
+def server(request, server):
+    """In the host's network the sandbox's loopback is the host's."""
+    if request.param == "bridge":
+        yield server
+        return
+    other = Server(server.daemon, settings={"docker": {"network_mode": "host"}})
+    yield other
+    other.close()
 
 
 @contextlib.contextmanager
@@ -67,7 +80,7 @@ def test_any_protocol_reaches_a_server_on_the_sandboxes_loopback(osb, sandbox, w
 
 
 @pytest.mark.parametrize("way", [[], [PROXY]], ids=["directly", "through the server"])
-def test_a_port_without_a_listener_costs_one_connection(osb, sandbox, way):
+def test_a_port_where_nobody_listens_costs_one_connection(osb, sandbox, way):
     with forwarding(osb, sandbox, 9999, *way) as process:
         port = begin(process)
         for _ in range(2):
