@@ -27,12 +27,17 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds kDeath(5);  // of a process that was killed
 
-// Removes every sandbox through sandboxd, which knows all that belongs to one.
+// For sandboxd's answers. A removal waits for processes that a disk may hold up.
+constexpr std::chrono::seconds kAnswer(10), kRemoval(30);
+
+// Removes every sandbox through sandboxd, which knows all that belongs to one. Ends early if sandboxd does not answer:
+// the rest goes with the cgroups.
 net::awaitable<void> remove_sandboxes(std::string socket) {
   http::Client client(http::make_plain_connector());
   const std::string origin = "unix:" + socket;
   http::ClientRequest question;
   question.target = "/v1/sandboxes";
+  question.timeouts = {.connect = kAnswer, .head = kAnswer, .body_stall = kAnswer};
   auto answer = co_await client.send(origin, std::move(question));
   if (!answer) co_return;
   auto body = co_await answer->body->read_all(64 << 20);
@@ -49,8 +54,10 @@ net::awaitable<void> remove_sandboxes(std::string socket) {
     http::ClientRequest request;
     request.method = "DELETE";
     request.target = "/v1/sandboxes/" + std::string(id->get_string());
+    request.timeouts = {.connect = kAnswer, .head = kRemoval, .body_stall = kAnswer};
     auto removed = co_await client.send(origin, std::move(request));
-    if (removed && removed->body) (void)co_await removed->body->read_all(1 << 20);
+    if (!removed) co_return;
+    if (removed->body) (void)co_await removed->body->read_all(1 << 20);
   }
 }
 
