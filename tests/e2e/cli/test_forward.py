@@ -80,7 +80,7 @@ def test_any_protocol_reaches_a_server_on_the_sandboxes_loopback(osb, sandbox, w
 
 
 @pytest.mark.parametrize("way", [[], [PROXY]], ids=["directly", "through the server"])
-def test_a_port_where_nobody_listens_costs_one_connection(osb, sandbox, way):
+def test_a_port_without_a_listener_costs_one_connection(osb, sandbox, way):
     with forwarding(osb, sandbox, 9999, *way) as process:
         port = begin(process)
         for _ in range(2):
