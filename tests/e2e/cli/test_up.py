@@ -188,6 +188,10 @@ def test_host_paths_are_allowed_until_that_is_changed(service, tmp_path):
     assert up["host_paths"] == [str(shared)] and up["started"]
     sandbox = osb.json(*create)["id"]
     assert osb.ok("command", "run", sandbox, "--", "cat", "/data/file") == "of the host\n"
+    said = osb.ok("run", "-v", f"{shared}:/data", "host", "sh", "-c", "cat /data/file; echo inside > /data/made")
+    assert said == "of the host\n" and (shared / "made").read_text() == "inside\n"
+    done = osb.run("run", "-v", f"{shared}:/data:ro", "host", "sh", "-c", "cat /data/made; echo x > /data/made")
+    assert done.returncode != 0 and done.stdout == b"inside\n" and b"Read-only" in done.stderr, done
     service.down()
     assert service.up()["host_paths"] == [str(shared)]
     assert f"Sandboxes may mount: {shared}\n" in osb.ok("up", "--dir", service.directory)
