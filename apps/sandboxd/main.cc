@@ -218,6 +218,8 @@ int start(const std::vector<std::string>& args) {
   }
   if (line->action == CommandLine::Action::ShowHelp) return std::fputs(usage().data(), stdout), 0;
   if (line->action == CommandLine::Action::ShowVersion) return std::puts("sandboxd " OSB_VERSION), 0;
+  if (line->action == CommandLine::Action::PrintSettings) return std::fputs(settings_page().c_str(), stdout), 0;
+  if (line->action == CommandLine::Action::PrintExample) return std::fputs(settings_example().c_str(), stdout), 0;
   auto config = configure(*line);
   if (!config) return refuse(config.error());
   CheckOptions check;

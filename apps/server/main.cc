@@ -60,7 +60,7 @@ int wrong_usage(const std::string& what) {
 
 struct CommandLine {
   std::string config;
-  bool help = false, version = false, init = false, force = false;
+  bool help = false, version = false, settings = false, init = false, force = false;
   std::string path, example;
 };
 
@@ -77,6 +77,8 @@ Result<CommandLine> parse(const std::vector<std::string>& args) {
       out.help = true;
     } else if (arg == "--version") {
       out.version = true;
+    } else if (arg == "--print-settings") {  // for scripts/settings
+      out.settings = true;
     } else if (!out.init && (arg == "--reload" || value("--config", out.config))) {
       continue;
     } else if (!out.init && arg == "init-config") {
@@ -212,19 +214,8 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   auto access = open_access_log(wanted->log);
   if (!access) return Failure(access.error());
   if (auto log = start_log(wanted->log); !log) return log;
-  const config::Changes changes = config::compare(running, *wanted);
-  config::ServerSection& section = running.server;
-  section.api_key = wanted->server.api_key;
-  section.eip = wanted->server.eip;
-  section.headerless_clients = wanted->server.headerless_clients;
-  section.max_sandbox_timeout = wanted->server.max_sandbox_timeout;
-  section.timeout_keep_alive = wanted->server.timeout_keep_alive;
-  section.limit_concurrency = wanted->server.limit_concurrency;
-  running.log = wanted->log;
-  running.admission = wanted->admission;
-  running.storage.allowed_host_paths = wanted->storage.allowed_host_paths;
-  running.renew_intent.enabled = wanted->renew_intent.enabled;
-  running.renew_intent.min_interval = wanted->renew_intent.min_interval;
+  const config::Changes changes = config::take_over(running, std::move(*wanted));
+  const config::ServerSection& section = running.server;
   parts.api_key = section.api_key;
   parts.audit = std::move(*audit);
   parts.access = std::move(*access);
@@ -324,6 +315,7 @@ int start(const std::vector<std::string>& args) {
   if (!line) return wrong_usage(line.error().message);
   if (line->help) return std::fputs(kUsage, stdout), 0;
   if (line->version) return std::puts("opensandbox-server " OSB_VERSION), 0;
+  if (line->settings) return std::fputs(config::settings_page().c_str(), stdout), 0;
   const auto environment = config::Environment::of_this_process();
   if (line->init) return init_config(*line, environment);
   const auto config = config::load_server_config(line->config, environment);

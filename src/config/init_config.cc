@@ -11,6 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "config/init_config_texts.h"
+#include "config/settings.h"
 
 namespace osb::config {
 namespace {
@@ -37,15 +38,34 @@ Result<void> write_all(int fd, std::string_view text, const std::filesystem::pat
 
 std::span<const std::string_view> example_names() { return kNames; }
 
-Result<std::string_view> example_config(std::string_view name) {
+Result<std::string> example_config(std::string_view name) {
+  if (name.empty()) {
+    return example_file(
+        "OpenSandbox server: every key with its default. \"\" means not set. The variable SANDBOX_CONFIG_PATH names "
+        "this "
+        "file.",
+        server_settings());
+  }
   const std::pair<std::string_view, std::string_view> examples[] = {
-      {"", texts::kSkeleton},          {"native", texts::kNative},  {"docker", texts::kDocker},
-      {"docker-zh", texts::kDockerZh}, {"k8s", texts::kKubernetes}, {"k8s-zh", texts::kKubernetesZh},
+      {"native", texts::kNative},  {"docker", texts::kDocker},       {"docker-zh", texts::kDockerZh},
+      {"k8s", texts::kKubernetes}, {"k8s-zh", texts::kKubernetesZh},
   };
   for (const auto& [known, text] : examples) {
-    if (name == known) return text;
+    if (name == known) return std::string(text);
   }
   return fail(Code::NotFound, "no example of that name; there are native, docker, docker-zh, k8s and k8s-zh");
+}
+
+std::string settings_page() {
+  return reference_page(R"(# Settings of opensandbox-server
+
+The keys of its TOML file ([server.md](server.md)). `opensandbox-server init-config` writes them all with their defaults.
+Unknown keys are ignored; a wrong value is named by file, line, section and key. A reload (`SIGHUP`, `systemctl reload`)
+takes over the keys with "yes"; the log names other changed keys, which need a restart.
+
+`scripts/settings` makes this page from the declarations in `src/config`.
+)",
+                        server_settings(), true);
 }
 
 Result<void> write_example_config(const std::filesystem::path& path, std::string_view example, bool force) {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "config/server_config.h"
+#include "config/settings.h"
 #include "support/temp_dir.h"
 
 namespace osb::config {
@@ -54,6 +54,10 @@ TEST(InitConfig, TheSkeletonHasEverySectionAndLoads) {
   const auto config = parse_server_config(*text, "skeleton", kHome);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->runtime.type, RuntimeType::Native);
+}
+
+TEST(InitConfig, EveryKeyIsDocumented) {
+  for (const SettingText& each : server_settings()) EXPECT_FALSE(each.about.empty()) << each.section << " " << each.key;
 }
 
 TEST(InitConfig, WritesTheFileOnceForItsOwner) {

@@ -4,8 +4,6 @@
 
 namespace osb::config::texts {
 
-// Every section and key with its meaning and default; loads as it is, as a native server.
-extern const std::string_view kSkeleton;
 // Ready to use. The zh texts have the same values with comments in Chinese.
 extern const std::string_view kNative;
 extern const std::string_view kDocker;

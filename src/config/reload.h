@@ -7,11 +7,14 @@
 
 namespace osb::config {
 
-// What differs between two configurations, as "[section] key", or "[section]" where only the whole can be told.
+// Differences between two configurations, as "[section] key", or as "[section]" where its keys belong together.
 struct Changes {
-  std::vector<std::string> live;     // can be taken over while the server runs
-  std::vector<std::string> restart;  // takes effect with the next start
+  std::vector<std::string> live;     // taken over
+  std::vector<std::string> restart;  // take effect with the next start
 };
-Changes compare(const ServerConfig& running, const ServerConfig& wanted);
+
+// Copies the values that a running server can take over. Other keys keep their values, so that the next reload names
+// them again.
+Changes take_over(ServerConfig& running, ServerConfig wanted);
 
 }  // namespace osb::config

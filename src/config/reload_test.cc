@@ -15,13 +15,15 @@ ServerConfig parse(std::string_view toml) {
 }
 
 TEST(Reload, NothingDiffersFromItself) {
-  const auto changes = compare(parse("[server]\nport = 1\n"), parse("[server]\nport = 1\n"));
+  ServerConfig running = parse("[server]\nport = 1\n");
+  const auto changes = take_over(running, parse("[server]\nport = 1\n"));
   EXPECT_THAT(changes.live, IsEmpty());
   EXPECT_THAT(changes.restart, IsEmpty());
 }
 
 TEST(Reload, TellsWhatCanBeTakenOverFromWhatCannot) {
-  const auto changes = compare(parse(""), parse(R"(
+  ServerConfig running = parse("");
+  const auto changes = take_over(running, parse(R"(
 [server]
 port = 9000
 api_key = "new"
@@ -44,6 +46,10 @@ queue_key = "q"
   EXPECT_THAT(changes.live, ElementsAre("[server] api_key", "[server] limit_concurrency", "[log]", "[admission]",
                                         "[storage] allowed_host_paths", "[renew_intent] enabled"));
   EXPECT_THAT(changes.restart, ElementsAre("[server] port", "[native]", "[store]", "[renew_intent.redis]"));
+  EXPECT_EQ(running.server.api_key, "new");
+  EXPECT_EQ(running.admission.max_sandboxes, 3);
+  EXPECT_EQ(running.server.port, 8080) << "named again by the next reload";
+  EXPECT_THAT(take_over(running, parse("[server]\nport = 9000\n")).restart, ElementsAre("[server] port"));
 }
 
 // Every key of the contract, and ours: a value that is not the default is noticed, a wrong one is refused by name.
@@ -138,11 +144,11 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       return text;
     };
     const bool needed = row.key == "active_key";
-    const auto before = parse_server_config(file(needed ? "\"a\"" : ""), "test.toml", {});
+    auto before = parse_server_config(file(needed ? "\"a\"" : ""), "test.toml", {});
     ASSERT_TRUE(before) << row.section << " " << row.key << ": " << before.error().message;
     const auto after = parse_server_config(file(row.good), "test.toml", {});
     ASSERT_TRUE(after) << row.section << " " << row.key << ": " << after.error().message;
-    const Changes changes = compare(*before, *after);
+    const Changes changes = take_over(*before, *after);
     EXPECT_EQ(changes.live.size() + changes.restart.size(), 1u) << row.section << " " << row.key;
     if (row.bad.empty()) continue;
     const auto wrong = parse_server_config(file(row.bad), "test.toml", {});

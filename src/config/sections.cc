@@ -1,175 +1,184 @@
 #include "config/sections.h"
 
 #include <algorithm>
-#include <limits>
+#include <set>
 
 namespace osb::config {
 namespace {
 
-using std::chrono::seconds;
-constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
-// A hundred years: deadlines in nanoseconds do not overflow.
-constexpr std::int64_t kMaxSeconds = 36500LL * 86400;
-
-// Each sets the field when the key is there.
-void set(TomlReader& r, std::string_view section, std::string_view key, std::string& field) {
-  if (auto text = r.string(section, key)) field = std::move(*text);
-}
-void set(TomlReader& r, std::string_view section, std::string_view key, bool& field) {
-  if (const auto flag = r.boolean(section, key)) field = *flag;
-}
-void set(TomlReader& r, std::string_view section, std::string_view key, int& field, std::int64_t min) {
-  if (const auto number = r.integer(section, key, min, kMaxInt)) field = static_cast<int>(*number);
-}
-void set(TomlReader& r, std::string_view section, std::string_view key, seconds& field) {
-  if (const auto number = r.integer(section, key, 1, kMaxSeconds)) field = seconds(*number);
+bool is_key_id(std::string_view text) {
+  return text.size() == 1 && ((text[0] >= '0' && text[0] <= '9') || (text[0] >= 'a' && text[0] <= 'z'));
 }
 
-void set_choice(TomlReader& r, std::string_view section, std::string_view key, std::string& field,
-                std::initializer_list<std::string_view> choices) {
-  const auto text = r.string(section, key);
-  if (!text) return;
-  if (std::ranges::find(choices, *text) != choices.end()) {
-    field = *text;
+bool is_label(std::string_view label) {
+  if (label.empty() || label.size() > 63 || label.front() == '-') return false;
+  return std::ranges::all_of(label, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+// How many labels a host name has; 0 when it is none.
+int labels_of(std::string_view name) {
+  if (name.size() > 253) return 0;
+  for (int count = 1;; ++count) {
+    const std::string_view label = name.substr(0, name.find('.'));
+    if (!is_label(label)) return 0;
+    if (label.size() == name.size()) return count;
+    name.remove_prefix(label.size() + 1);
+  }
+}
+
+bool is_port(std::string_view text) {
+  if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  const int port = std::stoi(std::string(text));
+  return port >= 1 && port <= 65535;
+}
+
+// Why an address does not fit its route mode; "" when it does.
+std::string_view address_fault(std::string_view address, std::string_view mode) {
+  if (address.find("://") != std::string_view::npos) return "must not have a scheme";
+  if (mode == "wildcard") {
+    if (!address.starts_with("*.") || labels_of(address.substr(2)) < 2) {
+      return "expected *. and a domain of at least two labels, without a port";
+    }
+  } else if (mode == "header") {
+    const auto colon = address.find(':');
+    const bool port_fits = colon == std::string_view::npos || is_port(address.substr(colon + 1));
+    if (labels_of(address.substr(0, colon)) == 0 || !port_fits)
+      return "expected a host name or IPv4 address, with or without a port";
+  } else if (address.find('*') != std::string_view::npos ||
+             address.find_first_not_of(" \t") == std::string_view::npos) {
+    return "must not be blank nor contain '*'";
+  }
+  return "";
+}
+
+void read_signing_keys(TomlReader& r, IngressSection& out) {
+  constexpr std::string_view kSection = "ingress.secure_access";
+  if (!r.has(kSection)) return;
+  if (!out.gateway) r.reject(kSection, "", "only allowed with [ingress] mode = \"gateway\"");
+  std::set<char> ids;
+  for (const auto& entry : r.tables(kSection, "keys")) {
+    const auto id = entry.find("key_id");
+    const auto key = entry.find("key");
+    if (id == entry.end() || !is_key_id(id->second)) {
+      r.reject(kSection, "keys", "each needs a key_id of one character, 0-9 or a-z");
+      return;
+    }
+    if (!ids.insert(id->second[0]).second) r.reject(kSection, "keys", "key_id " + id->second + " is used twice");
+    const auto secret = key == entry.end() ? std::nullopt : decode_base64(key->second);
+    if (!secret || secret->empty()) {
+      r.reject(kSection, "keys", "key of key_id " + id->second + " must be base64 of at least one byte");
+      return;
+    }
+    out.keys.push_back({id->second[0], *secret});
+  }
+  if (out.keys.empty()) r.reject(kSection, "keys", "at least one is needed");
+  const std::string active = r.string(kSection, "active_key").value_or("");
+  if (!is_key_id(active) || !ids.contains(active[0])) {
+    r.reject(kSection, "active_key", "must be the key_id of one of the keys");
     return;
   }
-  std::string known;
-  for (const std::string_view choice : choices) known += (known.empty() ? "\"" : ", \"") + std::string(choice) + "\"";
-  r.reject(section, key, "expected one of " + known);
+  out.active_key = active[0];
 }
 
-void not_empty(TomlReader& r, std::string_view section, std::string_view key, std::string_view value) {
-  if (value.empty()) r.reject(section, key, "must not be empty");
-}
-
-void read_server(TomlReader& r, ServerSection& out) {
-  set(r, "server", "host", out.host);
-  not_empty(r, "server", "host", out.host);
-  if (const auto port = r.integer("server", "port", 1, 65535)) out.port = static_cast<std::uint16_t>(*port);
-  set(r, "server", "api_key", out.api_key);
-  set(r, "server", "eip", out.eip);
-  if (auto list = r.strings("server", "headerless_clients")) out.headerless_clients = std::move(*list);
-  for (const std::string& begin : out.headerless_clients) {
-    // Every User-Agent begins with nothing.
-    if (begin.empty()) r.reject("server", "headerless_clients", "expected beginnings of User-Agent, not empty strings");
+void read_ingress(TomlReader& r, IngressSection& out) {
+  const std::string mode = r.string("ingress", "mode").value_or("direct");
+  if (mode != "direct" && mode != "gateway") r.reject("ingress", "mode", "expected \"direct\" or \"gateway\"");
+  out.gateway = mode == "gateway";
+  const bool described = r.has("ingress.gateway");
+  if (out.gateway && !described) r.reject("ingress", "gateway", "required with mode = \"gateway\"");
+  if (!out.gateway && described) r.reject("ingress", "gateway", "only allowed with mode = \"gateway\"");
+  if (out.gateway && described) {
+    out.address = r.string("ingress.gateway", "address").value_or("");
+    out.route_mode = r.string("ingress.gateway.route", "mode").value_or("");
+    if (out.route_mode != "wildcard" && out.route_mode != "header" && out.route_mode != "uri") {
+      r.reject("ingress.gateway.route", "mode", "expected \"wildcard\", \"header\" or \"uri\"");
+    }
+    if (out.address.empty()) r.reject("ingress.gateway", "address", "required");
+    if (const auto fault = address_fault(out.address, out.route_mode); !fault.empty()) {
+      r.reject("ingress.gateway", "address", fault);
+    }
   }
-  if (const auto limit = r.integer("server", "max_sandbox_timeout_seconds", 60, kMaxSeconds)) {
-    out.max_sandbox_timeout = seconds(*limit);
+  read_signing_keys(r, out);
+}
+
+void read_secure_runtime(TomlReader& r, RuntimeType runtime, SecureRuntimeSection& out) {
+  constexpr std::string_view kSection = "secure_runtime";
+  out.type = r.string(kSection, "type").value_or("");
+  out.docker_runtime = r.string(kSection, "docker_runtime").value_or("");
+  out.k8s_runtime_class = r.string(kSection, "k8s_runtime_class").value_or("");
+  const bool named = !out.docker_runtime.empty() || !out.k8s_runtime_class.empty();
+  if (out.type.empty()) {
+    if (named) r.reject(kSection, "type", "required with docker_runtime or k8s_runtime_class");
+  } else if (out.type == "firecracker") {
+    if (runtime != RuntimeType::Kubernetes)
+      r.reject(kSection, "type", "firecracker needs [runtime] type = \"kubernetes\"");
+    if (out.k8s_runtime_class.empty()) r.reject(kSection, "k8s_runtime_class", "required with type = \"firecracker\"");
+  } else if (out.type == "gvisor" || out.type == "kata") {
+    if (!named && runtime != RuntimeType::Native) {
+      r.reject(kSection, "type", "docker_runtime or k8s_runtime_class is needed too");
+    }
+    const bool gvisor = out.type == "gvisor";
+    if (out.docker_runtime.empty()) out.docker_runtime = gvisor ? "runsc" : "kata-runtime";
+    if (out.k8s_runtime_class.empty()) out.k8s_runtime_class = gvisor ? "gvisor" : "kata-qemu";
+  } else {
+    r.reject(kSection, "type", "expected \"\", \"gvisor\", \"kata\" or \"firecracker\"");
   }
-  set(r, "server", "timeout_keep_alive", out.timeout_keep_alive);
-  set(r, "server", "limit_concurrency", out.limit_concurrency, 0);
-  set(r, "server", "backlog", out.backlog, 1);
-  set(r, "server", "thread_pool_size", out.thread_pool_size, 1);
-  std::string ignored;  // of the original server's language
-  set_choice(r, "server", "loop", ignored, {"auto", "uvloop", "asyncio"});
-  set_choice(r, "server", "http", ignored, {"auto", "httptools", "h11"});
-}
-
-void read_log(TomlReader& r, const Environment& environment, LogSection& out) {
-  set(r, "log", "level", out.level);
-  if (out.level.size() < 3) r.reject("log", "level", "expected a level such as INFO");
-  std::ranges::transform(out.level, out.level.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~32) : c; });
-  set_choice(r, "log", "format", out.format, {"text", "json"});
-  set(r, "log", "file_enabled", out.file_enabled);
-  const auto path = [&](std::string_view key, std::string_view otherwise) {
-    const std::string text = r.string("log", key).value_or("");
-    return expand_home(text.empty() ? otherwise : std::string_view(text), environment);
-  };
-  out.file_path = path("file_path", "~/logs/opensandbox/server.log");
-  out.access_file_path = path("access_file_path", "~/logs/opensandbox/access.log");
-  out.audit_file_path = path("audit_file_path", "");
-  if (const auto bytes = r.integer("log", "file_max_bytes", 1)) out.file_max_bytes = *bytes;
-  set(r, "log", "file_backup_count", out.file_backup_count, 0);
-}
-
-void read_runtime(TomlReader& r, RuntimeSection& out) {
-  std::string type = "native";
-  set_choice(r, "runtime", "type", type, {"native", "docker", "kubernetes"});
-  if (type == "docker") out.type = RuntimeType::Docker;
-  if (type == "kubernetes") out.type = RuntimeType::Kubernetes;
-  set(r, "runtime", "execd_image", out.execd_image);
-  if (out.type != RuntimeType::Native && out.execd_image.empty()) {
-    r.reject("runtime", "execd_image", "required with type = \"" + type + "\": the image that holds execd");
-  }
-}
-
-void read_native(TomlReader& r, const Environment& environment, ServerConfig& out) {
-  std::string socket = out.native.socket;
-  set(r, "native", "socket", socket);
-  out.native.socket = expand_home(socket, environment);
-  if (!out.native.socket.is_absolute()) r.reject("native", "socket", "expected an absolute path");
-  set(r, "native", "request_timeout", out.native.request_timeout);
-  set(r, "admission", "max_sandboxes", out.admission.max_sandboxes, 0);
-  set(r, "admission", "max_concurrent_creates", out.admission.max_concurrent_creates, 1);
-  set(r, "admission", "max_queued_creates", out.admission.max_queued_creates, 0);
-}
-
-void read_docker(TomlReader& r, DockerSection& out) {
-  set(r, "docker", "network_mode", out.network_mode);
-  not_empty(r, "docker", "network_mode", out.network_mode);
-  set(r, "docker", "api_timeout", out.api_timeout);
-  set(r, "docker", "host_ip", out.host_ip);
-  if (auto list = r.strings("docker", "drop_capabilities")) out.drop_capabilities = std::move(*list);
-  set(r, "docker", "apparmor_profile", out.apparmor_profile);
-  set(r, "docker", "no_new_privileges", out.no_new_privileges);
-  set(r, "docker", "seccomp_profile", out.seccomp_profile);
-  if (const auto pids = r.integer("docker", "pids_limit", -1)) {
-    out.pids_limit = *pids > 0 ? std::optional(*pids) : std::nullopt;
-  }
-}
-
-void read_storage(TomlReader& r, const Environment& environment, ServerConfig& out) {
-  if (auto paths = r.strings("storage", "allowed_host_paths")) out.storage.allowed_host_paths = std::move(*paths);
-  set(r, "storage", "volume_default_size", out.storage.volume_default_size);
-  set(r, "storage", "ossfs_mount_root", out.storage.ossfs_mount_root);
-  if (!out.storage.ossfs_mount_root.starts_with('/')) {
-    r.reject("storage", "ossfs_mount_root", "expected an absolute path");
-  }
-  set_choice(r, "store", "type", out.store.type, {"sqlite"});
-  std::string path = "~/.opensandbox/opensandbox.db";
-  set(r, "store", "path", path);
-  not_empty(r, "store", "path", path);
-  out.store.path = expand_home(path, environment);
-}
-
-void read_egress(TomlReader& r, EgressSection& out) {
-  set(r, "egress", "image", out.image);
-  set_choice(r, "egress", "mode", out.mode, {"dns", "dns+nft"});
-  set(r, "egress", "disable_ipv6", out.disable_ipv6);
-}
-
-void read_renew_intent(TomlReader& r, RenewIntentSection& out) {
-  constexpr std::string_view kRedis = "renew_intent.redis";
-  set(r, "renew_intent", "enabled", out.enabled);
-  set(r, "renew_intent", "min_interval_seconds", out.min_interval);
-  set(r, kRedis, "enabled", out.redis.enabled);
-  set(r, kRedis, "dsn", out.redis.dsn);
-  if (out.redis.enabled && out.redis.dsn.find_first_not_of(" \t") == std::string::npos) {
-    r.reject(kRedis, "dsn", "required with enabled = true");
-  }
-  set(r, kRedis, "queue_key", out.redis.queue_key);
-  not_empty(r, kRedis, "queue_key", out.redis.queue_key);
-  set(r, kRedis, "consumer_concurrency", out.redis.consumer_concurrency, 1);
 }
 
 }  // namespace
 
-void read_host_sections(TomlReader& r, const Environment& environment, ServerConfig& config) {
-  read_server(r, config.server);
-  read_log(r, environment, config.log);
-  read_runtime(r, config.runtime);
-  read_native(r, environment, config);
-  read_docker(r, config.docker);
-  read_egress(r, config.egress);
-  read_storage(r, environment, config);
-  read_renew_intent(r, config.renew_intent);
+std::optional<std::string> decode_base64(std::string_view text) {
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    unsigned value = 0;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<unsigned>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<unsigned>(c - 'a' + 26);
+    else if (c >= '0' && c <= '9')
+      value = static_cast<unsigned>(c - '0' + 52);
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
+    else
+      return std::nullopt;
+    bits = (bits << 6 | value) & 0xffff;
+    if ((count += 6) >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xff);
+  }
+  return out;
 }
 
-void read_sections(TomlReader& r, const Environment& environment, ServerConfig& config) {
-  read_host_sections(r, environment, config);
-  read_cluster_sections(r, config);
-  check_sections(r, config);
+void read_other_keys(TomlReader& r, ServerConfig& config) {
+  read_ingress(r, config.ingress);
+  read_secure_runtime(r, config.runtime.type, config.secure_runtime);
+}
+
+void check_sections(TomlReader& r, const ServerConfig& config) {
+  const std::string type(to_string(config.runtime.type));
+  if (config.runtime.type != RuntimeType::Native && config.runtime.execd_image.empty()) {
+    r.reject("runtime", "execd_image", "required with type = \"" + type + "\": the image that holds execd");
+  }
+  const RenewIntentSection::Redis& redis = config.renew_intent.redis;
+  if (redis.enabled && redis.dsn.find_first_not_of(" \t") == std::string::npos) {
+    r.reject("renew_intent.redis", "dsn", "required with enabled = true");
+  }
+  if (config.runtime.type == RuntimeType::Kubernetes) {
+    if (r.has("agent_sandbox") && config.kubernetes.workload_provider != "agent-sandbox") {
+      r.reject("agent_sandbox", "", "only allowed with [kubernetes] workload_provider = \"agent-sandbox\"");
+    }
+    return;
+  }
+  for (const std::string_view section : {"kubernetes", "agent_sandbox"}) {
+    if (r.has(section)) r.reject(section, "", "not allowed with [runtime] type = \"" + type + "\"");
+  }
+  if (config.ingress.gateway) r.reject("ingress", "mode", "must be \"direct\" with [runtime] type = \"" + type + "\"");
 }
 
 }  // namespace osb::config

@@ -5,12 +5,10 @@
 
 namespace osb::config {
 
-// Reads and validates every section; what is wrong is rejected at the reader.
-void read_sections(TomlReader& reader, const Environment& environment, ServerConfig& config);
+// Reads the keys that have no field of their own: [ingress] and [secure_runtime].
+void read_other_keys(TomlReader& reader, ServerConfig& config);
 
-// Its parts: what one host needs, what a cluster needs, and the rules between sections.
-void read_host_sections(TomlReader& reader, const Environment& environment, ServerConfig& config);
-void read_cluster_sections(TomlReader& reader, ServerConfig& config);
+// The rules between keys and between sections.
 void check_sections(TomlReader& reader, const ServerConfig& config);
 
 // Standard base64, padding optional; nothing when it is something else.

@@ -8,6 +8,7 @@
 #include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "config/sections.h"
+#include "config/settings.h"
 #include "config/toml_reader.h"
 
 namespace osb::config {
@@ -95,7 +96,10 @@ Result<ServerConfig> parse_server_config(std::string_view toml, const std::files
   if (!reader) return Failure(reader.error());
   ServerConfig config;
   config.source = source;
-  read_sections(*reader, environment, config);
+  Settings settings = Settings::reading(*reader, environment);
+  declare_server_settings(settings, config);
+  read_other_keys(*reader, config);
+  check_sections(*reader, config);
   if (auto done = reader->finish(); !done) return Failure(done.error());
   if (auto done = apply_environment(config, environment); !done) return Failure(done.error());
   return config;

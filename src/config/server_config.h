@@ -33,9 +33,9 @@ struct LogSection {
   std::string level = "INFO";   // upper case
   std::string format = "text";  // addition: or "json"
   bool file_enabled = false;
-  std::filesystem::path file_path;         // filled in
-  std::filesystem::path access_file_path;  // filled in
-  std::filesystem::path audit_file_path;   // addition: who did what; empty: with the log
+  std::filesystem::path file_path = "~/logs/opensandbox/server.log";  // parsed: without "~", as all paths
+  std::filesystem::path access_file_path = "~/logs/opensandbox/access.log";
+  std::filesystem::path audit_file_path;  // addition; empty: with the log
   std::int64_t file_max_bytes = 104857600;
   int file_backup_count = 5;
 
@@ -144,7 +144,7 @@ struct StorageSection {
 
 struct StoreSection {
   std::string type = "sqlite";
-  std::filesystem::path path;  // filled in: ~/.opensandbox/opensandbox.db
+  std::filesystem::path path = "~/.opensandbox/opensandbox.db";
 
   bool operator==(const StoreSection&) const = default;
 };

@@ -124,18 +124,12 @@ Result<TomlReader> TomlReader::parse(std::string_view text, const std::filesyste
   auto impl = std::make_unique<Impl>();
   impl->document = std::move(parsed).table();
   impl->source = source.string();
-  TomlReader reader(std::move(impl));
-  // A section that is something else would be ignored as a whole, silently.
-  for (const auto& [key, node] : reader.impl_->document) {
-    const std::string_view name = key.str();
-    static constexpr std::string_view kSections[] = {
-        "server",        "log",     "runtime", "native",  "admission", "docker",         "kubernetes",
-        "agent_sandbox", "ingress", "egress",  "storage", "store",     "secure_runtime", "renew_intent"};
-    if (!node.is_table() && std::ranges::find(kSections, name) != std::end(kSections)) {
-      reader.reject(name, "", "expected a table");
-    }
-  }
-  return reader;
+  return TomlReader(std::move(impl));
+}
+
+void TomlReader::expect_table(std::string_view name) {
+  const toml::node* node = impl_->document.get(name);
+  if (node != nullptr && !node->is_table()) reject(name, "", "expected a table");
 }
 
 bool TomlReader::has(std::string_view section) const { return impl_->section(section) != nullptr; }

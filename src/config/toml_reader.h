@@ -23,6 +23,9 @@ class TomlReader {
   ~TomlReader();
   TomlReader(TomlReader&&) noexcept;
 
+  // Rejects a top-level section that is something else: it would be ignored as a whole.
+  void expect_table(std::string_view name);
+
   // "ingress.gateway" is a table, or dotted keys in its parent.
   bool has(std::string_view section) const;
 

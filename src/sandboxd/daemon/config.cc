@@ -13,27 +13,31 @@
 namespace osb::sandboxd {
 namespace {
 
-// Reads keys of one section and remembers which are known, so that the rest can be refused.
+// The declarations of one section's keys: name, field with its default, limits, documentation. Reads a file's values
+// into the fields and remembers which keys are known, so that the rest can be refused; or lists the keys.
 class Section {
  public:
   Section(const toml::table& root, std::string name, std::string& error)
-      : name_(std::move(name)), table_(root[name_].as_table()), error_(error) {
+      : name_(std::move(name)), table_(root[name_].as_table()), error_(&error) {
     if (root.contains(name_) && table_ == nullptr) say("", "expected a table");
   }
+  Section(std::string name, std::vector<config::SettingText>& rows) : name_(std::move(name)), rows_(&rows) {}
 
-  void text(const char* key, std::string& out) {
+  void text(const char* key, std::string& out, const char* about) {
+    note(key, config::toml_string(out), about);
     read(key, "a string", [&](const toml::node& node) {
       const auto value = node.value_exact<std::string>();
       if (value) out = *value;
       return value.has_value();
     });
   }
-  void path(const char* key, std::filesystem::path& out) {
+  void path(const char* key, std::filesystem::path& out, const char* about) {
     std::string value = out.string();
-    text(key, value);
+    text(key, value, about);
     out = value;
   }
-  void flag(const char* key, bool& out) {
+  void flag(const char* key, bool& out, const char* about) {
+    note(key, out ? "true" : "false", about);
     read(key, "true or false", [&](const toml::node& node) {
       const auto value = node.value_exact<bool>();
       if (value) out = *value;
@@ -41,7 +45,8 @@ class Section {
     });
   }
   template <typename T>
-  void number(const char* key, T& out, std::int64_t min, std::int64_t max) {
+  void number(const char* key, T& out, std::int64_t min, std::int64_t max, const char* about) {
+    note(key, std::to_string(out), about);
     read(key, "a number from " + std::to_string(min) + " to " + std::to_string(max), [&](const toml::node& node) {
       const auto value = node.value_exact<std::int64_t>();
       if (!value || *value < min || *value > max) return false;
@@ -49,7 +54,10 @@ class Section {
       return true;
     });
   }
-  void list(const char* key, const std::function<Result<void>(const std::string&)>& add) {
+  // `fallback`: the default as TOML.
+  void list(const char* key, const std::string& fallback, const char* about,
+            const std::function<Result<void>(const std::string&)>& add) {
+    note(key, fallback, about);
     std::string why;
     read(key, "a list of strings", [&](const toml::node& node) {
       const toml::array* array = node.as_array();
@@ -64,9 +72,10 @@ class Section {
     if (!why.empty()) say(key, why);
   }
   template <typename F>
-  void parsed(const char* key, F parse) {
-    std::string value, why;
-    text(key, value);
+  void parsed(const char* key, const std::string& fallback, const char* about, F parse) {
+    if (rows_ != nullptr) return note(key, config::toml_string(fallback), about);
+    std::string value;
+    text(key, value, about);
     if (value.empty()) return;
     if (auto done = parse(value); !done) say(key, done.error().message);
   }
@@ -80,14 +89,19 @@ class Section {
   void words(const char* key, const std::function<void(const std::string&)>& add) {
     if (table_ != nullptr && table_->get(key) != nullptr && table_->get(key)->is_string()) {
       std::string word;
-      text(key, word);
+      text(key, word, "");
       add(word);
       return;
     }
-    list(key, [&](const std::string& word) -> Result<void> { return add(word), Result<void>(); });
+    list(key, "", "", [&](const std::string& word) -> Result<void> { return add(word), Result<void>(); });
+  }
+  // A key of any name.
+  void any(const char* name, const char* written, const char* about) {
+    note(name, "", about);
+    if (rows_ != nullptr) rows_->back().written = written;
   }
   void say(const std::string& key, const std::string& why) {
-    if (error_.empty()) error_ = "[" + name_ + "]" + (key.empty() ? "" : " " + key) + ": " + why;
+    if (error_->empty()) *error_ = "[" + name_ + "]" + (key.empty() ? "" : " " + key) + ": " + why;
   }
   // After all reads.
   void refuse_others() {
@@ -98,31 +112,48 @@ class Section {
   }
 
  private:
+  void note(const char* key, const std::string& fallback, const char* about) {
+    if (rows_ == nullptr) return;
+    rows_->push_back({.section = name_, .key = key, .fallback = fallback, .written = "", .about = about});
+    rows_->back().commented = true;
+  }
   void read(const char* key, const std::string& expected, const std::function<bool(const toml::node&)>& take) {
     known_.insert(key);
     const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
     if (node != nullptr && !take(*node)) say(key, "expected " + expected);
   }
   const std::string name_;
-  const toml::table* table_;
-  std::string& error_;
+  const toml::table* table_ = nullptr;
+  std::string* error_ = nullptr;
+  std::vector<config::SettingText>* rows_ = nullptr;  // null: reading
   std::set<std::string, std::less<>> known_;
 };
 
+std::string toml_list(const std::vector<Subnet>& subnets) {
+  std::string out;
+  for (const Subnet& each : subnets) out += (out.empty() ? "" : ", ") + config::toml_string(format_subnet(each));
+  return "[" + out + "]";
+}
+
 void read_daemon(Section s, DaemonConfig& out) {
-  s.text("socket", out.socket);
-  s.text("group", out.group);
-  s.text("state_directory", out.sandbox.state_directory);
-  s.text("run_directory", out.sandbox.run_directory);
-  s.text("cgroup_parent", out.cgroup_parent);
-  s.text("execd", out.sandbox.execd);
-  s.parsed("log_level", [&](const std::string& text) -> Result<void> {
+  s.text("socket", out.socket, "Socket of the API.");
+  s.text(
+      "group", out.group,
+      "Name or number of a group: its members may use the sockets, as root may. Without such a group only root may.");
+  s.text("state_directory", out.sandbox.state_directory, "Images, volumes, snapshots and sandboxes; mode 0700.");
+  s.text("run_directory", out.sandbox.run_directory, "Sockets of sandboxes.");
+  s.text("cgroup_parent", out.cgroup_parent, "Every sandbox has its cgroup below this one.");
+  s.text(
+      "execd", out.sandbox.execd,
+      "The program that runs as PID 1 in sandboxes; everyone must be able to read and execute it. Empty: `execd` next "
+      "to `sandboxd`.");
+  s.parsed("log_level", "info", "`debug`, `info`, `warn` or `error`.", [&](const std::string& text) -> Result<void> {
     auto level = parse_log_level(text);
     if (!level) return Failure(level.error());
     out.log_level = *level;
     return {};
   });
-  s.parsed("log_format", [&](const std::string& text) -> Result<void> {
+  s.parsed("log_format", "text", "`text` or `json`, to standard error.", [&](const std::string& text) -> Result<void> {
     if (text != "text" && text != "json") return fail(Code::InvalidRequest, "expected text or json");
     out.log_format = text == "json" ? LogFormat::Json : LogFormat::Text;
     return {};
@@ -131,27 +162,39 @@ void read_daemon(Section s, DaemonConfig& out) {
 }
 
 void read_sandbox(Section s, DaemonConfig& out) {
-  s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20);
-  s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40);
-  s.number("default_disk_bytes", out.sandbox.default_disk_bytes, 0, std::int64_t{1} << 50);
-  s.flag("allow_host_network", out.sandbox.allow_host_network);
-  s.text("exec_label", out.sandbox.exec_label);
-  s.text("default_runtime", out.sandbox.default_runtime);
-  s.list("allowed_host_paths", [&](const std::string& path) -> Result<void> {
-    if (!path.starts_with("/")) return fail(Code::InvalidRequest, "'" + path + "' is not an absolute path");
-    out.volumes.allowed_host_paths.emplace_back(path);
-    return {};
-  });
-  s.parsed("host_ids", [&](const std::string& text) -> Result<void> {
-    if (text != "same" && text != "foreign") return fail(Code::InvalidRequest, "expected same or foreign");
-    out.volumes.host_ids = text == "same" ? VolumeConfig::HostIds::Same : VolumeConfig::HostIds::Foreign;
-    return {};
-  });
+  s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20,
+           "Processes and threads of a sandbox whose request sets no limit.");
+  s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40, "Size of `/dev/shm`.");
+  s.number("default_disk_bytes", out.sandbox.default_disk_bytes, 0, std::int64_t{1} << 50,
+           "Bytes that a sandbox may write to its own layer if its request sets no limit; 0 is no limit. The state "
+           "directory needs project quotas: xfs or ext4 with `prjquota`.");
+  s.flag("allow_host_network", out.sandbox.allow_host_network, "Requests may ask for network mode `host`.");
+  s.text("exec_label", out.sandbox.exec_label,
+         "Label of sandboxes: an SELinux context, or `exec PROFILE` for AppArmor.");
+  s.text("default_runtime", out.sandbox.default_runtime,
+         "Runtime of sandboxes whose request names none: `native`, or a name of `[runtimes]`.");
+  s.list("allowed_host_paths", "[]", "Directories of the host that sandboxes may mount, with all below them.",
+         [&](const std::string& path) -> Result<void> {
+           if (!path.starts_with("/")) return fail(Code::InvalidRequest, "'" + path + "' is not an absolute path");
+           out.volumes.allowed_host_paths.emplace_back(path);
+           return {};
+         });
+  s.parsed("host_ids", "same",
+           "Owners of files in host paths, seen from inside: the `same` ids as on the host, or `foreign` ones.",
+           [&](const std::string& text) -> Result<void> {
+             if (text != "same" && text != "foreign") return fail(Code::InvalidRequest, "expected same or foreign");
+             out.volumes.host_ids = text == "same" ? VolumeConfig::HostIds::Same : VolumeConfig::HostIds::Foreign;
+             return {};
+           });
   s.refuse_others();
 }
 
 // `name = "/path"` or `name = ["/path", "--option"]`.
 void read_runtimes(Section s, DaemonConfig& out) {
+  s.any("runsc", "[\"/usr/local/bin/runsc\", \"--platform=kvm\"]",
+        "An OCI runtime under a name of your choice: its path, or a list of path and options. `runsc` is known if it "
+        "is in "
+        "`PATH`.");
   for (const std::string& name : s.keys()) {
     OciProgram program;
     s.words(name.c_str(), [&](const std::string& word) { program.arguments.push_back(word); });
@@ -176,46 +219,55 @@ void find_runtimes(DaemonConfig& out) {
 
 void read_network(Section s, DaemonConfig& out) {
   NetworkConfig& network = out.network;
-  s.parsed("subnet", [&](const std::string& text) -> Result<void> {
-    auto subnet = parse_subnet(text);
-    if (!subnet) return Failure(subnet.error());
-    network.subnet = *subnet;
-    return {};
-  });
-  s.number("mtu", network.mtu, 0, 65535);
-  s.number("ready_slots", network.ready_slots, 0, 4096);
-  s.number("first_id", network.first_id, 65536, std::int64_t{1} << 31);
-  s.text("table", network.table);
-  s.text("interface_prefix", network.interface_prefix);
-  s.flag("answer_ping", network.answer_ping);
+  s.parsed("subnet", format_subnet(network.subnet),
+           "Addresses of sandboxes; the first one is the host, seen from inside.",
+           [&](const std::string& text) -> Result<void> {
+             auto subnet = parse_subnet(text);
+             if (!subnet) return Failure(subnet.error());
+             network.subnet = *subnet;
+             return {};
+           });
+  s.number("mtu", network.mtu, 0, 65535, "0: that of the default route's interface.");
+  s.number("ready_slots", network.ready_slots, 0, 4096, "Network slots kept ready.");
+  s.number("first_id", network.first_id, 65536, std::int64_t{1} << 31,
+           "First user and group id of sandboxes, on the host; each sandbox has 65,536.");
+  s.text("table", network.table, "Name of the nftables table; it differs between daemons of one host.");
+  s.text("interface_prefix", network.interface_prefix,
+         "Beginning of interface names; it differs between daemons of one host.");
+  s.flag("answer_ping", network.answer_ping, "The host answers pings of sandboxes.");
   bool blocked_given = false;
-  s.list("blocked", [&](const std::string& text) -> Result<void> {
-    if (!std::exchange(blocked_given, true)) network.blocked.clear();
-    auto subnet = parse_subnet(text);
-    if (!subnet) return Failure(subnet.error());
-    network.blocked.push_back(*subnet);
-    return {};
-  });
-  s.list("dns", [&](const std::string& text) -> Result<void> {
-    if (auto address = parse_ipv4(text); !address) return Failure(address.error());
-    network.dns.push_back(text);
-    return {};
-  });
+  s.list("blocked", toml_list(network.blocked), "Networks that no sandbox reaches.",
+         [&](const std::string& text) -> Result<void> {
+           if (!std::exchange(blocked_given, true)) network.blocked.clear();
+           auto subnet = parse_subnet(text);
+           if (!subnet) return Failure(subnet.error());
+           network.blocked.push_back(*subnet);
+           return {};
+         });
+  s.list("dns", "[]", "Name servers of sandboxes if the host has only loopback ones.",
+         [&](const std::string& text) -> Result<void> {
+           if (auto address = parse_ipv4(text); !address) return Failure(address.error());
+           network.dns.push_back(text);
+           return {};
+         });
   s.refuse_others();
   out.sandbox.dns = network.dns;
 }
 
 void read_images(Section s, DaemonConfig& out) {
-  s.number("keep_bytes", out.images.keep_bytes, 0, std::int64_t{1} << 60);
-  s.path("ca_file", out.images.ca_file);
-  s.list("insecure_registries", [&](const std::string& name) -> Result<void> {
-    out.images.insecure_registries.insert(name);
-    return {};
-  });
-  s.list("allowed_directories", [&](const std::string& path) -> Result<void> {
-    out.images.allowed_directories.emplace_back(path);
-    return {};
-  });
+  s.number("keep_bytes", out.images.keep_bytes, 0, std::int64_t{1} << 60,
+           "Bytes of layers to keep. Beyond them, unused layers are removed first, then unused images.");
+  s.path("ca_file", out.images.ca_file, "Certificate authorities that are trusted besides the system's.");
+  s.list("insecure_registries", "[]", "Registries without TLS; those on loopback need not be named.",
+         [&](const std::string& name) -> Result<void> {
+           out.images.insecure_registries.insert(name);
+           return {};
+         });
+  s.list("allowed_directories", "[]", "Root directories that may become images.",
+         [&](const std::string& path) -> Result<void> {
+           out.images.allowed_directories.emplace_back(path);
+           return {};
+         });
   s.refuse_others();
 }
 
@@ -249,6 +301,37 @@ Result<DaemonConfig> parse_config(std::string_view text, const std::string& name
   if (auto valid = validate(out.network); !valid) return with_context(name + ": [network]", valid.error());
   complete_config(out);
   return out;
+}
+
+std::vector<config::SettingText> daemon_settings() {
+  std::vector<config::SettingText> out;
+  DaemonConfig defaults;
+  read_daemon(Section("daemon", out), defaults);
+  read_sandbox(Section("sandbox", out), defaults);
+  read_runtimes(Section("runtimes", out), defaults);
+  read_network(Section("network", out), defaults);
+  read_images(Section("images", out), defaults);
+  return out;
+}
+
+std::string settings_page() {
+  return config::reference_page(R"(# Settings of sandboxd
+
+The keys of `/etc/opensandbox/sandboxd.toml` ([sandboxd.md](sandboxd.md)). The file belongs to root: the server is trusted
+with sandboxes, not with the host. An unknown key is an error. Changes take effect after a restart of sandboxd; sandboxes
+keep running.
+
+`scripts/settings` makes this page from the declarations in `src/sandboxd/daemon/config.cc`.
+)",
+                                daemon_settings(), false);
+}
+
+std::string settings_example() {
+  return config::example_file(
+      "Settings of sandboxd: /etc/opensandbox/sandboxd.toml. Every key with its default, as a comment. Changes take "
+      "effect "
+      "after: systemctl restart sandboxd. Sandboxes keep running.",
+      daemon_settings());
 }
 
 Result<DaemonConfig> load_config(const std::string& path, bool required) {
@@ -294,6 +377,10 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
       out.action = CommandLine::Action::ShowHelp;
     } else if (name == "--version") {
       out.action = CommandLine::Action::ShowVersion;
+    } else if (name == "--print-settings") {  // both for scripts/settings
+      out.action = CommandLine::Action::PrintSettings;
+    } else if (name == "--print-example") {
+      out.action = CommandLine::Action::PrintExample;
     } else {
       return fail(Code::InvalidRequest, "unknown argument " + name);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "config/setting_text.h"
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/network/network_config.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
@@ -29,17 +30,23 @@ struct DaemonConfig {
   VolumeConfig volumes;
 };
 
-// A TOML file over the defaults; docs/sandboxd.md lists the keys. Code::InvalidRequest names section and key, also of
-// one that nobody knows: a misspelt limit must not pass for a set one.
+// A TOML file over the defaults; docs/sandboxd-settings.md lists the keys. Code::InvalidRequest names section and key,
+// also of one that nobody knows: a misspelt limit must not pass for a set one.
 Result<DaemonConfig> parse_config(std::string_view toml, const std::string& name);
 // A missing file is an error only if `required`.
 Result<DaemonConfig> load_config(const std::string& path, bool required);
+
+// All keys with their defaults; scripts/settings makes docs/sandboxd-settings.md and deploy/sandboxd/sandboxd.toml of
+// them.
+std::vector<config::SettingText> daemon_settings();
+std::string settings_page();
+std::string settings_example();
 
 // Directories that follow from others: images, volumes.
 void complete_config(DaemonConfig& config);
 
 struct CommandLine {
-  enum class Action { Serve, Check, ShowHelp, ShowVersion };
+  enum class Action { Serve, Check, ShowHelp, ShowVersion, PrintSettings, PrintExample };
   Action action = Action::Serve;
   bool json = false;  // check --json
   std::string config_path = "/etc/opensandbox/sandboxd.toml";

@@ -15,6 +15,16 @@ TEST(DaemonConfig, DefaultsAreClosed) {
   EXPECT_EQ(config->volumes.directory, "/var/lib/opensandbox/volumes");
 }
 
+TEST(DaemonConfig, EveryDeclaredValueIsAccepted) {
+  for (const config::SettingText& each : daemon_settings()) {
+    const std::string& value = each.written.empty() ? each.fallback : each.written;
+    const auto config = parse_config("[" + each.section + "]\n" + each.key + " = " + value + "\n", "x.toml");
+    EXPECT_TRUE(config) << config.error().message;
+    EXPECT_FALSE(each.about.empty()) << each.key;
+  }
+  EXPECT_TRUE(parse_config(settings_example(), "x.toml"));
+}
+
 TEST(DaemonConfig, EverySectionIsRead) {
   const auto config = parse_config(R"(
 [daemon]

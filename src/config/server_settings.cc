@@ -1,0 +1,141 @@
+// The server's keys: the sections that one host needs. cluster_settings.cc has the others.
+
+#include <algorithm>
+
+#include "config/sections.h"
+#include "config/settings.h"
+
+namespace osb::config {
+namespace {
+
+using enum Reload;
+
+void to_upper(std::string& text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~32) : c; });
+}
+
+std::string_view level_fault(std::string_view level) { return level.size() < 3 ? "expected a level such as INFO" : ""; }
+
+// Every User-Agent begins with an empty string.
+std::string_view client_fault(std::string_view begin) {
+  return begin.empty() ? "expected beginnings of User-Agent, not empty strings" : "";
+}
+
+void declare_server(Settings& s, ServerSection& c) {
+  s.section("server");
+  s.key("host", c.host, Restart,
+        "Address to listen on; `0.0.0.0` is every address of this machine. Without a file: `127.0.0.1`.",
+        {.empty = false, .written = "\"127.0.0.1\""});
+  s.key("port", c.port, Restart, "Port to listen on.");
+  s.key(
+      "api_key", c.api_key, Live,
+      "Clients send it as `OPEN-SANDBOX-API-KEY`. The variable `OPENSANDBOX_SERVER_API_KEY` replaces it. Without a key "
+      "the server starts only with `OPENSANDBOX_INSECURE_SERVER=YES`.");
+  s.key("eip", c.eip, Live, "Public host, or host/path, in endpoints, if clients reach the server by another name.");
+  s.key(
+      "headerless_clients", c.headerless_clients, Live,
+      "Clients that ignore the headers of an endpoint, by the beginning of their User-Agent: they get execd's token in "
+      "the endpoint's path. The Java and Kotlin SDK 1.0.0 needs `[\"OpenSandbox-Kotlin-SDK/\"]`.",
+      {.fault = client_fault});
+  s.key("max_sandbox_timeout_seconds", c.max_sandbox_timeout, Live,
+        "Longest timeout that a sandbox may ask for, in seconds.", {.min = 60, .written = "86400"});
+  s.key("timeout_keep_alive", c.timeout_keep_alive, Live, "Seconds that an idle connection is kept.");
+  s.key("limit_concurrency", c.limit_concurrency, Live,
+        "Open connections; the server answers further ones with 503. 0 is no limit.");
+  s.key("backlog", c.backlog, Restart, "Connections that the kernel may queue.", {.min = 1});
+  s.key("thread_pool_size", c.thread_pool_size, Ignored, "Accepted for older files; it changes nothing.", {.min = 1});
+  s.old("loop", "Accepted for older files; it changes nothing.", {.choices = {"auto", "uvloop", "asyncio"}});
+  s.old("http", "Accepted for older files; it changes nothing.", {.choices = {"auto", "httptools", "h11"}});
+}
+
+void declare_log(Settings& s, LogSection& c) {
+  s.section("log", true);
+  s.key("level", c.level, Live, "`DEBUG`, `INFO`, `WARNING` or `ERROR`.", {.fix = to_upper, .fault = level_fault});
+  s.key("format", c.format, Live, "`text` or `json`.", {.choices = {"text", "json"}});
+  s.key("file_enabled", c.file_enabled, Live, "Log to rotating files instead of standard output.");
+  s.key("file_path", c.file_path, Live, "The log, with `file_enabled`.");
+  s.key("access_file_path", c.access_file_path, Live, "One JSON object per request, with `file_enabled`.");
+  s.key("audit_file_path", c.audit_file_path, Live, "The audit log. Empty: it goes with the log.");
+  s.key("file_max_bytes", c.file_max_bytes, Live, "Size at which a file is rotated.", {.min = 1});
+  s.key("file_backup_count", c.file_backup_count, Live, "Rotated files that are kept.");
+}
+
+void declare_backends(Settings& s, ServerConfig& c) {
+  s.section("runtime", true);
+  s.key("type", c.runtime.type, Restart,
+        "Maker of the sandboxes: `native` (sandboxd on this host), `docker` or `kubernetes`.");
+  s.key("execd_image", c.runtime.execd_image, Restart, "Image that holds execd; required with docker and kubernetes.");
+
+  s.section("native", true);
+  s.key("socket", c.native.socket, Restart, "Socket of sandboxd.", {.absolute = true});
+  s.key("request_timeout", c.native.request_timeout, Restart, "Seconds to wait for an answer of sandboxd.");
+
+  s.section("admission", true);
+  s.key("max_sandboxes", c.admission.max_sandboxes, Live,
+        "Sandboxes that may exist at once; the server answers further creates with 429. 0 is no limit.");
+  s.key("max_concurrent_creates", c.admission.max_concurrent_creates, Live, "Creates handed to the backend at once.",
+        {.min = 1});
+  s.key("max_queued_creates", c.admission.max_queued_creates, Live,
+        "Creates that may wait behind those; the server answers further ones with 429.");
+
+  s.section("docker", true);
+  s.key("network_mode", c.docker.network_mode, Restart, "`host`, `bridge`, `none` or the name of a network.",
+        {.empty = false, .written = "\"bridge\""});
+  s.key("api_timeout", c.docker.api_timeout, Restart, "Seconds to wait for an answer of the engine.");
+  s.key("host_ip", c.docker.host_ip, Restart, "Address for endpoints if the server itself runs in a container.");
+  s.key("drop_capabilities", c.docker.drop_capabilities, Restart, "Capabilities taken from sandboxes.");
+  s.key("apparmor_profile", c.docker.apparmor_profile, Restart, "Empty: the engine's own profile.");
+  s.key("no_new_privileges", c.docker.no_new_privileges, Restart, "Programs with setuid gain nothing in a sandbox.");
+  s.key("seccomp_profile", c.docker.seccomp_profile, Restart, "Empty: the engine's own profile.");
+  s.key("pids_limit", c.docker.pids_limit, Restart, "Processes per sandbox; 0 is no limit.", {.min = -1});
+
+  s.section("egress", true);
+  s.key("image", c.egress.image, Restart,
+        "Image of the egress sidecar; networkPolicy needs it on docker and kubernetes.");
+  s.key("mode", c.egress.mode, Restart, "`dns`, or `dns+nft` to enforce addresses too.",
+        {.choices = {"dns", "dns+nft"}});
+  s.key("disable_ipv6", c.egress.disable_ipv6, Restart, "Sandboxes with a network policy have no IPv6.");
+}
+
+void declare_storage(Settings& s, ServerConfig& c) {
+  s.section("storage");
+  s.key("allowed_host_paths", c.storage.allowed_host_paths, Live,
+        "Directories of the host that volumes may use, with all below them; empty refuses all. sandboxd has its own "
+        "list, "
+        "and both must allow a path.");
+  s.key("volume_default_size", c.storage.volume_default_size, Restart, "Size of claims that are made automatically.");
+  s.key("ossfs_mount_root", c.storage.ossfs_mount_root, Restart, "Directory of mounted buckets.", {.absolute = true});
+
+  s.section("store", true);
+  s.key("type", c.store.type, Restart, "The database of the records.", {.choices = {"sqlite"}});
+  s.key("path", c.store.path, Restart, "Its file.", {.empty = false});
+}
+
+void declare_renew_intent(Settings& s, RenewIntentSection& c) {
+  s.section("renew_intent");
+  s.key("enabled", c.enabled, Live, "Access through the server's proxy extends sandboxes that asked for it.");
+  s.key("min_interval_seconds", c.min_interval, Live, "Seconds between two extensions of one sandbox.");
+
+  s.section("renew_intent.redis", true);
+  s.key("enabled", c.redis.enabled, Restart,
+        "Accesses that a gateway has seen extend sandboxes too: it pushes `{\"sandbox_id\",\"observed_at\"}` to a list "
+        "in "
+        "Redis. While Redis is away, everything else works.");
+  s.key("dsn", c.redis.dsn, Restart, "Address of Redis: `redis://`, `rediss://` or `unix://`.");
+  s.key("queue_key", c.redis.queue_key, Restart, "Name of the list.", {.empty = false});
+  s.key("consumer_concurrency", c.redis.consumer_concurrency, Restart, "Entries handled at once.", {.min = 1});
+}
+
+}  // namespace
+
+void declare_server_settings(Settings& s, ServerConfig& config) {
+  declare_server(s, config.server);
+  declare_log(s, config.log);
+  declare_backends(s, config);
+  declare_storage(s, config);
+  declare_renew_intent(s, config.renew_intent);
+  declare_cluster_settings(s, config);
+}
+
+}  // namespace osb::config
