@@ -20,9 +20,9 @@
 #include "http/router.h"
 #include "http/server.h"
 #include "open_backend.h"
+#include "server/access/authenticator.h"
 #include "server/audit/access_log.h"
 #include "server/audit/audit_log.h"
-#include "server/http/auth.h"
 #include "server/http/routes.h"
 #include "server/metrics/metrics.h"
 #include "server/renew/renew_intents.h"
@@ -182,7 +182,7 @@ Result<std::unique_ptr<RenewIntents>> make_renew_intents(const net::any_io_execu
   return std::make_unique<RenewIntents>(
       executor, std::shared_ptr<http::Connector>(tls::make_connector(executor)),
       RenewIntents::Options{std::move(*redis), section.redis.queue_key, section.redis.consumer_concurrency},
-      [&service](const std::string& id) { service.touch_by_gateway(id); });
+      [&service](const std::string& id) { service.access_renewals().touch_by_gateway(id); });
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -193,7 +193,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 // What a running server can change without ending; all of it is used on the loop.
 struct LiveParts {
-  std::string& api_key;
+  Authenticator& authenticator;
   SandboxService& service;
   http::Server& server;
   EndpointOptions& endpoints;
@@ -216,7 +216,7 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   if (auto log = start_log(wanted->log); !log) return log;
   const config::Changes changes = config::take_over(running, std::move(*wanted));
   const config::ServerSection& section = running.server;
-  parts.api_key = section.api_key;
+  parts.authenticator.set_key(section.api_key);
   parts.audit = std::move(*audit);
   parts.access = std::move(*access);
   parts.endpoints = endpoint_options(section);
@@ -250,8 +250,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   auto intents = make_renew_intents(executor, config.renew_intent, service);
   if (!intents) return refuse(intents.error());
   http::Client proxy((*backend)->connector());
-  RouteContext context{service, proxy, endpoint_options(config.server)};
-  std::string api_key = config.server.api_key;
+  Authenticator authenticator(config.server.api_key);
+  RouteContext context{service, proxy, authenticator, endpoint_options(config.server)};
   http::Router router;
   add_sandbox_routes(router, context);
   add_snapshot_routes(router, context);
@@ -264,7 +264,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   add_metrics_route(router, metrics, [&service] { return gauges(service); });
   http::Handler handler = with_audit([&](http::Request& request) { return router.dispatch(request); }, *audit);
   handler = with_websocket_codes(std::move(handler));
-  handler = with_api_key(with_proxy_bytes(std::move(handler), metrics), api_key);
+  handler = with_authentication(with_proxy_bytes(std::move(handler), metrics), authenticator);
   http::ServerOptions limits = server_options(config);
   limits.on_complete = [&](const http::RequestSummary& summary) {
     metrics.note_request(summary);
@@ -289,7 +289,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     for (;;) {
       const auto signal = co_await signals.next();
       if (!signal || *signal != SIGHUP) break;
-      if (auto done = reload(config, path, environment, {api_key, service, server, context.endpoints, *audit, *access});
+      if (auto done =
+              reload(config, path, environment, {authenticator, service, server, context.endpoints, *audit, *access});
           !done) {
         log_error("settings not reloaded, the old ones stay", {{"error", done.error().message}});
       }

@@ -12,14 +12,14 @@ namespace {
 
 Result<std::unique_ptr<runtime::Backend>> open_docker(net::io_context& io, const config::ServerConfig& config) {
   const auto environment = config::Environment::of_this_process();
-  auto backend = runtime::DockerBackend::open(io.get_executor(), runtime::docker_options(config, environment));
-  if (!backend) return Failure(backend.error());
-  auto connected = net::co_spawn(io, (*backend)->connect(), net::use_future);
+  auto connected = net::co_spawn(
+      io, runtime::DockerBackend::connect(io.get_executor(), runtime::docker_options(config, environment)),
+      net::use_future);
   while (connected.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io.run_one();
   io.restart();
-  const Result<std::string> engine = connected.get();
-  if (!engine) return Failure(engine.error());
-  log_info("container engine", {{"version", *engine}});
+  auto backend = connected.get();
+  if (!backend) return Failure(backend.error());
+  log_info("container engine", {{"version", (*backend)->engine_name()}});
   return std::move(*backend);
 }
 

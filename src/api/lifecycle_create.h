@@ -87,18 +87,22 @@ Platform read_platform(ObjectReader& reader);
 // bucket keys; without them the text may be shown.
 std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets);
 
-// What the server and its backend can do, for the rules that depend on it. A text says why not; "" means it can.
-struct CreateRules {
-  std::string backend = "NATIVE";  // prefix of its codes
-  Timestamp now{};
-  std::optional<std::chrono::seconds> max_timeout;
-  std::vector<std::string> allowed_host_paths;
+// What a backend can do, for the rules that depend on it. A text says why not; "" means it can.
+struct BackendRules {
+  std::string backend = "NATIVE";      // prefix of its codes
   bool kubernetes_quantities = false;  // else Docker's grammar
   bool pools = false;
   std::string no_network_policy;
   std::string no_credential_proxy;
   std::string no_secure_access;
   std::string no_windows;  // why platform.os "windows" cannot be served
+};
+
+// The same with the rules of the server itself.
+struct CreateRules : BackendRules {
+  Timestamp now{};
+  std::optional<std::chrono::seconds> max_timeout;
+  std::vector<std::string> allowed_host_paths;
 };
 
 // First the source: extensions, poolRef. Then the caller looks the snapshot up. Then check_create(): entrypoint,

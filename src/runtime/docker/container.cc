@@ -134,8 +134,6 @@ Instance to_instance(const Container& container) {
   }
   out.address = container.address;
   out.execd_token = container.execd_token;
-  out.execd_host_port = container.execd_host_port;
-  out.http_host_port = container.http_host_port;
   out.labels = own_labels(container.labels);
   out.created_at = container.created_at;
   if (!container.labels.contains(std::string(label::kSnapshotId))) out.image = container.image;

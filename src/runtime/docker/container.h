@@ -8,7 +8,7 @@
 
 #include <boost/json/value.hpp>
 
-#include "runtime/backend.h"
+#include "runtime/instance.h"
 
 namespace osb::runtime {
 
@@ -57,7 +57,7 @@ struct Container {
 // The answer of /containers/{id}/json. `network` is the one to take the address from.
 Container read_container(const boost::json::value& inspected, const std::string& network);
 
-// In the terms of every backend. One that runs is Running here; whether execd has answered is for others to know.
+// In the terms of every backend, without ports. One that runs is Running here, whether or not execd has answered.
 Instance to_instance(const Container& container);
 
 }  // namespace osb::runtime

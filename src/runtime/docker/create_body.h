@@ -7,9 +7,9 @@
 
 #include <boost/json/value.hpp>
 
-#include "runtime/backend.h"
 #include "runtime/docker/docker_options.h"
 #include "runtime/docker/execd_stage.h"
+#include "runtime/lifecycle.h"
 
 namespace osb::runtime {
 

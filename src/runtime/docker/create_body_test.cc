@@ -119,7 +119,7 @@ TEST(Container, IsReadAsTheEngineWritesIt) {
   EXPECT_EQ(instance.message, "out of memory (the host has no memory left)");
   EXPECT_EQ(instance.exit_code, 137);
   EXPECT_EQ(instance.execd_token, "t");
-  EXPECT_EQ(instance.execd_host_port, 40001);
+  EXPECT_EQ(container.execd_host_port, 40001);
   EXPECT_EQ(instance.image, "debian");
   EXPECT_TRUE(instance.labels.contains("team"));
   EXPECT_FALSE(instance.labels.contains("maintainer"));

@@ -15,6 +15,7 @@ namespace {
 using osb::testing::await;
 using testing::FakeEngine;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 struct Heard final : Observer {
   explicit Heard(net::any_io_executor executor) : changed(std::move(executor)) {}
@@ -55,15 +56,15 @@ class DockerBackendTest : public ::testing::Test {
   }
 
   Result<std::string> connect() {
-    auto backend = DockerBackend::open(io_.get_executor(), options_);
-    EXPECT_TRUE(backend);
+    auto backend = await(io_, DockerBackend::connect(io_.get_executor(), options_));
+    if (!backend) return Failure(backend.error());
     backend_ = std::move(*backend);
-    return await(io_, backend_->connect());
+    return backend_->engine_name();
   }
   // Connected, and the observer has heard of what there is.
   void watch() {
     ASSERT_TRUE(connect());
-    tasks_.spawn("watch", backend_->watch(heard_));
+    tasks_.spawn("watch", backend_->lifecycle().watch(heard_));
     until([&] { return heard_.heard("all"); });
   }
   void until(std::function<bool()> condition) { await(io_, heard_.changed.wait_until(std::move(condition))); }
@@ -119,7 +120,7 @@ TEST_F(DockerBackendTest, WhatTheEngineLacksIsFoundAtTheStart) {
   EXPECT_FALSE(connect());
   options_.docker.network_mode = "mine";
   ASSERT_TRUE(connect());
-  const auto refused = backend_->check(*spec().create);
+  const auto refused = backend_->lifecycle().check(*spec().create);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::InvalidRequest);
   EXPECT_THAT(refused.error().message, HasSubstr("\"mine\""));
@@ -127,27 +128,27 @@ TEST_F(DockerBackendTest, WhatTheEngineLacksIsFoundAtTheStart) {
 
 TEST_F(DockerBackendTest, ACreateTakesThreeCallsAndExecdsAnswer) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));  // has looked for the image
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));  // has looked for the image
   Result<Instance> made;
   do {  // again when somebody else on this machine took the port
-    ASSERT_TRUE(await(io_, backend_->remove("a")));
+    ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
     engine_->calls.clear();
     engine_->clashes = 0;
-    made = await(io_, backend_->create(spec()));
+    made = await(io_, backend_->lifecycle().create(spec()));
     ASSERT_TRUE(made) << made.error().message;
   } while (engine_->clashes > 0);
   EXPECT_EQ(made->state, InstanceState::Running);
   EXPECT_THAT(engine_->calls, ::testing::ElementsAre("POST /containers/create", "POST /containers/sandbox-a/start",
                                                      "GET /containers/sandbox-a/json"));
-  EXPECT_EQ(backend_->endpoint(*made, 44772), "127.0.0.1:" + std::to_string(made->execd_host_port) + "/proxy/44772");
-  EXPECT_EQ(backend_->endpoint(*made, 8080), "127.0.0.1:" + std::to_string(made->http_host_port));
-  EXPECT_EQ(backend_->endpoint(*made, 5), "127.0.0.1:" + std::to_string(made->execd_host_port) + "/proxy/5");
+  EXPECT_THAT(made->ports->client_route(44772).endpoint, MatchesRegex("127\\.0\\.0\\.1:[0-9]+/proxy/44772"));
+  EXPECT_THAT(made->ports->client_route(8080).endpoint, MatchesRegex("127\\.0\\.0\\.1:[0-9]+"));
+  EXPECT_THAT(made->ports->client_route(5).endpoint, MatchesRegex("127\\.0\\.0\\.1:[0-9]+/proxy/5"));
 }
 
 TEST_F(DockerBackendTest, APortThatIsTakenMeanwhileIsExchanged) {
   watch();
   engine_->refuse_start = {"driver failed: Bind for 127.0.0.1:1 failed: port is already allocated"};
-  const auto made = await(io_, backend_->create(spec()));
+  const auto made = await(io_, backend_->lifecycle().create(spec()));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(engine_->count("POST /containers/create"), 2 + engine_->clashes);
   EXPECT_EQ(engine_->containers.size(), 1u);
@@ -158,7 +159,7 @@ TEST_F(DockerBackendTest, WhatFailsLeavesNothing) {
   engine_->refuse_start = {"no such device"};
   api::CreateSandbox create;
   create.volumes.push_back(named_volume("data"));
-  const auto made = await(io_, backend_->create(spec(create)));
+  const auto made = await(io_, backend_->lifecycle().create(spec(create)));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_START_FAILED");
   EXPECT_EQ(made.error().message, "no such device");
@@ -170,7 +171,7 @@ TEST_F(DockerBackendTest, AVolumeThatMustExistIsNotMade) {
   watch();
   api::CreateSandbox create;
   create.volumes.push_back(named_volume("data", false));
-  EXPECT_EQ(await(io_, backend_->create(spec(create))).error().reason, "VOLUME::PVC_NOT_FOUND");
+  EXPECT_EQ(await(io_, backend_->lifecycle().create(spec(create))).error().reason, "VOLUME::PVC_NOT_FOUND");
 }
 
 TEST_F(DockerBackendTest, ManagedVolumesGoWithTheirSandbox) {
@@ -180,9 +181,9 @@ TEST_F(DockerBackendTest, ManagedVolumesGoWithTheirSandbox) {
   for (const char* name : {"old", "new"}) {
     create.volumes.push_back(named_volume(name, true, true));
   }
-  ASSERT_TRUE(await(io_, backend_->create(spec(create))));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec(create))));
   EXPECT_TRUE(engine_->volumes.contains("new"));
-  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_FALSE(engine_->volumes.contains("new"));
   EXPECT_TRUE(engine_->volumes.contains("old"));
 }
@@ -197,7 +198,7 @@ TEST_F(DockerBackendTest, AMissingImageIsPulledOnceAndProgressIsHeard) {
   second.id = "b";
   int over = 0;
   const auto run = [&](SandboxSpec wanted) -> net::awaitable<void> {
-    const auto made = co_await backend_->create(std::move(wanted));
+    const auto made = co_await backend_->lifecycle().create(std::move(wanted));
     EXPECT_TRUE(made) << made.error().message;
     ++over;
     heard_.changed.notify_all();
@@ -215,18 +216,18 @@ TEST_F(DockerBackendTest, APullThatFailsSaysWhy) {
   watch();
   api::CreateSandbox create;
   create.image = api::ImageSpec{"secret", {}};
-  const auto made = await(io_, backend_->create(spec(create)));
+  const auto made = await(io_, backend_->lifecycle().create(spec(create)));
   EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_IMAGE_PULL_FAILED");
   EXPECT_EQ(made.error().message, "image secret: unauthorized");
 }
 
 TEST_F(DockerBackendTest, AnImageThatWentAwayIsFetchedAgain) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
-  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   engine_->images.clear();
   engine_->pullable["debian"] = "amd64";
-  EXPECT_TRUE(await(io_, backend_->create(spec())));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().create(spec())));
 }
 
 TEST_F(DockerBackendTest, AnImageOfAnotherPlatformIsNotUsed) {
@@ -234,7 +235,7 @@ TEST_F(DockerBackendTest, AnImageOfAnotherPlatformIsNotUsed) {
   engine_->pullable["debian"] = "amd64";
   api::CreateSandbox create;
   create.platform = api::Platform{"linux", "arm64"};
-  const auto made = await(io_, backend_->create(spec(create)));
+  const auto made = await(io_, backend_->lifecycle().create(spec(create)));
   EXPECT_EQ(made.error().reason, "DOCKER::SANDBOX_IMAGE_PULL_FAILED");
   EXPECT_THAT(made.error().message, HasSubstr("it is for linux/amd64, not for linux/arm64"));
 }
@@ -244,24 +245,24 @@ TEST_F(DockerBackendTest, ARemoveEndsACreate) {
   engine_->execd_answers = false;
   bool over = false;
   const auto run = [&]() -> net::awaitable<void> {
-    EXPECT_EQ((co_await backend_->create(spec())).error().code, Code::Cancelled);
+    EXPECT_EQ((co_await backend_->lifecycle().create(spec())).error().code, Code::Cancelled);
     over = true;
   };
   tasks_.spawn("create", run());
   await(io_, engine_->changed.wait_until([&] { return engine_->count("GET /containers/sandbox-a/json") > 0; }));
-  EXPECT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_TRUE(over);
   EXPECT_TRUE(engine_->containers.empty());
 }
 
 TEST_F(DockerBackendTest, ACreateGoesOnWhereAnEarlierOneEnded) {
   ASSERT_TRUE(connect());
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->containers.at("sandbox-a").execd.reset();
   engine_->containers.at("sandbox-a").status = "created";  // and its server was killed
   watch();
   EXPECT_FALSE(heard_.heard("all 1"));
-  const auto made = await(io_, backend_->create(spec()));
+  const auto made = await(io_, backend_->lifecycle().create(spec()));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->state, InstanceState::Running);
   EXPECT_EQ(engine_->containers.size(), 1u);
@@ -272,7 +273,7 @@ TEST_F(DockerBackendTest, AnEntrypointThatIsOverAtOnceIsAnEnd) {
   engine_->execd_answers = false;
   std::optional<Result<Instance>> made;
   const auto run = [&]() -> net::awaitable<void> {
-    made = co_await backend_->create(spec());
+    made = co_await backend_->lifecycle().create(spec());
     heard_.changed.notify_all();
   };
   tasks_.spawn("create", run());
@@ -286,7 +287,7 @@ TEST_F(DockerBackendTest, AnEntrypointThatIsOverAtOnceIsAnEnd) {
 
 TEST_F(DockerBackendTest, WhatHappensInTheEngineIsHeard) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->end("a", 137);
   until([&] { return heard_.heard("CONTAINER_EXITED_ERROR"); });
   EXPECT_EQ(heard_.last.exit_code, 137);
@@ -298,7 +299,7 @@ TEST_F(DockerBackendTest, WhatHappensInTheEngineIsHeard) {
 
 TEST_F(DockerBackendTest, ALostStreamIsOpenedAgainAndEverythingListed) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->stop_events();
   until([&] { return heard_.heard("lost"); });
   until([&] { return heard_.heard("all 1"); });
@@ -308,18 +309,18 @@ TEST_F(DockerBackendTest, ALostStreamIsOpenedAgainAndEverythingListed) {
 
 TEST_F(DockerBackendTest, OneThatIsPausedMayBePausedAgain) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
-  EXPECT_TRUE(await(io_, backend_->pause("a")));
-  EXPECT_TRUE(await(io_, backend_->pause("a")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().pause("a")));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().pause("a")));
   EXPECT_EQ(heard_.last.state, InstanceState::Paused);
-  EXPECT_TRUE(await(io_, backend_->resume("a")));
-  EXPECT_FALSE(await(io_, backend_->pause("b")));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().resume("a")));
+  EXPECT_FALSE(await(io_, backend_->lifecycle().pause("b")));
 }
 
 // The event is used up by then, and no other follows.
 TEST_F(DockerBackendTest, AnEndIsHeardAlsoWhenTheEngineCannotBeAskedAtOnce) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->refuse_inspect = {"too many open files", "too many open files"};
   engine_->end("a", 137);
   until([&] { return heard_.heard("CONTAINER_EXITED_ERROR"); });
@@ -328,7 +329,7 @@ TEST_F(DockerBackendTest, AnEndIsHeardAlsoWhenTheEngineCannotBeAskedAtOnce) {
 
 TEST_F(DockerBackendTest, AnEndWhileExecdAnswersIsAnEnd) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec({}, "b"))));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec({}, "b"))));
   engine_->before_ping = [this]() -> net::awaitable<void> {
     engine_->before_ping = [] -> net::awaitable<void> { co_return; };
     engine_->calls.clear();
@@ -337,7 +338,7 @@ TEST_F(DockerBackendTest, AnEndWhileExecdAnswersIsAnEnd) {
     engine_->end("b", 0);
     co_await engine_->changed.wait_until([this] { return engine_->count("GET /containers/sandbox-b/json") > 0; });
   };
-  const auto made = await(io_, backend_->create(spec()));
+  const auto made = await(io_, backend_->lifecycle().create(spec()));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->state, InstanceState::Ended);
   EXPECT_EQ(made->exit_code, 3);
@@ -345,25 +346,25 @@ TEST_F(DockerBackendTest, AnEndWhileExecdAnswersIsAnEnd) {
 
 TEST_F(DockerBackendTest, ASnapshotWhoseAnswerIsLostIsMadeAgain) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->lost_commits = 1;
-  const auto made = await(io_, backend_->create_snapshot("a", "s"));
+  const auto made = await(io_, backend_->snapshots()->create("a", "s"));
   EXPECT_TRUE(made) << made.error().message;
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
-  EXPECT_TRUE(*await(io_, backend_->has_snapshot("s")));
+  EXPECT_TRUE(*await(io_, backend_->snapshots()->exists("s")));
 }
 
 TEST_F(DockerBackendTest, ASnapshotThatCannotBeMadeEndsAndItsSandboxGoesOn) {
   watch();
-  ASSERT_TRUE(await(io_, backend_->create(spec())));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->lost_commits = 100;
-  const auto made = await(io_, backend_->create_snapshot("a", "s"));
+  const auto made = await(io_, backend_->snapshots()->create("a", "s"));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().message, "busy");
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
   // One that was paused before stays so.
-  ASSERT_TRUE(await(io_, backend_->pause("a")));
-  EXPECT_FALSE(await(io_, backend_->create_snapshot("a", "s")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().pause("a")));
+  EXPECT_FALSE(await(io_, backend_->snapshots()->create("a", "s")));
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "paused");
 }
 
@@ -382,14 +383,14 @@ class DockerStageTest : public DockerBackendTest {
     await(io_, []() -> net::awaitable<void> { co_return; }());  // it has begun; all it needs but this is there
   }
   net::awaitable<void> run(std::string id) {
-    ended_.emplace(id, co_await backend_->create(spec({}, id)));
+    ended_.emplace(id, co_await backend_->lifecycle().create(spec({}, id)));
     heard_.changed.notify_all();
   }
   std::map<std::string, Result<Instance>> ended_;
 };
 
 TEST_F(DockerStageTest, OneThatIsRemovedDoesNotTakeTheOthersAlong) {
-  ASSERT_TRUE(await(io_, backend_->remove("a")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_EQ(ended_.at("a").error().code, Code::Cancelled);
   engine_->hold_pulls = false;
   engine_->changed.notify_all();
@@ -398,7 +399,7 @@ TEST_F(DockerStageTest, OneThatIsRemovedDoesNotTakeTheOthersAlong) {
 }
 
 TEST_F(DockerStageTest, OneThatWaitsForAnotherCanBeRemoved) {
-  ASSERT_TRUE(await(io_, backend_->remove("b")));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("b")));
   EXPECT_EQ(ended_.at("b").error().code, Code::Cancelled);
   engine_->hold_pulls = false;
   engine_->changed.notify_all();
@@ -431,7 +432,7 @@ TEST_F(DockerBackendTest, ForeignContainersAreLeftAlone) {
   engine_->containers["web"].body = boost::json::parse(R"({"Image":"debian","Labels":{"opensandbox.io/id":"a"}})");
   watch();
   EXPECT_TRUE(heard_.heard("all 0"));
-  EXPECT_TRUE(await(io_, backend_->remove("a")));
+  EXPECT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_TRUE(engine_->containers.contains("web"));
 }
 

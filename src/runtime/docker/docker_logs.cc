@@ -1,11 +1,12 @@
+#include "runtime/docker/docker_logs.h"
+
 #include <fmt/format.h>
 
 #include "base/time.h"
 #include "http/url.h"
-#include "runtime/docker/docker_backend.h"
+#include "runtime/docker/container.h"
 #include "runtime/docker/log_frames.h"
 
-// What entrypoints have written, from the engine, which keeps it with times.
 namespace osb::runtime {
 namespace {
 
@@ -109,9 +110,9 @@ class DockerLogStream final : public LogStream {
 
 }  // namespace
 
-net::awaitable<Result<std::string>> DockerBackend::logs(std::string id, std::size_t bytes) {
+net::awaitable<Result<std::string>> DockerLogs::tail(std::string id, std::size_t bytes) {
   const std::size_t lines = bytes / kBytesPerLine + 1;
-  auto raw = co_await engine_->bytes(log_path(id, kBoth, "&tail=" + std::to_string(lines)), kMostBytes);
+  auto raw = co_await engine_.bytes(log_path(id, kBoth, "&tail=" + std::to_string(lines)), kMostBytes);
   if (!raw) co_return Failure(raw.error());
   LogFrames frames;
   std::vector<LogFrame> all;
@@ -126,8 +127,8 @@ net::awaitable<Result<std::string>> DockerBackend::logs(std::string id, std::siz
   co_return text;
 }
 
-net::awaitable<Result<std::unique_ptr<LogStream>>> DockerBackend::open_logs(std::string id, LogsFrom from) {
-  auto stream = std::make_unique<DockerLogStream>(*engine_, std::move(id), from);
+net::awaitable<Result<std::unique_ptr<LogStream>>> DockerLogs::open(std::string id, LogsFrom from) {
+  auto stream = std::make_unique<DockerLogStream>(engine_, std::move(id), from);
   if (auto opened = co_await stream->open(); !opened) co_return Failure(opened.error());
   co_return std::move(stream);
 }

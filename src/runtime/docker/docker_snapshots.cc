@@ -1,11 +1,10 @@
-// Snapshots are images that the engine commits.
+#include "runtime/docker/docker_snapshots.h"
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include "http/url.h"
-#include "runtime/docker/docker_backend.h"
 #include "runtime/labels.h"
 
 namespace osb::runtime {
@@ -28,8 +27,8 @@ std::string image_path(const std::string& snapshot, std::string_view rest = "") 
 
 }  // namespace
 
-net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox, std::string snapshot) {
-  const auto container = co_await inspect_container(sandbox);
+net::awaitable<Result<void>> DockerSnapshots::create(std::string sandbox, std::string snapshot) {
+  const auto container = co_await containers_.look_up(sandbox);
   if (!container) co_return Failure(container.error());
   // The image inherits the container's labels and environment, and so would whatever is made of it. They cannot be
   // left out, only replaced by nothing.
@@ -41,24 +40,14 @@ net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox,
   call.target = "/commit?container=" + container->id +
                 "&repo=opensandbox-snapshots&tag=" + http::percent_encode(snapshot) + "&pause=1";
   call.body = json::object{{"Labels", std::move(labels)}, {"Env", json::array{std::string(kTokenVariable) + "="}}};
-  const struct Frozen {
-    DockerBackend& self;
-    const std::string& id;
-    Frozen(DockerBackend& s, const std::string& i) : self(s), id(i) { ++self.known_[id].snapshots; }
-    ~Frozen() {
-      const auto known = self.known_.find(id);
-      if (known == self.known_.end()) return;
-      --known->second.snapshots;
-      self.refresh(id);
-    }
-  } frozen(*this, sandbox);
+  const Containers::Frozen freezing(containers_, sandbox);
   for (int left = kCommits;; --left) {
-    const auto made = co_await engine_->call(call);
+    const auto made = co_await context_.engine.call(call);
     if (made) co_return Result<void>();
     if (made.error().code != Code::Unavailable) co_return Failure(made.error());
     // The engine ended over it, or only the connection: the image may be there, and the sandbox frozen.
     if (container->status != "paused") frozen_.insert(sandbox);
-    const auto there = co_await look_for_snapshot(snapshot);
+    const auto there = co_await look_again(snapshot);
     if (!there) co_return with_context(made.error().message, there.error());
     if (frozen_.erase(sandbox) > 0) co_await unpause(sandbox);
     if (*there) co_return Result<void>();
@@ -67,38 +56,45 @@ net::awaitable<Result<void>> DockerBackend::create_snapshot(std::string sandbox,
 }
 
 // After a commit whose end was not heard: as soon as the engine answers.
-net::awaitable<Result<bool>> DockerBackend::look_for_snapshot(std::string snapshot) {
-  const auto deadline = std::chrono::steady_clock::now() + kAway;
+net::awaitable<Result<bool>> DockerSnapshots::look_again(std::string snapshot) {
+  const auto deadline = context_.clock.steady_now() + kAway;
   for (;;) {
     const auto woken = co_await (reconnected_.wait() || sleep_for(kPause));
     const bool ending = !std::visit([](bool went_on) { return went_on; }, woken);
     if (ending) co_return fail(Code::Cancelled, "the server is ending");
-    auto there = co_await has_snapshot(snapshot);
+    auto there = co_await exists(snapshot);
     if (there || there.error().code != Code::Unavailable) co_return there;
-    if (std::chrono::steady_clock::now() > deadline) co_return there;
+    if (context_.clock.steady_now() > deadline) co_return there;
   }
 }
 
-net::awaitable<void> DockerBackend::unpause(std::string id) {
-  (void)co_await engine_->call({.method = "POST", .target = "/containers/" + container_name(id) + "/unpause"});
+net::awaitable<void> DockerSnapshots::unpause(std::string id) {
+  (void)co_await context_.engine.call({.method = "POST", .target = container_path(id, "/unpause")});
 }
 
-net::awaitable<Result<bool>> DockerBackend::has_snapshot(std::string snapshot) {
-  const auto answer = co_await engine_->call({.target = image_path(snapshot, "/json")});
+net::awaitable<void> DockerSnapshots::thaw_all() {
+  while (!frozen_.empty()) {
+    const auto id = frozen_.extract(frozen_.begin());
+    co_await unpause(id.value());
+  }
+}
+
+net::awaitable<Result<bool>> DockerSnapshots::exists(std::string snapshot) {
+  const auto answer = co_await context_.engine.call({.target = image_path(snapshot, "/json")});
   if (answer) co_return true;
   if (answer.error().code == Code::NotFound) co_return false;
   co_return Failure(answer.error());
 }
 
-net::awaitable<Result<void>> DockerBackend::remove_snapshot(std::string snapshot) {
-  const auto answer = co_await engine_->call({.method = "DELETE", .target = image_path(snapshot)});
+net::awaitable<Result<void>> DockerSnapshots::remove(std::string snapshot) {
+  const auto answer = co_await context_.engine.call({.method = "DELETE", .target = image_path(snapshot)});
   if (!answer && answer.error().code != Code::NotFound) co_return Failure(answer.error());
   co_return Result<void>();
 }
 
-net::awaitable<Result<std::shared_ptr<http::BodySource>>> DockerBackend::export_snapshot(std::string snapshot) {
+net::awaitable<Result<std::shared_ptr<http::BodySource>>> DockerSnapshots::export_archive(std::string snapshot) {
   Call call{.target = image_path(snapshot, "/get"), .patience = EngineClient::Patience::Unlimited};
-  auto archive = co_await engine_->body(std::move(call));
+  auto archive = co_await context_.engine.body(std::move(call));
   if (!archive) co_return Failure(archive.error());
   co_return std::shared_ptr<http::BodySource>(std::move(*archive));
 }

@@ -1,95 +1,28 @@
 #include "runtime/native/native_backend.h"
 
-#include <algorithm>
-
-#include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/json/serialize.hpp>
-
 #include "api/json.h"
-#include "async/timer.h"
-#include "base/ports.h"
-#include "http/url.h"
 #include "runtime/native/native_connector.h"
-#include "runtime/native/native_spec.h"
 
 namespace osb::runtime {
-
-using namespace net::experimental::awaitable_operators;
-
 namespace {
 
-namespace json = boost::json;
-namespace native = api::native;
-using Patience = SandboxdClient::Patience;
-
-constexpr std::chrono::milliseconds kFirstRetry(50), kLastRetry(1000);
-
-std::string path_of(const std::string& id, std::string_view rest = "") {
-  return "/v1/sandboxes/" + http::percent_encode(id) + std::string(rest);
-}
-
-Result<Instance> decode_instance(const json::value& value) {
-  const auto sandbox = native::decode_sandbox(value);
-  if (!sandbox) return with_context("answer of sandboxd", sandbox.error());
-  return to_instance(*sandbox);
-}
-
-Result<Instance> decode_instance(const Result<json::value>& value) {
-  if (!value) return Failure(value.error());
-  return decode_instance(*value);
-}
-
-Result<std::vector<Instance>> decode_instances(const json::value& value) {
-  std::vector<Instance> out;
-  const json::object* object = value.if_object();
-  const json::value* all = object != nullptr ? object->if_contains("sandboxes") : nullptr;
-  if (all == nullptr || !all->is_array()) return fail(Code::Internal, "answer of sandboxd: /sandboxes is missing");
-  for (const json::value& each : all->get_array()) {
-    auto instance = decode_instance(each);
-    if (!instance) return Failure(instance.error());
-    out.push_back(std::move(*instance));
-  }
+Capabilities native_capabilities() {
+  Capabilities out;
+  out.backend = "NATIVE";
+  out.daemon = "sandboxd";
+  out.no_network_policy = "the native backend does not enforce network policies yet";
+  out.no_credential_proxy = "the native backend has no credential proxy yet";
+  out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
+  out.no_windows = "the native backend runs linux only";
   return out;
-}
-
-Result<void> done(const Result<json::value>& answer) {
-  if (!answer) return Failure(answer.error());
-  return {};
-}
-
-Result<void> tell(Observer& observer, const json::value& line) {
-  api::ObjectReader reader(line, {});
-  const std::string type = reader.required_string("type");
-  if (type == "all") {
-    auto instances = decode_instances(line);
-    if (!instances) return Failure(instances.error());
-    observer.on_all(std::move(*instances));
-  } else if (type == "changed") {
-    const json::value* sandbox = reader.find("sandbox");
-    if (sandbox == nullptr) return fail(Code::Internal, "stream of sandboxd: /sandbox is missing");
-    auto instance = decode_instance(*sandbox);
-    if (!instance) return Failure(instance.error());
-    observer.on_change(std::move(*instance));
-  } else if (type == "removed") {
-    std::string id = reader.required_string("id");
-    // One that could not be created says why; whoever asked for it may be gone.
-    if (auto message = reader.optional_string("message").value_or(""); !message.empty()) {
-      Instance failed;
-      failed.id = id;
-      failed.state = InstanceState::Ended;
-      failed.reason = reader.optional_string("reason").value_or("");
-      failed.message = std::move(message);
-      observer.on_change(std::move(failed));
-    }
-    observer.on_removed(std::move(id));
-  }
-  return reader.finish();
 }
 
 }  // namespace
 
 NativeBackend::NativeBackend(std::string socket, std::chrono::milliseconds timeout, std::string runtime)
-    : daemon_(std::move(socket), timeout), runtime_(std::move(runtime)) {}
+    : capabilities_(native_capabilities()),
+      daemon_(std::move(socket), timeout),
+      lifecycle_(daemon_, std::move(runtime)) {}
 
 net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
   auto info = co_await daemon_.call("GET", "/v1/info");
@@ -100,124 +33,6 @@ net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
   co_return version;
 }
 
-Capabilities NativeBackend::capabilities() const {
-  Capabilities out;
-  out.name = "NATIVE";
-  out.daemon = "sandboxd";
-  out.pause = out.snapshots = out.images = out.log_times = true;
-  out.no_network_policy = "the native backend does not enforce network policies yet";
-  out.no_credential_proxy = "the native backend has no credential proxy yet";
-  out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
-  out.no_windows = "the native backend runs linux only";
-  return out;
-}
-
-Result<void> NativeBackend::check(const api::CreateSandbox& create) const {
-  const SandboxSpec spec{"check", std::make_shared<const api::CreateSandbox>(create), ""};
-  if (auto native = to_native(spec); !native) return Failure(native.error());
-  return {};
-}
-
-net::awaitable<Result<Instance>> NativeBackend::create(SandboxSpec spec) {
-  auto native = to_native(spec);
-  if (!native) co_return Failure(native.error());
-  native->runtime = runtime_;
-  std::string body = json::serialize(native::encode(*native, native::Secrets::Include));
-  const auto answer = co_await daemon_.call("POST", "/v1/sandboxes", std::move(body), Patience::Unlimited);
-  co_return decode_instance(answer);
-}
-
-net::awaitable<Result<Instance>> NativeBackend::inspect(std::string id) {
-  const auto answer = co_await daemon_.call("GET", path_of(id));
-  co_return decode_instance(answer);
-}
-
-net::awaitable<Result<std::vector<Instance>>> NativeBackend::list() {
-  const auto answer = co_await daemon_.call("GET", "/v1/sandboxes");
-  if (!answer) co_return Failure(answer.error());
-  co_return decode_instances(*answer);
-}
-
-net::awaitable<void> NativeBackend::watch(Observer& observer) {
-  look_again_.emplace(co_await net::this_coro::executor);
-  auto pause = kFirstRetry;
-  for (;;) {
-    const auto ended = co_await daemon_.lines("GET", "/v1/events", "", [&](const json::value& line) {
-      pause = kFirstRetry;
-      return tell(observer, line);
-    });
-    observer.on_lost(ended ? Error(Code::Unavailable, "sandboxd ended the stream of events") : ended.error());
-    const auto woken = co_await (look_again_->wait() || sleep_for(pause));
-    if (!std::visit([](bool slept) { return slept; }, woken)) co_return;
-    pause = std::min(pause * 2, kLastRetry);
-  }
-}
-
-void NativeBackend::look_again() {
-  if (look_again_) look_again_->notify_all();
-}
-
-net::awaitable<Result<void>> NativeBackend::pause(std::string id) {
-  const auto answer = co_await daemon_.call("POST", path_of(id, "/pause"));
-  co_return done(answer);
-}
-
-net::awaitable<Result<void>> NativeBackend::resume(std::string id) {
-  const auto answer = co_await daemon_.call("POST", path_of(id, "/resume"));
-  co_return done(answer);
-}
-
-net::awaitable<Result<void>> NativeBackend::remove(std::string id) {
-  const auto answer = co_await daemon_.call("DELETE", path_of(id), "", Patience::Unlimited);
-  if (!answer && answer.error().code == Code::NotFound) co_return Result<void>();
-  co_return done(answer);
-}
-
-std::string NativeBackend::origin(const Instance& instance, std::uint16_t port) const {
-  if (port == kExecdPort && !instance.execd_socket.empty()) return "unix:" + instance.execd_socket;
-  if (!instance.address.empty()) return instance.address + ":" + std::to_string(port);
-  return std::string(kHandedOver) + instance.id + "/" + std::to_string(port);
-}
-
 std::unique_ptr<http::Connector> NativeBackend::connector() { return make_native_connector(daemon_.socket()); }
-
-net::awaitable<Result<ResourceUse>> NativeBackend::stats(std::string id) {
-  const auto answer = co_await daemon_.call("GET", path_of(id, "/stats"));
-  if (!answer) co_return Failure(answer.error());
-  const auto stats = native::decode_stats(*answer);
-  if (!stats) co_return with_context("answer of sandboxd", stats.error());
-  co_return ResourceUse{.cpu_usec = stats->cpu_usec,
-                        .memory_bytes = stats->memory_bytes,
-                        .memory_peak_bytes = stats->memory_peak_bytes,
-                        .memory_limit_bytes = stats->memory_limit_bytes,
-                        .pids = stats->pids,
-                        .disk_bytes = stats->disk_bytes,
-                        .oom_kills = stats->oom_kills};
-}
-
-net::awaitable<Result<void>> NativeBackend::create_snapshot(std::string sandbox, std::string snapshot) {
-  std::string body = json::serialize(json::object{{"id", snapshot}});
-  const auto answer =
-      co_await daemon_.call("POST", path_of(sandbox, "/snapshots"), std::move(body), Patience::Unlimited);
-  co_return done(answer);
-}
-
-net::awaitable<Result<bool>> NativeBackend::has_snapshot(std::string snapshot) {
-  const auto answer = co_await daemon_.call("GET", "/v1/snapshots/" + http::percent_encode(snapshot));
-  if (answer) co_return true;
-  if (answer.error().code == Code::NotFound) co_return false;
-  co_return Failure(answer.error());
-}
-
-net::awaitable<Result<void>> NativeBackend::remove_snapshot(std::string snapshot) {
-  const auto answer =
-      co_await daemon_.call("DELETE", "/v1/snapshots/" + http::percent_encode(snapshot), "", Patience::Unlimited);
-  if (!answer && answer.error().code == Code::NotFound) co_return Result<void>();
-  co_return done(answer);
-}
-
-net::awaitable<Result<std::shared_ptr<http::BodySource>>> NativeBackend::export_snapshot(std::string snapshot) {
-  return daemon_.download("/v1/snapshots/" + http::percent_encode(snapshot) + "/export");
-}
 
 }  // namespace osb::runtime

@@ -10,7 +10,7 @@
 #include "async/timer.h"
 #include "http/router.h"
 #include "http/server.h"
-#include "runtime/native/native_connector.h"
+#include "runtime/native/native_ports.h"
 #include "support/await.h"
 #include "support/temp_dir.h"
 #include "sys/send_descriptor.h"
@@ -63,7 +63,7 @@ struct Heard final : Observer {
 };
 
 TEST_F(NativeBackendTest, ADaemonThatIsNotThereIsUnavailable) {
-  const auto found = await(io_, backend_.inspect("a"));
+  const auto found = await(io_, backend_.lifecycle().inspect("a"));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Code::Unavailable);
   EXPECT_THAT(found.error().message, ::testing::HasSubstr(socket()));
@@ -76,7 +76,7 @@ TEST_F(NativeBackendTest, RefusalsKeepTheirCode) {
   api::CreateSandbox create;
   create.image = api::ImageSpec{"host", {}};
   const SandboxSpec spec{"a", std::make_shared<const api::CreateSandbox>(create), ""};
-  const auto made = await(io_, backend_.create(spec));
+  const auto made = await(io_, backend_.lifecycle().create(spec));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Code::Internal);
   EXPECT_EQ(made.error().reason, "NATIVE::SANDBOX_START_FAILED");
@@ -85,10 +85,10 @@ TEST_F(NativeBackendTest, RefusalsKeepTheirCode) {
 
 TEST_F(NativeBackendTest, AnUnknownSandboxIsRemovedAlready) {
   listen();
-  EXPECT_TRUE(await(io_, backend_.remove("a")));
-  EXPECT_TRUE(await(io_, backend_.remove_snapshot("s")));
-  EXPECT_EQ(await(io_, backend_.has_snapshot("s")), false);
-  EXPECT_FALSE(await(io_, backend_.pause("a")));
+  EXPECT_TRUE(await(io_, backend_.lifecycle().remove("a")));
+  EXPECT_TRUE(await(io_, backend_.snapshots()->remove("s")));
+  EXPECT_EQ(await(io_, backend_.snapshots()->exists("s")), false);
+  EXPECT_FALSE(await(io_, backend_.lifecycle().pause("a")));
 }
 
 TEST_F(NativeBackendTest, WatchingStartsAgainWhenTheStreamEnds) {
@@ -112,7 +112,7 @@ TEST_F(NativeBackendTest, WatchingStartsAgainWhenTheStreamEnds) {
   listen();
   Heard heard(io_.get_executor());
   TaskGroup tasks(io_.get_executor());
-  tasks.spawn("watch", backend_.watch(heard));
+  tasks.spawn("watch", backend_.lifecycle().watch(heard));
   await(io_, heard.changed.wait_until([&] { return heard.events.size() >= 5; }));
   await(io_, tasks.close());
   EXPECT_THAT(std::vector(heard.events.begin(), heard.events.begin() + 5),
@@ -120,15 +120,22 @@ TEST_F(NativeBackendTest, WatchingStartsAgainWhenTheStreamEnds) {
   EXPECT_GE(rounds, 2);
 }
 
-TEST_F(NativeBackendTest, PortsAreReachedTheShortestWay) {
-  Instance instance;
-  instance.id = "a";
-  instance.address = "10.0.0.2";
-  instance.execd_socket = "/run/a.sock";
-  EXPECT_EQ(backend_.origin(instance, 44772), "unix:/run/a.sock");
-  EXPECT_EQ(backend_.origin(instance, 80), "10.0.0.2:80");
-  instance.address.clear();
-  EXPECT_EQ(backend_.origin(instance, 80), "sandboxd:a/80");
+TEST(NativePortsTest, PortsAreReachedTheShortestWay) {
+  const NativePorts located("a", "10.0.0.2", "/run/a.sock");
+  EXPECT_EQ(located.route(44772).origin, "unix:/run/a.sock");
+  EXPECT_EQ(located.route(80).origin, "10.0.0.2:80");
+  EXPECT_EQ(located.route(80).path, "");
+  const NativePorts without_network("a", "", "/run/a.sock");
+  EXPECT_EQ(without_network.route(80).origin, "sandboxd:a/80");
+}
+
+TEST(NativePortsTest, ClientsUseTheAddressAndNeedTheProxyWithoutOne) {
+  const NativePorts located("a", "10.0.0.2", "/run/a.sock");
+  EXPECT_EQ(located.client_route(44772).endpoint, "10.0.0.2:44772");
+  EXPECT_TRUE(located.client_route(44772).through_execd);
+  EXPECT_EQ(located.client_route(80).endpoint, "10.0.0.2:80");
+  EXPECT_FALSE(located.client_route(80).through_execd);
+  EXPECT_EQ(NativePorts("a", "", "/run/a.sock").client_route(80).endpoint, "");
 }
 
 TEST_F(NativeBackendTest, ASocketThatIsHandedOverBecomesTheConnection) {

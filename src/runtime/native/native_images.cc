@@ -1,8 +1,9 @@
+#include "runtime/native/native_images.h"
+
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
 #include "http/url.h"
-#include "runtime/native/native_backend.h"
 #include "runtime/native/native_spec.h"
 
 namespace osb::runtime {
@@ -37,7 +38,7 @@ api::PullProgress decode_progress(api::ObjectReader& reader) {
 
 }  // namespace
 
-net::awaitable<Result<std::vector<api::StoredImage>>> NativeBackend::list_images() {
+net::awaitable<Result<std::vector<api::StoredImage>>> NativeImages::list() {
   const auto answer = co_await daemon_.call("GET", "/v1/images");
   auto images = decode_images(answer);
   // This host's own userland, which needs no download.
@@ -45,8 +46,8 @@ net::awaitable<Result<std::vector<api::StoredImage>>> NativeBackend::list_images
   co_return images;
 }
 
-net::awaitable<Result<api::StoredImage>> NativeBackend::pull_image(
-    api::PullImage image, std::function<void(const api::PullProgress&)> progress) {
+net::awaitable<Result<api::StoredImage>> NativeImages::pull(api::PullImage image,
+                                                            std::function<void(const api::PullProgress&)> progress) {
   json::object body{{"name", image.image.uri}};
   if (image.image.auth) {
     body["login"] = json::object{{"username", image.image.auth->username}, {"password", image.image.auth->password}};
@@ -74,15 +75,15 @@ net::awaitable<Result<api::StoredImage>> NativeBackend::pull_image(
   co_return outcome;
 }
 
-net::awaitable<Result<std::vector<api::StoredImage>>> NativeBackend::load_image(
-    std::shared_ptr<http::BodySource> archive, std::string name) {
+net::awaitable<Result<std::vector<api::StoredImage>>> NativeImages::load(std::shared_ptr<http::BodySource> archive,
+                                                                         std::string name) {
   std::string target = "/v1/images/load";
   if (!name.empty()) target += "?name=" + http::percent_encode(name);
   const auto answer = co_await daemon_.upload(std::move(target), std::move(archive));
   co_return decode_images(answer);
 }
 
-net::awaitable<Result<void>> NativeBackend::remove_image(std::string name, bool force) {
+net::awaitable<Result<void>> NativeImages::remove(std::string name, bool force) {
   const auto answer =
       co_await daemon_.call("DELETE", "/v1/images?name=" + http::percent_encode(name) + (force ? "&force=true" : ""));
   if (answer) co_return Result<void>();

@@ -1,7 +1,7 @@
-#include "http/url.h"
-#include "runtime/native/native_backend.h"
+#include "runtime/native/native_logs.h"
 
-// What entrypoints have written, from sandboxd, which keeps it with times.
+#include "http/url.h"
+
 namespace osb::runtime {
 namespace {
 
@@ -49,11 +49,11 @@ std::string stamp_of(Timestamp time) {
 
 }  // namespace
 
-net::awaitable<Result<std::string>> NativeBackend::logs(std::string id, std::size_t bytes) {
+net::awaitable<Result<std::string>> NativeLogs::tail(std::string id, std::size_t bytes) {
   return daemon_.text(log_path(id, "?times=1&bytes=" + std::to_string(bytes)));
 }
 
-net::awaitable<Result<std::unique_ptr<LogStream>>> NativeBackend::open_logs(std::string id, LogsFrom from) {
+net::awaitable<Result<std::unique_ptr<LogStream>>> NativeLogs::open(std::string id, LogsFrom from) {
   std::string target = log_path(id, from.follow ? "/stream?follow=1" : "/stream?follow=0");
   if (from.tail) target += "&tail=" + std::to_string(*from.tail);
   if (from.since) target += "&since=" + http::percent_encode(stamp_of(*from.since));

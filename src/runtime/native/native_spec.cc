@@ -10,6 +10,7 @@
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/quantity.h"
+#include "runtime/native/native_ports.h"
 
 namespace osb::runtime {
 namespace {
@@ -156,7 +157,7 @@ Instance to_instance(const native::Sandbox& sandbox) {
   out.ended_at = sandbox.ended_at;
   if (sandbox.network == native::NetworkMode::Bridge) out.address = sandbox.address;
   out.execd_token = sandbox.execd_token;
-  out.execd_socket = sandbox.execd_socket;
+  out.ports = std::make_shared<NativePorts>(out.id, out.address, sandbox.execd_socket);
   out.labels = sandbox.labels;
   if (const auto words = out.labels.extract(std::string(kEntrypointLabel))) {
     out.entrypoint = decode_entrypoint(words.mapped());

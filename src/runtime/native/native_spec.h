@@ -1,7 +1,8 @@
 #pragma once
 
+#include "api/lifecycle_image.h"
 #include "api/native.h"
-#include "runtime/backend.h"
+#include "runtime/lifecycle.h"
 
 namespace osb::runtime {
 

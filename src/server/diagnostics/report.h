@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/backend.h"
+#include "runtime/instance.h"
 #include "server/diagnostics/event_history.h"
 #include "server/store/record.h"
 

@@ -15,7 +15,6 @@ using Answer = net::awaitable<Response>;
 // What is asked of the backend for a number of lines; longer lines make fewer of them.
 constexpr std::size_t kBytesPerLine = 1024;
 constexpr std::size_t kMostBytes = 4 << 20;
-constexpr std::string_view kNoTimes = "the output of the entrypoint carries no times: since was ignored";
 
 struct Logs {
   std::string text;
@@ -26,7 +25,9 @@ struct Logs {
 net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, int tail,
                                        std::optional<std::chrono::seconds> since = std::nullopt) {
   const std::size_t bytes = std::min(static_cast<std::size_t>(tail) * kBytesPerLine, kMostBytes);
-  auto text = co_await service.backend().logs(id, bytes);
+  runtime::Logs* logs = service.backend().logs();
+  if (logs == nullptr) co_return Logs();
+  auto text = co_await logs->tail(id, bytes);
   if (!text && text.error().code == Code::NotFound) co_return Logs();
   if (!text) {
     Error error = text.error();
@@ -35,8 +36,8 @@ net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, 
     co_return Failure(std::move(error));
   }
   bool clipped = text->size() >= bytes;
-  if (since && service.capabilities().log_times) {
-    std::string recent = lines_since(*text, service.now() - *since);
+  if (since) {
+    std::string recent = lines_since(*text, service.time().now() - *since);
     clipped = clipped && recent.size() == text->size();
     *text = std::move(recent);
   }
@@ -48,7 +49,7 @@ net::awaitable<Result<Logs>> read_logs(SandboxService& service, std::string id, 
 net::awaitable<DiagnosticSubject> look_at(SandboxService& service, const SandboxRecord& record) {
   DiagnosticSubject subject{record, nullptr, std::nullopt, {}};
   if (record.status.state == api::state::kRunning || record.status.state == api::state::kPaused) {
-    auto use = co_await service.backend().stats(record.id);
+    auto use = co_await service.backend().lifecycle().stats(record.id);
     if (use) {
       subject.use = *use;
     } else {
@@ -68,12 +69,12 @@ Response deprecated(std::string body) {
   return response;
 }
 
-Answer logs(SandboxService& service, Request& request) {
+Answer logs(SandboxService& service, PrincipalPtr who, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_logs_query(pairs);
   if (!query) co_return refusal(query.error());
   const std::string id = request.params["id"];
-  const auto record = service.get(id);
+  const auto record = service.get(id, who->scope());
   if (!record) co_return refusal(record.error());
   Logs found;
   const bool wants_output =
@@ -91,26 +92,25 @@ Answer logs(SandboxService& service, Request& request) {
   content.truncated = found.truncated;
   content.content = std::move(found.text);
   if (!wants_output) content.warnings.push_back("this backend keeps no logs of scope " + *query->scope);
-  if (wants_output && query->since && !service.capabilities().log_times) content.warnings.emplace_back(kNoTimes);
   co_return http::json_response(200, api::encode_diagnostic(content));
 }
 
-Answer stream_logs(SandboxService& service, Request& request) {
+Answer stream_logs(SandboxService& service, PrincipalPtr who, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_log_stream_query(pairs);
   if (!query) co_return refusal(query.error());
-  const auto record = service.get(request.params["id"]);
+  const auto record = service.get(request.params["id"], who->scope());
   if (!record) co_return refusal(record.error());
   runtime::LogsFrom from{.since = std::nullopt, .tail = query->tail, .follow = query->follow};
-  if (query->since) from.since = service.now() - *query->since;
+  if (query->since) from.since = service.time().now() - *query->since;
   co_return log_stream(service, *record, from);
 }
 
-Answer events(SandboxService& service, Request& request) {
+Answer events(SandboxService& service, PrincipalPtr who, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_events_query(pairs);
   if (!query) co_return refusal(query.error());
-  const auto record = service.get(request.params["id"]);
+  const auto record = service.get(request.params["id"], who->scope());
   if (!record) co_return refusal(record.error());
   const DiagnosticSubject subject = co_await look_at(service, **record);
   const auto limit = static_cast<std::size_t>(query->limit);
@@ -127,18 +127,18 @@ Answer events(SandboxService& service, Request& request) {
   co_return http::json_response(200, api::encode_diagnostic(content));
 }
 
-Answer inspect(SandboxService& service, Request& request) {
-  const auto record = service.get(request.params["id"]);
+Answer inspect(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto record = service.get(request.params["id"], who->scope());
   if (!record) co_return refusal(record.error());
   co_return text(inspect_text(co_await look_at(service, **record)));
 }
 
-Answer summary(SandboxService& service, Request& request) {
+Answer summary(SandboxService& service, PrincipalPtr who, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_summary_query(pairs);
   if (!query) co_return refusal(query.error());
   const std::string id = request.params["id"];
-  const auto record = service.get(id);
+  const auto record = service.get(id, who->scope());
   if (!record) co_return refusal(record.error());
   const auto read = co_await read_logs(service, id, query->tail);
   if (!read) log_warn("logs not read", {{"id", id}, {"error", read.error().message}});
@@ -153,10 +153,10 @@ Answer summary(SandboxService& service, Request& request) {
 }  // namespace
 
 void add_diagnostics_routes(http::Router& router, RouteContext& context) {
-  SandboxService& service = context.service;
-  const auto add = [&](std::string_view what, Answer (*handler)(SandboxService&, Request&)) {
-    add_both(router, "GET", "/sandboxes/{id}/diagnostics/" + std::string(what),
-             [&service, handler](Request& request) { return handler(service, request); });
+  const auto add = [&](std::string_view what, Answer (*handler)(SandboxService&, PrincipalPtr, Request&)) {
+    add_both(router, "GET", "/sandboxes/{id}/diagnostics/" + std::string(what), [&context, handler](Request& request) {
+      return handler(context.service, context.authenticator.principal_of(request), request);
+    });
   };
   add("logs", logs);
   add("logs/stream", stream_logs);

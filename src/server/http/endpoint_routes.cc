@@ -38,25 +38,26 @@ Error ended(const SandboxService& service, const SandboxRecord& record) {
 Answer resolve(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
   const auto pairs = query_pairs(request);
-  const auto query = api::decode_endpoint_query(request.params["port"], pairs, service.capabilities().name,
+  const auto query = api::decode_endpoint_query(request.params["port"], pairs, service.capabilities().backend,
                                                 service.capabilities().signed_routes);
   if (!query) co_return refusal(query.error());
   const std::string id = request.params["id"];
-  auto record = service.get(id);
+  const Scope scope = context.authenticator.principal_of(request)->scope();
+  auto record = service.get(id, scope);
   if (!record) co_return refusal(record.error());
-  const bool direct = (context.endpoints.direct || service.capabilities().endpoints) && !query->use_server_proxy;
+  const bool direct = (context.endpoints.direct || service.capabilities().public_endpoints) && !query->use_server_proxy;
   (void)co_await service.wait_settled(*record, kOutcomeWait);
-  record = service.get(id);
+  record = service.get(id, scope);
   if (!record) co_return refusal(record.error());
   if ((*record)->has_ended()) co_return refusal(ended(service, **record));
   api::Endpoint out;
   std::string token;  // of execd, where it is on the way
   const runtime::Instance* instance = service.instance(id);
   if (instance != nullptr) {
-    if (direct) out.endpoint = service.backend().endpoint(*instance, query->port);
-    const bool execd =
-        query->port == kExecdPort || (!out.endpoint.empty() && service.backend().through_execd(*instance, query->port));
-    if (execd) token = instance->execd_token;
+    runtime::ClientRoute route;
+    if (direct && instance->ports) route = instance->ports->client_route(query->port);
+    out.endpoint = std::move(route.endpoint);
+    if (query->port == kExecdPort || (!out.endpoint.empty() && route.through_execd)) token = instance->execd_token;
   }
   if (!token.empty()) out.headers["X-EXECD-ACCESS-TOKEN"] = token;
   // A token that needs escaping would not be compared as it is; its clients need the header.

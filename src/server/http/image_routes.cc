@@ -30,8 +30,8 @@ struct PullFeed {
 constexpr std::size_t kMaxLines = 256;
 constexpr std::chrono::seconds kPing(15);
 
-net::awaitable<void> run_pull(runtime::Backend& backend, api::PullImage image, PullFeed& feed) {
-  const auto pulled = co_await backend.pull_image(std::move(image), [&](const api::PullProgress& progress) {
+net::awaitable<void> run_pull(runtime::ImageStore& images, api::PullImage image, PullFeed& feed) {
+  const auto pulled = co_await images.pull(std::move(image), [&](const api::PullProgress& progress) {
     if (feed.lines.size() >= kMaxLines) feed.lines.pop_front();
     feed.lines.push_back(api::encode_pull_progress(unix_millis(), progress));
     feed.changed.notify_all();
@@ -62,9 +62,9 @@ net::awaitable<Result<void>> send_feed(PullFeed& feed, http::BodyWriter& out) {
   }
 }
 
-net::awaitable<Result<void>> send_pull(runtime::Backend& backend, api::PullImage image, http::BodyWriter& out) {
+net::awaitable<Result<void>> send_pull(runtime::ImageStore& images, api::PullImage image, http::BodyWriter& out) {
   PullFeed feed(co_await net::this_coro::executor);
-  co_return co_await (run_pull(backend, std::move(image), feed) && send_feed(feed, out));
+  co_return co_await (run_pull(images, std::move(image), feed) && send_feed(feed, out));
 }
 
 Answer not_supported(const SandboxService& service) {
@@ -73,34 +73,34 @@ Answer not_supported(const SandboxService& service) {
                         .error());
 }
 
-Answer list(runtime::Backend& backend, Request&) {
-  const auto images = co_await backend.list_images();
-  if (!images) co_return refusal(images.error());
-  co_return http::json_response(200, api::encode_image_list(*images));
+Answer list(runtime::ImageStore& images, Request&) {
+  const auto stored = co_await images.list();
+  if (!stored) co_return refusal(stored.error());
+  co_return http::json_response(200, api::encode_image_list(*stored));
 }
 
-Answer pull(runtime::Backend& backend, Request& request) {
+Answer pull(runtime::ImageStore& images, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   auto image = api::decode_pull_image(*body);
   if (!image) co_return refusal(image.error());
-  co_return http::event_stream([&backend, wanted = std::move(*image)](http::BodyWriter& out) mutable {
-    return send_pull(backend, std::move(wanted), out);
+  co_return http::event_stream([&images, wanted = std::move(*image)](http::BodyWriter& out) mutable {
+    return send_pull(images, std::move(wanted), out);
   });
 }
 
-Answer load(runtime::Backend& backend, Request& request) {
+Answer load(runtime::ImageStore& images, Request& request) {
   const http::Query query = http::Query::parse(request.query());
-  const auto images = co_await backend.load_image(request.body, std::string(query.get("name")));
-  if (!images) co_return refusal(images.error());
-  co_return http::json_response(201, api::encode_image_list(*images));
+  const auto stored = co_await images.load(request.body, std::string(query.get("name")));
+  if (!stored) co_return refusal(stored.error());
+  co_return http::json_response(201, api::encode_image_list(*stored));
 }
 
-Answer remove(runtime::Backend& backend, Request& request) {
+Answer remove(runtime::ImageStore& images, Request& request) {
   const http::Query query = http::Query::parse(request.query());
   const std::string uri(query.get("uri"));
   if (uri.empty()) co_return refusal(api::unprocessable("query/uri", "names the image and must not be empty").error());
-  const auto removed = co_await backend.remove_image(uri, query.get("force") == "true");
+  const auto removed = co_await images.remove(uri, query.get("force") == "true");
   co_return removed ? http::empty_response(204) : refusal(removed.error());
 }
 
@@ -109,9 +109,9 @@ Answer remove(runtime::Backend& backend, Request& request) {
 void add_image_routes(http::Router& router, RouteContext& context) {
   SandboxService& service = context.service;
   const auto add = [&](std::string_view method, std::string_view pattern,
-                       Answer (*handler)(runtime::Backend&, Request&)) {
+                       Answer (*handler)(runtime::ImageStore&, Request&)) {
     add_both(router, method, pattern, [&service, handler](Request& request) -> Answer {
-      if (service.capabilities().images) return handler(service.backend(), request);
+      if (runtime::ImageStore* images = service.backend().images()) return handler(*images, request);
       return not_supported(service);
     });
   };

@@ -29,7 +29,9 @@ struct Slot {
 net::awaitable<Pieces> open_and_read(SandboxService& service, const std::string& id, runtime::LogsFrom from,
                                      std::unique_ptr<runtime::LogStream>& stream) {
   if (!stream) {
-    auto opened = co_await service.backend().open_logs(id, from);
+    runtime::Logs* logs = service.backend().logs();
+    if (logs == nullptr) co_return fail(Code::NotFound, "this backend keeps no logs");
+    auto opened = co_await logs->open(id, from);
     if (!opened) co_return Failure(opened.error());
     stream = std::move(*opened);
   }
@@ -131,20 +133,20 @@ class Sender {
       if (next != record_ && !co_await take_change(next)) co_return;
       if (service_.closing()) break;
     }
-    const auto current = service_.get(id_);
+    const SandboxPtr current = service_.store().find(id_);
     if (!current) {
       co_await send_removed();
       co_return;
     }
     const runtime::Instance* instance = service_.instance(id_);
-    const api::Status& status = (*current)->status;
-    const bool over = (*current)->has_ended();
+    const api::Status& status = current->status;
+    const bool over = current->has_ended();
     const auto code = over && instance != nullptr ? instance->exit_code : std::nullopt;
     co_await send(api::encode_log_end_event(unix_millis(), status.state, over ? status.reason : "", code) + "\n\n");
   }
 
   net::awaitable<void> end_with_error(Error error) {
-    if (!service_.get(id_)) {
+    if (!service_.store().find(id_)) {
       co_await send_removed();
     } else if (service_.closing()) {
       co_await send_error("GENERAL::SHUTTING_DOWN", "the server is stopping");

@@ -79,7 +79,7 @@ class LogStreamTest : public testing::StoreFixture {
     wanted.image = api::ImageSpec{"host", {}};
     wanted.entrypoint = {"true"};
     wanted.resource_limits = api::StringMap{};
-    const auto made = await(io_, service_->create(wanted, {.wait = seconds(60)}));
+    const auto made = await(io_, service_->create(wanted, Principal{{}, Role::Administrator}, {.wait = seconds(60)}));
     ASSERT_TRUE(made) << made.error().message;
     record_ = made->record;
   }
@@ -144,7 +144,7 @@ TEST_F(LogStreamTest, ARemovedSandboxIsAnErrorEvent) {
   begin();
   script_.add(std::vector<LogPiece>{{"", "one\n"}});
   until([this] { return !reader_.text.empty(); });
-  ASSERT_TRUE(await(io_, service_->remove(record_->id)));
+  ASSERT_TRUE(await(io_, service_->remove(record_->id, Scope::all())));
   until_over();
   EXPECT_THAT(reader_.text, HasSubstr(R"({"type":"error",)"));
   EXPECT_THAT(reader_.text, HasSubstr("FAKE::SANDBOX_NOT_FOUND"));

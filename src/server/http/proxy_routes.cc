@@ -53,11 +53,6 @@ Error conflict(const SandboxService& service, const SandboxRecord& record) {
   return error;
 }
 
-// Whether the backend has said where it is.
-bool is_located(const runtime::Instance& instance) {
-  return !instance.address.empty() || !instance.execd_socket.empty() || instance.execd_host_port != 0;
-}
-
 Answer proxy(RouteContext& context, Request& request) {
   SandboxService& service = context.service;
   const std::string& text = request.params["port"];
@@ -68,19 +63,20 @@ Answer proxy(RouteContext& context, Request& request) {
     wrong.reason = service.reason("INVALID_PORT");
     co_return refusal(wrong);
   }
-  auto found = service.get(request.params["id"]);
+  // No principal: the port of the sandbox, or execd's token, decides who may talk to it.
+  auto found = service.get(request.params["id"], Scope::all());
   if (!found) co_return refusal(found.error());
   SandboxPtr record = *found;
-  service.touch(*record);
+  service.access_renewals().touch(*record);
   if (record->status.state == api::state::kPending) {
     record = co_await service.wait_settled(record, kPendingWait);
-    if (!record) co_return refusal(service.get(request.params["id"]).error());
+    if (!record) co_return refusal(service.get(request.params["id"], Scope::all()).error());
     if (record->status.state == api::state::kPending) {
       co_return refusal(Error(Code::Unavailable, "sandbox " + record->id + " is still being created"));
     }
   }
   const runtime::Instance* instance = service.instance(record->id);
-  if (instance != nullptr && !is_located(*instance)) {
+  if (instance != nullptr && !instance->ports) {
     co_await service.wait_for_backend(kPendingWait);
     instance = service.instance(record->id);
   }
@@ -88,10 +84,11 @@ Answer proxy(RouteContext& context, Request& request) {
     co_return refusal(conflict(service, *record));
   }
   http::ProxyTarget target;
-  target.origin = service.backend().origin(*instance, static_cast<std::uint16_t>(port));
-  const std::string through = service.backend().origin_path(*instance, static_cast<std::uint16_t>(port));
-  target.target = through + target_behind_port(request);
-  if (!through.empty()) target.add.set("X-EXECD-ACCESS-TOKEN", instance->execd_token);
+  runtime::Route route;
+  if (instance->ports) route = instance->ports->route(static_cast<std::uint16_t>(port));
+  target.origin = std::move(route.origin);
+  target.target = route.path + target_behind_port(request);
+  if (!route.path.empty()) target.add.set("X-EXECD-ACCESS-TOKEN", instance->execd_token);
   target.host = "sandbox:" + std::to_string(port);
   target.drop = {"Authorization", "Cookie", "OPEN-SANDBOX-API-KEY"};
   add_forwarded(request, target.add);

@@ -6,6 +6,7 @@
 
 #include "http/client.h"
 #include "http/router.h"
+#include "server/access/authenticator.h"
 #include "server/service/sandbox_service.h"
 
 namespace osb::server {
@@ -22,6 +23,7 @@ struct EndpointOptions {
 struct RouteContext {
   SandboxService& service;
   http::Client& proxy;  // made with the backend's connector
+  const Authenticator& authenticator;
   EndpointOptions endpoints;
 };
 

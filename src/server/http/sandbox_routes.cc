@@ -38,7 +38,7 @@ Response sandbox_answer(const Result<SandboxPtr>& record) {
   return http::json_response(200, api::encode_sandbox((*record)->view()));
 }
 
-Answer create(SandboxService& service, Request& request) {
+Answer create(SandboxService& service, PrincipalPtr who, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   const auto query = query_pairs(request);
@@ -53,18 +53,18 @@ Answer create(SandboxService& service, Request& request) {
   }
   auto wanted = api::decode_create_sandbox(*body);
   if (!wanted) co_return refusal(wanted.error());
-  auto made = co_await service.create(std::move(*wanted), std::move(options));
+  auto made = co_await service.create(std::move(*wanted), *who, std::move(options));
   if (!made) co_return refusal(made.error());
   Response response = http::json_response(202, made->record ? api::encode_created(made->record->view()) : made->answer);
   apply_preference(*wait, response);
   co_return response;
 }
 
-Answer list(SandboxService& service, Request& request) {
+Answer list(SandboxService& service, PrincipalPtr who, Request& request) {
   const auto pairs = query_pairs(request);
   const auto query = api::decode_sandbox_query(pairs);
   if (!query) co_return refusal(query.error());
-  const auto page = service.store().list(*query);
+  const auto page = service.store().list(*query, who->scope());
   std::vector<api::SandboxView> views;
   for (const SandboxPtr& record : page.items) views.push_back(record->view());
   co_return http::json_response(
@@ -86,8 +86,8 @@ net::awaitable<Result<void>> send_states(SandboxService& service, SandboxPtr rec
   }
 }
 
-Answer get(SandboxService& service, Request& request) {
-  auto record = service.get(request.params["id"]);
+Answer get(SandboxService& service, PrincipalPtr who, Request& request) {
+  auto record = service.get(request.params["id"], who->scope());
   if (!record) co_return refusal(record.error());
   const auto pairs = query_pairs(request);
   const auto wait = api::decode_wait(pairs, request.headers.get("Prefer"));
@@ -102,59 +102,60 @@ Answer get(SandboxService& service, Request& request) {
   }
   if (wait->limit.count() > 0) {
     (void)co_await service.wait_settled(*record, wait->limit);
-    record = service.get(request.params["id"]);
+    record = service.get(request.params["id"], who->scope());
   }
   Response response = sandbox_answer(record);
   apply_preference(*wait, response);
   co_return response;
 }
 
-Answer remove(SandboxService& service, Request& request) {
+Answer remove(SandboxService& service, PrincipalPtr who, Request& request) {
   const std::string id = request.params["id"];
-  const auto removed = co_await service.remove(id);
+  const auto removed = co_await service.remove(id, who->scope());
   if (!removed) co_return refusal(removed.error());
   co_return http::empty_response(204);
 }
 
-Answer patch_metadata(SandboxService& service, Request& request) {
+Answer patch_metadata(SandboxService& service, PrincipalPtr who, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   auto patch = api::decode_metadata_patch(*body);
   if (!patch) co_return refusal(patch.error());
-  const auto record = co_await service.patch_metadata(request.params["id"], std::move(*patch));
+  const auto record = co_await service.patch_metadata(request.params["id"], who->scope(), std::move(*patch));
   co_return sandbox_answer(record);
 }
 
-Answer renew(SandboxService& service, Request& request) {
+Answer renew(SandboxService& service, PrincipalPtr who, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   const auto until = api::decode_renew(*body);
   if (!until) co_return refusal(until.error());
   const std::string id = request.params["id"];
-  const auto renewed = co_await service.renew(id, *until);
+  const auto renewed = co_await service.renew(id, who->scope(), *until);
   if (!renewed) co_return refusal(renewed.error());
   co_return http::json_response(200, api::encode_renewed(*renewed));
 }
 
 Response accepted(const Result<void>& done) { return done ? http::empty_response(202) : refusal(done.error()); }
 
-Answer pause(SandboxService& service, Request& request) {
-  const auto done = co_await service.pause(request.params["id"]);
+Answer pause(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto done = co_await service.pause(request.params["id"], who->scope());
   co_return accepted(done);
 }
 
-Answer resume(SandboxService& service, Request& request) {
-  const auto done = co_await service.resume(request.params["id"]);
+Answer resume(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto done = co_await service.resume(request.params["id"], who->scope());
   co_return accepted(done);
 }
 
 }  // namespace
 
 void add_sandbox_routes(http::Router& router, RouteContext& context) {
-  SandboxService& service = context.service;
   const auto add = [&](std::string_view method, std::string_view pattern,
-                       Answer (*handler)(SandboxService&, Request&)) {
-    add_both(router, method, pattern, [&service, handler](Request& request) { return handler(service, request); });
+                       Answer (*handler)(SandboxService&, PrincipalPtr, Request&)) {
+    add_both(router, method, pattern, [&context, handler](Request& request) {
+      return handler(context.service, context.authenticator.principal_of(request), request);
+    });
   };
   add("POST", "/sandboxes", create);
   add("GET", "/sandboxes", list);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,8 @@
 namespace osb::server {
 
 class Admission;
+
+inline constexpr int kNoLimit = std::numeric_limits<int>::max() / 2;
 
 // A place among the creates, given back when it goes.
 class AdmissionTicket {

@@ -16,8 +16,8 @@ constexpr std::chrono::seconds kWordWait(5);
 
 }  // namespace
 
-BackendPresence::BackendPresence(net::any_io_executor executor, const Clock& clock, runtime::Backend& backend)
-    : clock_(clock), backend_(backend), here_(executor), word_(executor) {}
+BackendPresence::BackendPresence(net::any_io_executor executor, const Clock& clock, runtime::Lifecycle& backend)
+    : clock_(clock), backend_(backend), here_(executor), word_(executor), reconciled_(executor) {}
 
 void BackendPresence::note_found() {
   ++words_;
@@ -37,6 +37,10 @@ bool BackendPresence::note_lost(const Error& why) {
 }
 
 bool BackendPresence::is_restarting() const { return clock_.steady_now() - lost_at_ < kRestart; }
+
+net::awaitable<void> BackendPresence::wait_reconciled(std::chrono::milliseconds limit) {
+  (void)co_await (reconciled_.wait() || sleep_for(limit));
+}
 
 net::awaitable<bool> BackendPresence::look_again() {
   if (words_ == 0) (void)co_await (word_.wait_until([this] { return words_ > 0; }) || sleep_for(kWordWait));

@@ -18,12 +18,12 @@ TEST_F(BackendPresenceTest, ABackendThatComesBackGetsTheCreateAgain) {
   until([&] { return !backend_.creates.empty(); });
   backend_.create_error.reset();
   EXPECT_EQ(state(made->record->id), "Pending");
-  service_->on_lost(Error(Code::Unavailable, "gone"));
+  service_->observer().on_lost(Error(Code::Unavailable, "gone"));
   EXPECT_FALSE(service_->backend_reachable());
   net::co_spawn(
       io_,
       [&]() -> net::awaitable<void> {
-        service_->on_all({});
+        service_->observer().on_all({});
         co_return;
       }(),
       net::use_future);
@@ -39,14 +39,14 @@ TEST_F(BackendPresenceTest, ACreateAcceptedBeforeTheBackendWasLostWaitsForIt) {
   const auto unwanted = create({}, seconds(0));
   ASSERT_TRUE(made && unwanted);
   until([&] { return backend_.creates.size() == 2; });
-  service_->on_lost(Error(Code::Unavailable, "gone"));
+  service_->observer().on_lost(Error(Code::Unavailable, "gone"));
   backend_.create_error = Error(Code::Unavailable, "connection refused");
   backend_.release_creates();
-  EXPECT_TRUE(await(io_, service_->remove(unwanted->record->id)));
+  EXPECT_TRUE(await(io_, service_->remove(unwanted->record->id, Scope::all())));
   EXPECT_EQ(state(made->record->id), "Pending");
   EXPECT_THAT(store_->find(made->record->id)->status.message, ::testing::HasSubstr("the fake does not answer"));
   backend_.create_error.reset();
-  service_->on_all({});
+  service_->observer().on_all({});
   const auto record = await(io_, service_->wait_settled(made->record, seconds(20)));
   EXPECT_EQ(record->status.state, "Running");
   EXPECT_THAT(backend_.creates, ElementsAre(made->record->id, unwanted->record->id, made->record->id));
@@ -55,10 +55,10 @@ TEST_F(BackendPresenceTest, ACreateAcceptedBeforeTheBackendWasLostWaitsForIt) {
 TEST_F(BackendPresenceTest, ACreateIsRefusedWithTheReasonWhileTheBackendIsAway) {
   until([&] { return backend_.observer != nullptr; });
   const SandboxService::CreateOptions known{.idempotency_key = "k", .fingerprint = "f", .wait = seconds(10)};
-  const auto before = await(io_, service_->create(wanted(), known));
+  const auto before = await(io_, service_->create(wanted(), *admin_, known));
   ASSERT_TRUE(before);
   backend_.away = Error(Code::Unavailable, "connection refused");
-  service_->on_lost(*backend_.away);
+  service_->observer().on_lost(*backend_.away);
   clock_.advance(seconds(3));
   const auto refused = create();
   ASSERT_FALSE(refused);
@@ -71,16 +71,16 @@ TEST_F(BackendPresenceTest, ACreateIsRefusedWithTheReasonWhileTheBackendIsAway) 
   ASSERT_FALSE(ready);
   EXPECT_EQ(ready.error().message, "the fake does not answer");
   // A repeated create asks for nothing new.
-  const auto again = await(io_, service_->create(wanted(), known));
+  const auto again = await(io_, service_->create(wanted(), *admin_, known));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->record->id, before->record->id);
-  service_->on_all(backend_.all());
+  service_->observer().on_all(backend_.all());
   running();
 }
 
 TEST_F(BackendPresenceTest, ABackendThatIsBackUnnoticedIsFoundByTheNextCreate) {
   until([&] { return backend_.observer != nullptr; });
-  service_->on_lost(Error(Code::Unavailable, "connection refused"));
+  service_->observer().on_lost(Error(Code::Unavailable, "connection refused"));
   clock_.advance(seconds(3));
   backend_.returned = true;
   running();
@@ -88,12 +88,12 @@ TEST_F(BackendPresenceTest, ABackendThatIsBackUnnoticedIsFoundByTheNextCreate) {
 
 TEST_F(BackendPresenceTest, ACreateDuringARestartOfTheBackendIsServed) {
   until([&] { return backend_.observer != nullptr; });
-  service_->on_lost(Error(Code::Unavailable, "connection refused"));
-  auto creating = net::co_spawn(io_, service_->create(wanted(), {.wait = seconds(10)}), net::use_future);
+  service_->observer().on_lost(Error(Code::Unavailable, "connection refused"));
+  auto creating = net::co_spawn(io_, service_->create(wanted(), *admin_, {.wait = seconds(10)}), net::use_future);
   io_.restart();
   io_.poll();
   EXPECT_EQ(store_->size(), 0u);
-  service_->on_all({});
+  service_->observer().on_all({});
   while (creating.wait_for(seconds(0)) != std::future_status::ready) io_.run_one();
   const auto made = creating.get();
   ASSERT_TRUE(made) << made.error().message;
@@ -104,7 +104,7 @@ TEST_F(BackendPresenceTest, AFreshServerHearsOfItsBackendBeforeItRefusesACreate)
   end();
   backend_.hold_watch = true;
   begin();
-  auto creating = net::co_spawn(io_, service_->create(wanted(), {.wait = seconds(10)}), net::use_future);
+  auto creating = net::co_spawn(io_, service_->create(wanted(), *admin_, {.wait = seconds(10)}), net::use_future);
   io_.restart();
   io_.poll();
   EXPECT_THAT(backend_.creates, IsEmpty());

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "async/timer.h"
 #include "base/error.h"
@@ -60,6 +61,29 @@ class Creation {
   bool told_ = false;  // a client was given the id
   bool withdrawing_ = false;
   std::optional<Error> error_;
+};
+
+// The creates under way, by the id of their sandbox. One loop.
+class Creations {
+ public:
+  explicit Creations(net::any_io_executor executor) : executor_(std::move(executor)) {}
+
+  // The creation of this id, made if there is none.
+  std::shared_ptr<Creation> add(const std::string& id) {
+    std::shared_ptr<Creation>& creation = all_[id];
+    if (!creation) creation = std::make_shared<Creation>(executor_);
+    return creation;
+  }
+  std::shared_ptr<Creation> find(const std::string& id) const {
+    const auto found = all_.find(id);
+    return found == all_.end() ? nullptr : found->second;
+  }
+  bool contains(const std::string& id) const { return all_.contains(id); }
+  void erase(const std::string& id) { all_.erase(id); }
+
+ private:
+  net::any_io_executor executor_;
+  std::unordered_map<std::string, std::shared_ptr<Creation>> all_;
 };
 
 // The error that clients get for a create that has failed: the contract's code and status.

@@ -12,8 +12,15 @@
 
 namespace osb::server::testing {
 
+struct FakePorts final : runtime::PortMap {
+  runtime::Route route(std::uint16_t port) const override { return {"192.0.2.1:" + std::to_string(port), ""}; }
+  runtime::ClientRoute client_route(std::uint16_t port) const override {
+    return {"192.0.2.1:" + std::to_string(port), false};
+  }
+};
+
 // A backend in memory that does what a test tells it: holds creates back, fails, cannot be reached, says things late.
-class FakeBackend final : public runtime::Backend {
+class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, public runtime::Logs {
  public:
   explicit FakeBackend(net::any_io_executor executor) : changed(executor) {}
 
@@ -50,13 +57,12 @@ class FakeBackend final : public runtime::Backend {
     return out;
   }
 
-  runtime::Capabilities capabilities() const override {
-    runtime::Capabilities out;
-    out.name = "FAKE";
-    out.daemon = "the fake";
-    out.pause = out.snapshots = true;
-    return out;
-  }
+  const runtime::Capabilities& capabilities() const override { return capabilities_; }
+  Lifecycle& lifecycle() override { return *this; }
+  std::unique_ptr<http::Connector> connector() override { return http::make_plain_connector(); }
+  Logs* logs() override { return this; }
+  runtime::Snapshots* snapshots() override { return &snapshots_; }
+
   Result<void> check(const api::CreateSandbox&) const override { return {}; }
   net::awaitable<Result<void>> check_volumes(const api::CreateSandbox&) override {
     if (volume_error) co_return Failure(*volume_error);
@@ -73,6 +79,7 @@ class FakeBackend final : public runtime::Backend {
     instance.id = spec.id;
     instance.state = runtime::InstanceState::Running;
     instance.address = "192.0.2.1";
+    instance.ports = std::make_shared<FakePorts>();
     instance.execd_token = spec.execd_token;
     instance.labels = spec.labels;
     instance.image = spec.create->image ? spec.create->image->uri : "";
@@ -110,49 +117,52 @@ class FakeBackend final : public runtime::Backend {
     alive.erase(id);
     co_return Result<void>();
   }
-  std::string origin(const runtime::Instance& instance, std::uint16_t port) const override {
-    return instance.address + ":" + std::to_string(port);
-  }
-  std::unique_ptr<http::Connector> connector() override { return http::make_plain_connector(); }
   net::awaitable<Result<runtime::ResourceUse>> stats(std::string) override { co_return runtime::ResourceUse{}; }
-  net::awaitable<Result<std::string>> logs(std::string, std::size_t) override { co_return std::string(); }
-  net::awaitable<Result<std::unique_ptr<runtime::LogStream>>> open_logs(std::string, runtime::LogsFrom) override {
+  net::awaitable<Result<std::string>> tail(std::string, std::size_t) override { co_return std::string(); }
+  net::awaitable<Result<std::unique_ptr<runtime::LogStream>>> open(std::string, runtime::LogsFrom) override {
     if (!open_log) co_return fail(Code::NotFound, "no log");
     co_return open_log();
   }
-  net::awaitable<Result<void>> create_snapshot(std::string, std::string snapshot) override {
-    ++snapshots_begun;
-    changed.notify_all();
-    if (!co_await changed.wait_until([this] { return !hold_snapshots; })) co_return fail(Code::Cancelled, "ending");
-    snapshots.push_back(snapshot);
-    changed.notify_all();
-    co_return Result<void>();
-  }
-  net::awaitable<Result<bool>> has_snapshot(std::string snapshot) override {
-    co_return std::ranges::find(snapshots, snapshot) != snapshots.end();
-  }
-  net::awaitable<Result<void>> remove_snapshot(std::string snapshot) override {
-    if (remove_snapshot_error) co_return Failure(*remove_snapshot_error);
-    std::erase(snapshots, snapshot);
-    co_return Result<void>();
-  }
-  net::awaitable<Result<std::vector<api::StoredImage>>> list_images() override { co_return none(); }
-  net::awaitable<Result<api::StoredImage>> pull_image(api::PullImage,
-                                                      std::function<void(const api::PullProgress&)>) override {
-    co_return none();
-  }
-  net::awaitable<Result<std::vector<api::StoredImage>>> load_image(std::shared_ptr<http::BodySource>,
-                                                                   std::string) override {
-    co_return none();
-  }
-  net::awaitable<Result<void>> remove_image(std::string, bool) override { co_return none(); }
-
-  std::vector<std::string> snapshots;
+  std::vector<std::string> kept_snapshots;
   int snapshots_begun = 0;
   std::function<std::unique_ptr<runtime::LogStream>()> open_log;
 
  private:
-  static Failure none() { return fail(Code::Unsupported, "no images here"); }
+  static runtime::Capabilities make_capabilities() {
+    runtime::Capabilities out;
+    out.backend = "FAKE";
+    out.daemon = "the fake";
+    return out;
+  }
+
+  class FakeSnapshots final : public runtime::Snapshots {
+   public:
+    explicit FakeSnapshots(FakeBackend& all) : all_(all) {}
+    net::awaitable<Result<void>> create(std::string, std::string snapshot) override {
+      ++all_.snapshots_begun;
+      all_.changed.notify_all();
+      if (!co_await all_.changed.wait_until([this] { return !all_.hold_snapshots; })) {
+        co_return fail(Code::Cancelled, "ending");
+      }
+      all_.kept_snapshots.push_back(snapshot);
+      all_.changed.notify_all();
+      co_return Result<void>();
+    }
+    net::awaitable<Result<bool>> exists(std::string snapshot) override {
+      co_return std::ranges::find(all_.kept_snapshots, snapshot) != all_.kept_snapshots.end();
+    }
+    net::awaitable<Result<void>> remove(std::string snapshot) override {
+      if (all_.remove_snapshot_error) co_return Failure(*all_.remove_snapshot_error);
+      std::erase(all_.kept_snapshots, snapshot);
+      co_return Result<void>();
+    }
+    net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_archive(std::string) override {
+      co_return fail(Code::Unsupported, "this backend does not export snapshots");
+    }
+
+   private:
+    FakeBackend& all_;
+  };
 
   net::awaitable<Result<void>> freeze(std::string id, runtime::InstanceState state) {
     if (pause_error) co_return Failure(*pause_error);
@@ -160,6 +170,9 @@ class FakeBackend final : public runtime::Backend {
     say(id);
     co_return Result<void>();
   }
+
+  const runtime::Capabilities capabilities_ = make_capabilities();
+  FakeSnapshots snapshots_{*this};
 };
 
 }  // namespace osb::server::testing

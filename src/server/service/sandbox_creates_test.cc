@@ -24,7 +24,7 @@ class SandboxCreatesTest : public testing::SandboxServiceTest {
     return {.idempotency_key = "k", .fingerprint = "f", .wait = wait};
   }
   std::future<Answer> begin_create(SandboxService::CreateOptions options) {
-    return net::co_spawn(io_, service_->create(wanted(), std::move(options)), net::use_future);
+    return net::co_spawn(io_, service_->create(wanted(), *admin_, std::move(options)), net::use_future);
   }
   Answer finish(std::future<Answer> answer) {
     io_.restart();
@@ -70,16 +70,17 @@ TEST_F(SandboxCreatesTest, ACreateThatFailsLateKeepsItsCodeAndMessageInItsRecord
 
 TEST_F(SandboxCreatesTest, TheKeyOfACreateThatFailedInTimeCanBeUsedAgain) {
   backend_.create_error = no_image_;
-  EXPECT_EQ(reason(await(io_, service_->create(wanted(), with_key(seconds(10))))), "FAKE::SANDBOX_IMAGE_PULL_FAILED");
+  EXPECT_EQ(reason(await(io_, service_->create(wanted(), *admin_, with_key(seconds(10))))),
+            "FAKE::SANDBOX_IMAGE_PULL_FAILED");
   backend_.create_error.reset();
   auto other_body = with_key(seconds(10));
   other_body.fingerprint = "g";
-  const auto made = await(io_, service_->create(wanted(), other_body));
+  const auto made = await(io_, service_->create(wanted(), *admin_, other_body));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->record->status.state, "Running");
   // And stays free of the failure after a restart.
   restart();
-  const auto again = await(io_, service_->create(wanted(), other_body));
+  const auto again = await(io_, service_->create(wanted(), *admin_, other_body));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->record->id, made->record->id);
 }
@@ -121,7 +122,7 @@ TEST_F(SandboxCreatesTest, ARecordWhoseIdWasGivenOutStays) {
   backend_.create_error = no_image_;
   auto first = begin_create(with_key(seconds(10)));
   until_handed();
-  const auto second = await(io_, service_->create(wanted(), with_key(seconds(0))));
+  const auto second = await(io_, service_->create(wanted(), *admin_, with_key(seconds(0))));
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(second->record->status.state, "Pending");
   backend_.release_creates();
@@ -167,7 +168,7 @@ TEST_F(SandboxCreatesTest, ACreateOfAnEarlierProcessThatFailsFreesTheKeyOfTheOne
   backend_.release_creates();
   EXPECT_EQ(reason(finish(std::move(second))), "FAKE::SANDBOX_IMAGE_PULL_FAILED");
   backend_.create_error.reset();
-  EXPECT_TRUE(await(io_, service_->create(wanted(), with_key(seconds(10)))));
+  EXPECT_TRUE(await(io_, service_->create(wanted(), *admin_, with_key(seconds(10)))));
 }
 
 TEST_F(SandboxCreatesTest, ADeleteDuringTheWaitIsNotUndoneByTheFailure) {
@@ -176,7 +177,7 @@ TEST_F(SandboxCreatesTest, ADeleteDuringTheWaitIsNotUndoneByTheFailure) {
   auto creating = begin_create({.wait = seconds(10)});
   until_handed();
   const std::string id = backend_.creates.front();
-  auto removing = net::co_spawn(io_, service_->remove(id), net::use_future);
+  auto removing = net::co_spawn(io_, service_->remove(id, Scope::all()), net::use_future);
   until([&] { return !backend_.removes.empty(); });
   backend_.release_creates();
   (void)finish(std::move(creating));

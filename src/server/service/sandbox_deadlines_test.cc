@@ -30,7 +30,7 @@ TEST_F(SandboxDeadlinesTest, SettingTheClockNeitherEndsASandboxNorKeepsIt) {
     const std::string renewed = running(seconds(60));
     const Timestamp shown = *store_->find(before)->expires_at;
     clock_.set(clock_.now() + by);
-    ASSERT_TRUE(await(io_, service_->renew(renewed, service_->now() + seconds(90))));
+    ASSERT_TRUE(await(io_, service_->renew(renewed, Scope::all(), service_->time().now() + seconds(90))));
     const std::string after = running(seconds(90));
     clock_.advance(seconds(60) - microseconds(1));
     service_->check_deadlines();
@@ -61,7 +61,8 @@ TEST_F(SandboxDeadlinesTest, TenThousandDeadlinesAtOnceAreMet) {
   constexpr int kCount = 10'000;
   int stored = 0;
   for (int i = 0; i < kCount; ++i) {
-    auto record = testing::sandbox("s" + std::to_string(i), service_->now(), service_->now() + seconds(60));
+    auto record =
+        testing::sandbox("s" + std::to_string(i), service_->time().now(), service_->time().now() + seconds(60));
     record.status.state = api::state::kRunning;
     net::co_spawn(io_, store_->create(std::move(record), {}), [&](std::exception_ptr, const auto& created) {
       if (created) ++stored;
@@ -96,16 +97,16 @@ TEST_F(SandboxDeadlinesTest, ADeadlineBetweenTwoLooksAtTheClockIsMet) {
   service_ = std::make_unique<SandboxService>(io_.get_executor(), *store_, backend_, ticking, options_);
   service_->start();
   const auto store = [&](const std::string& id, Timestamp end) {
-    auto record = testing::sandbox(id, service_->now(), end);
+    auto record = testing::sandbox(id, service_->time().now(), end);
     record.status.state = api::state::kRunning;
     ASSERT_TRUE(await(io_, store_->create(std::move(record), {})));
   };
   // The end of the first makes the service look; the second becomes due about then, each time a little later.
   for (int later = 0; later < 20; ++later) {
-    const Timestamp end = service_->now() + seconds(60);
+    const Timestamp end = service_->time().now() + seconds(60);
     store("first" + std::to_string(later), end);
     store("second" + std::to_string(later), end + std::chrono::milliseconds(later) + microseconds(500));
-    clock_.advance(end - service_->now());
+    clock_.advance(end - service_->time().now());
     service_->check_deadlines();
     while (store_->size() > 0) io_.run_one();
   }
@@ -114,7 +115,7 @@ TEST_F(SandboxDeadlinesTest, ADeadlineBetweenTwoLooksAtTheClockIsMet) {
 
 TEST_F(SandboxDeadlinesTest, ARenewedSandboxOutlivesItsFirstDeadline) {
   const std::string id = running(seconds(60));
-  const auto renewed = await(io_, service_->renew(id, service_->now() + seconds(600)));
+  const auto renewed = await(io_, service_->renew(id, Scope::all(), service_->time().now() + seconds(600)));
   ASSERT_TRUE(renewed);
   clock_.advance(seconds(61));
   service_->check_deadlines();
@@ -125,19 +126,21 @@ TEST_F(SandboxDeadlinesTest, ARenewedSandboxOutlivesItsFirstDeadline) {
 TEST_F(SandboxDeadlinesTest, WhatIsDueCannotBeRenewed) {
   const std::string id = running(seconds(60));
   clock_.advance(seconds(60));  // the timer has not fired yet
-  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now() + seconds(600)))), "FAKE::SANDBOX_NOT_FOUND");
+  EXPECT_EQ(reason(await(io_, service_->renew(id, Scope::all(), service_->time().now() + seconds(600)))),
+            "FAKE::SANDBOX_NOT_FOUND");
   service_->check_deadlines();
   until([&] { return backend_.removes.size() == 1; });
 }
 
 TEST_F(SandboxDeadlinesTest, RenewalsKnowTheirLimits) {
   const std::string id = running();
-  EXPECT_EQ(reason(await(io_, service_->renew(id, service_->now()))), "FAKE::INVALID_EXPIRATION");
-  const auto manual = await(io_, service_->renew(id, service_->now() + seconds(60)));
+  EXPECT_EQ(reason(await(io_, service_->renew(id, Scope::all(), service_->time().now()))), "FAKE::INVALID_EXPIRATION");
+  const auto manual = await(io_, service_->renew(id, Scope::all(), service_->time().now() + seconds(60)));
   ASSERT_FALSE(manual);
   EXPECT_EQ(manual.error().code, Code::Conflict);
   EXPECT_EQ(manual.error().reason, "FAKE::INVALID_EXPIRATION");
-  EXPECT_EQ(reason(await(io_, service_->renew("none", service_->now() + seconds(60)))), "FAKE::SANDBOX_NOT_FOUND");
+  EXPECT_EQ(reason(await(io_, service_->renew("none", Scope::all(), service_->time().now() + seconds(60)))),
+            "FAKE::SANDBOX_NOT_FOUND");
 }
 
 TEST_F(SandboxDeadlinesTest, OneThatEndedStaysVisibleForAnHour) {

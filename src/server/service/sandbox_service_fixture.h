@@ -66,7 +66,7 @@ class SandboxServiceTest : public StoreFixture {
     return out;
   }
   Result<SandboxService::CreateResult> create(std::optional<seconds> timeout = {}, seconds wait = seconds(10)) {
-    return osb::testing::await(io_, service_->create(wanted(timeout), {.wait = wait}));
+    return osb::testing::await(io_, service_->create(wanted(timeout), *admin_, {.wait = wait}));
   }
   std::string running(std::optional<seconds> timeout = {}) {
     const auto made = create(timeout);
@@ -75,9 +75,9 @@ class SandboxServiceTest : public StoreFixture {
     return made->record->id;
   }
   std::string ready_snapshot() {
-    auto made = osb::testing::await(io_, service_->create_snapshot(running(), ""));
+    auto made = osb::testing::await(io_, service_->snapshots().create(running(), "", *admin_));
     EXPECT_TRUE(made) << made.error().message;
-    EXPECT_EQ(osb::testing::await(io_, service_->wait_snapshot(*made, seconds(10)))->status.state, "Ready");
+    EXPECT_EQ(osb::testing::await(io_, service_->snapshots().wait(*made, seconds(10)))->status.state, "Ready");
     return (*made)->id;
   }
   // The backend was heard, and what that led to is in the records.
@@ -99,6 +99,7 @@ class SandboxServiceTest : public StoreFixture {
 
   net::io_context io_{1};
   FakeClock clock_;
+  const PrincipalPtr admin_ = std::make_shared<const Principal>(Owner(), Role::Administrator);
   FakeBackend backend_{io_.get_executor()};
   ServiceOptions options_;
   std::unique_ptr<SandboxService> service_;

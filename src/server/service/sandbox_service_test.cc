@@ -34,7 +34,7 @@ TEST_F(SandboxServiceTest, StagesOfACreateAreShown) {
   runtime::Instance pulling;
   pulling.id = made->record->id;
   pulling.message = "pulling 45%";
-  service_->on_change(pulling);
+  service_->observer().on_change(pulling);
   EXPECT_EQ(store_->find(pulling.id)->status.message, "pulling 45%");
   EXPECT_EQ(state(pulling.id), "Pending");
   backend_.release_creates();
@@ -46,7 +46,7 @@ TEST_F(SandboxServiceTest, ADeleteDuringTheCreateLeavesNothing) {
   const std::string id = made->record->id;
   until([&] { return !backend_.creates.empty(); });
   // The remove comes first and finds nothing; then the create succeeds.
-  auto removing = net::co_spawn(io_, service_->remove(id), net::use_future);
+  auto removing = net::co_spawn(io_, service_->remove(id, Scope::all()), net::use_future);
   until([&] { return !backend_.removes.empty(); });
   EXPECT_EQ(state(id), "");
   backend_.release_creates();
@@ -60,10 +60,10 @@ TEST_F(SandboxServiceTest, ADeleteDuringTheCreateLeavesNothing) {
 TEST_F(SandboxServiceTest, ADeleteThatTheBackendRefusesGoesOnInTheBackground) {
   const std::string id = running();
   backend_.remove_error = Error(Code::Internal, "busy");
-  EXPECT_EQ(reason(await(io_, service_->remove(id))), "FAKE::SANDBOX_DELETE_FAILED");
-  EXPECT_EQ(reason(await(io_, service_->remove(id))), "FAKE::SANDBOX_NOT_FOUND");
+  EXPECT_EQ(reason(await(io_, service_->remove(id, Scope::all()))), "FAKE::SANDBOX_DELETE_FAILED");
+  EXPECT_EQ(reason(await(io_, service_->remove(id, Scope::all()))), "FAKE::SANDBOX_NOT_FOUND");
   backend_.remove_error.reset();
-  service_->on_all(backend_.all());  // a retry comes with the next sign of life, or by itself
+  service_->observer().on_all(backend_.all());  // a retry comes with the next sign of life, or by itself
   until([&] { return backend_.removes.size() >= 2; });
   EXPECT_THAT(backend_.alive, IsEmpty());
 }
@@ -73,7 +73,7 @@ TEST_F(SandboxServiceTest, APauseWhoseEndWasNotHeardIsSettledByTheBackend) {
   api::Status pausing = store_->find(id)->status;
   pausing.state = api::state::kPausing;  // as a server finds it that was killed right after its answer
   ASSERT_TRUE(store_->change_status(id, {}, pausing));
-  auto resuming = net::co_spawn(io_, service_->resume(id), net::use_future);
+  auto resuming = net::co_spawn(io_, service_->resume(id, Scope::all()), net::use_future);
   io_.restart();
   io_.poll();
   backend_.alive.at(id).state = runtime::InstanceState::Paused;
@@ -85,16 +85,16 @@ TEST_F(SandboxServiceTest, APauseWhoseEndWasNotHeardIsSettledByTheBackend) {
 
 TEST_F(SandboxServiceTest, ARepeatedKeyGivesTheSameSandbox) {
   const SandboxService::CreateOptions options{.idempotency_key = "k", .fingerprint = "f", .wait = seconds(10)};
-  const auto first = await(io_, service_->create(wanted(), options));
-  const auto second = await(io_, service_->create(wanted(), options));
+  const auto first = await(io_, service_->create(wanted(), *admin_, options));
+  const auto second = await(io_, service_->create(wanted(), *admin_, options));
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->record->id, second->record->id);
   EXPECT_THAT(backend_.creates, SizeIs(1));
   auto other = options;
   other.fingerprint = "g";
-  EXPECT_EQ(reason(await(io_, service_->create(wanted(), other))), "SANDBOX::IDEMPOTENCY_CONFLICT");
-  ASSERT_TRUE(await(io_, service_->remove(first->record->id)));
-  const auto gone = await(io_, service_->create(wanted(), options));
+  EXPECT_EQ(reason(await(io_, service_->create(wanted(), *admin_, other))), "SANDBOX::IDEMPOTENCY_CONFLICT");
+  ASSERT_TRUE(await(io_, service_->remove(first->record->id, Scope::all())));
+  const auto gone = await(io_, service_->create(wanted(), *admin_, options));
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->record, nullptr);
   EXPECT_THAT(gone->answer, ::testing::HasSubstr(first->record->id));
@@ -116,7 +116,7 @@ TEST_F(SandboxServiceTest, CreatesBeyondTheQueueAreTurnedAway) {
   until([&] { return !backend_.creates.empty(); });
   EXPECT_THAT(backend_.creates, SizeIs(1));
   // One that still waits for its turn is deleted without the backend's help.
-  EXPECT_TRUE(await(io_, service_->remove(second->record->id)));
+  EXPECT_TRUE(await(io_, service_->remove(second->record->id, Scope::all())));
   backend_.release_creates();
   EXPECT_EQ(await(io_, service_->wait_settled(first->record, seconds(10)))->status.state, "Running");
   running();
@@ -163,7 +163,7 @@ TEST_F(SandboxServiceTest, AnAcceptedCreateIsCarriedOutByTheNextProcess) {
 TEST_F(SandboxServiceTest, ARemovalIsFinishedByTheNextProcess) {
   const std::string id = running();
   backend_.remove_error = Error(Code::Unavailable, "gone");
-  EXPECT_FALSE(await(io_, service_->remove(id)));
+  EXPECT_FALSE(await(io_, service_->remove(id, Scope::all())));
   backend_.remove_error.reset();
   backend_.removes.clear();
   restart();
@@ -175,12 +175,12 @@ TEST_F(SandboxServiceTest, ARemovalIsFinishedByTheNextProcess) {
 TEST_F(SandboxServiceTest, VolumesAreLookedAtBeforeTheAnswer) {
   backend_.volume_error = Error(Code::InvalidRequest, "no such volume");
   auto spec = wanted(seconds(600));
-  EXPECT_TRUE(await(io_, service_->create(spec, {.wait = seconds(10)})));
+  EXPECT_TRUE(await(io_, service_->create(spec, *admin_, {.wait = seconds(10)})));
   api::Volume& volume = spec.volumes.emplace_back();
   volume.name = "v";
   volume.mount_path = "/v";
   volume.pvc.emplace().claim_name = "absent";
-  const auto refused = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  const auto refused = await(io_, service_->create(std::move(spec), *admin_, {.wait = seconds(10)}));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "no such volume");
   EXPECT_EQ(store_->size(), 1u);
@@ -190,7 +190,7 @@ TEST_F(SandboxServiceTest, VolumesAreLookedAtBeforeTheAnswer) {
 TEST_F(SandboxServiceTest, SandboxesWithoutRecordsAreTakenOver) {
   auto spec = wanted(seconds(600));
   spec.metadata = api::StringMap{{"team", "a"}};
-  const auto made = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  const auto made = await(io_, service_->create(std::move(spec), *admin_, {.wait = seconds(10)}));
   ASSERT_TRUE(made);
   const SandboxRecord before = *made->record;
   const std::string forever = running();
@@ -233,8 +233,8 @@ TEST_F(SandboxServiceTest, WhatIsPastItsDeadlineOrSaysNoneIsRemovedAndStrangersA
 TEST_F(SandboxServiceTest, OldNewsDoNotBringBackWhatWasRemoved) {
   const std::string id = running();
   const runtime::Instance old = backend_.alive.at(id);
-  ASSERT_TRUE(await(io_, service_->remove(id)));
-  service_->on_change(old);
+  ASSERT_TRUE(await(io_, service_->remove(id, Scope::all())));
+  service_->observer().on_change(old);
   io_.restart();
   io_.poll();
   EXPECT_TRUE(await(io_, store_->flush()));
@@ -256,8 +256,8 @@ TEST_F(SandboxServiceTest, ACreateOfAnEarlierProcessThatFailsSaysWhy) {
   creating.reason = "FAKE::SANDBOX_IMAGE_PULL_FAILED";
   creating.message = "no such image";
   backend_.alive.erase(id);
-  service_->on_change(creating);
-  service_->on_removed(id);
+  service_->observer().on_change(creating);
+  service_->observer().on_removed(id);
   const auto status = store_->find(id)->status;
   EXPECT_EQ(status.state, "Failed");
   EXPECT_EQ(status.reason, "FAKE::SANDBOX_IMAGE_PULL_FAILED");
@@ -267,14 +267,14 @@ TEST_F(SandboxServiceTest, ACreateOfAnEarlierProcessThatFailsSaysWhy) {
 
 TEST_F(SandboxServiceTest, PauseAndResumeGoThroughTheStates) {
   const std::string id = running();
-  EXPECT_EQ(reason(await(io_, service_->resume(id))), "FAKE::SANDBOX_NOT_PAUSED");
-  EXPECT_TRUE(await(io_, service_->pause(id)));
+  EXPECT_EQ(reason(await(io_, service_->resume(id, Scope::all()))), "FAKE::SANDBOX_NOT_PAUSED");
+  EXPECT_TRUE(await(io_, service_->pause(id, Scope::all())));
   EXPECT_EQ(state(id), "Paused");
-  EXPECT_EQ(reason(await(io_, service_->pause(id))), "FAKE::SANDBOX_NOT_RUNNING");
-  EXPECT_TRUE(await(io_, service_->resume(id)));
+  EXPECT_EQ(reason(await(io_, service_->pause(id, Scope::all()))), "FAKE::SANDBOX_NOT_RUNNING");
+  EXPECT_TRUE(await(io_, service_->resume(id, Scope::all())));
   EXPECT_EQ(state(id), "Running");
   backend_.pause_error = Error(Code::Internal, "frozen solid");
-  EXPECT_EQ(reason(await(io_, service_->pause(id))), "FAKE::SANDBOX_PAUSE_FAILED");
+  EXPECT_EQ(reason(await(io_, service_->pause(id, Scope::all()))), "FAKE::SANDBOX_PAUSE_FAILED");
   EXPECT_EQ(state(id), "Running");
 }
 
@@ -284,15 +284,15 @@ TEST_F(SandboxServiceTest, AccessRenewsOnceInAnInterval) {
   begin();
   auto spec = wanted(seconds(60));
   spec.extensions["access.renew.extend.seconds"] = "300";
-  const auto made = await(io_, service_->create(std::move(spec), {.wait = seconds(10)}));
+  const auto made = await(io_, service_->create(std::move(spec), *admin_, {.wait = seconds(10)}));
   ASSERT_TRUE(made);
   const std::string id = made->record->id;
   const auto touch = [&] {
-    service_->touch(*store_->find(id));
+    service_->access_renewals().touch(*store_->find(id));
     EXPECT_TRUE(await(io_, store_->flush()));
     io_.restart();
     io_.poll();
-    return *store_->find(id)->expires_at - service_->now();
+    return *store_->find(id)->expires_at - service_->time().now();
   };
   clock_.advance(seconds(10));
   EXPECT_EQ(touch(), seconds(300));
@@ -303,77 +303,77 @@ TEST_F(SandboxServiceTest, AccessRenewsOnceInAnInterval) {
 TEST_F(SandboxServiceTest, ASnapshotBecomesReadyAndCanBeStartedFrom) {
   const std::string id = running();
   backend_.hold_snapshots = true;
-  const auto made = await(io_, service_->create_snapshot(id, "first"));
+  const auto made = await(io_, service_->snapshots().create(id, "first", *admin_));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ((*made)->status.state, "Creating");
   auto restored = wanted();
   restored.image.reset();
   restored.snapshot_id = (*made)->id;
-  EXPECT_EQ(reason(await(io_, service_->create(restored, {}))), "SNAPSHOT::NOT_READY");
+  EXPECT_EQ(reason(await(io_, service_->create(restored, *admin_, {}))), "SNAPSHOT::NOT_READY");
   backend_.release_snapshots();
   while (store_->find_snapshot((*made)->id)->status.state == "Creating") io_.run_one();
   EXPECT_EQ(store_->find_snapshot((*made)->id)->status.reason, "snapshot_runtime_ready");
-  EXPECT_TRUE(await(io_, service_->create(restored, {.wait = seconds(10)})));
-  EXPECT_TRUE(await(io_, service_->remove_snapshot((*made)->id)));
-  EXPECT_EQ(reason(service_->get_snapshot((*made)->id)), "SNAPSHOT::NOT_FOUND");
-  EXPECT_THAT(backend_.snapshots, IsEmpty());
+  EXPECT_TRUE(await(io_, service_->create(restored, *admin_, {.wait = seconds(10)})));
+  EXPECT_TRUE(await(io_, service_->snapshots().remove((*made)->id, Scope::all())));
+  EXPECT_EQ(reason(service_->snapshots().get((*made)->id, Scope::all())), "SNAPSHOT::NOT_FOUND");
+  EXPECT_THAT(backend_.kept_snapshots, IsEmpty());
 }
 
 TEST_F(SandboxServiceTest, ASnapshotThatIsInUseStaysWhatItWas) {
   const std::string snapshot = ready_snapshot();
   const api::Status before = store_->find_snapshot(snapshot)->status;
   backend_.remove_snapshot_error = Error(Code::Conflict, "in use");
-  EXPECT_EQ(reason(await(io_, service_->remove_snapshot(snapshot))), "SNAPSHOT::DELETE_CONFLICT");
+  EXPECT_EQ(reason(await(io_, service_->snapshots().remove(snapshot, Scope::all()))), "SNAPSHOT::DELETE_CONFLICT");
   EXPECT_EQ(store_->find_snapshot(snapshot)->status, before);
   backend_.remove_snapshot_error.reset();
   restart();
   until_recovered();
   ASSERT_NE(store_->find_snapshot(snapshot), nullptr);
   EXPECT_EQ(store_->find_snapshot(snapshot)->status, before);
-  EXPECT_THAT(backend_.snapshots, ElementsAre(snapshot));
+  EXPECT_THAT(backend_.kept_snapshots, ElementsAre(snapshot));
   auto restored = wanted();
   restored.image.reset();
   restored.snapshot_id = snapshot;
-  EXPECT_TRUE(await(io_, service_->create(restored, {.wait = seconds(10)})));
-  EXPECT_TRUE(await(io_, service_->remove_snapshot(snapshot)));
+  EXPECT_TRUE(await(io_, service_->create(restored, *admin_, {.wait = seconds(10)})));
+  EXPECT_TRUE(await(io_, service_->snapshots().remove(snapshot, Scope::all())));
 }
 
 TEST_F(SandboxServiceTest, ARemovalThatWasNotRefusedGoesOnAfterARestart) {
   const std::string snapshot = ready_snapshot();
   backend_.remove_snapshot_error = Error(Code::Unavailable, "not now");
-  EXPECT_FALSE(await(io_, service_->remove_snapshot(snapshot)));
+  EXPECT_FALSE(await(io_, service_->snapshots().remove(snapshot, Scope::all())));
   EXPECT_EQ(store_->find_snapshot(snapshot)->status.state, "Deleting");
   backend_.remove_snapshot_error.reset();
   restart();
   io_.restart();
   while (store_->find_snapshot(snapshot)) io_.run_one();
-  EXPECT_THAT(backend_.snapshots, IsEmpty());
+  EXPECT_THAT(backend_.kept_snapshots, IsEmpty());
 }
 
 TEST_F(SandboxServiceTest, ASnapshotBegunBeforeTheBackendWasHeardIsNotAnEarlierProcesses) {
   const std::string id = running();
   backend_.hold_watch = backend_.hold_snapshots = true;
   restart();
-  const auto made = await(io_, service_->create_snapshot(id, ""));
+  const auto made = await(io_, service_->snapshots().create(id, "", *admin_));
   ASSERT_TRUE(made) << made.error().message;
   until([&] { return backend_.snapshots_begun == 1; });
   backend_.release_watch();
   until_recovered();
   EXPECT_EQ(store_->find_snapshot((*made)->id)->status.state, "Creating");
   backend_.release_snapshots();
-  EXPECT_EQ(await(io_, service_->wait_snapshot(*made, seconds(10)))->status.state, "Ready");
-  EXPECT_THAT(backend_.snapshots, ElementsAre((*made)->id));
+  EXPECT_EQ(await(io_, service_->snapshots().wait(*made, seconds(10)))->status.state, "Ready");
+  EXPECT_THAT(backend_.kept_snapshots, ElementsAre((*made)->id));
 }
 
 TEST_F(SandboxServiceTest, ASnapshotOfAnEarlierProcessIsReadyIfItWasMade) {
   const std::string id = running();
   backend_.hold_snapshots = true;
-  const auto made = await(io_, service_->create_snapshot(id, "made"));
-  const auto lost = await(io_, service_->create_snapshot(id, "lost"));
+  const auto made = await(io_, service_->snapshots().create(id, "made", *admin_));
+  const auto lost = await(io_, service_->snapshots().create(id, "lost", *admin_));
   until([&] { return backend_.snapshots_begun == 2; });
   end();
   // As a process finds it that comes after one that was killed.
-  backend_.snapshots = {(*made)->id};
+  backend_.kept_snapshots = {(*made)->id};
   for (const auto& each : {*made, *lost}) {
     await(io_, store_->erase_snapshot(each->id));
     await(io_, store_->create_snapshot(*each));

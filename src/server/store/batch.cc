@@ -21,9 +21,9 @@ bool Batch::is_removal(const std::string& id) const {
   return changes_.removals_begun.contains(id) || index_.is_removal(id);
 }
 
-SandboxPtr Batch::find_named(const std::string& name) const {
+SandboxPtr Batch::find_named(const std::string& name, const std::string& tenant) const {
   const auto has_it = [&](const SandboxRecord& record) {
-    return !record.has_ended() && record.name() != nullptr && *record.name() == name;
+    return !record.has_ended() && record.owner.tenant == tenant && record.name() != nullptr && *record.name() == name;
   };
   for (const auto& [id, record] : changes_.sandboxes) {
     if (record && has_it(*record)) return record;
@@ -103,7 +103,7 @@ Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const s
     return fail(Code::Conflict, "the id " + record.id + " is in use");
   }
   if (const std::string* name = unique_name ? record.name() : nullptr) {
-    if (const SandboxPtr other = batch.find_named(*name)) {
+    if (const SandboxPtr other = batch.find_named(*name, record.owner.tenant)) {
       return api::refuse(Code::Conflict, "SANDBOX::NAME_IN_USE",
                          "the name '" + *name + "' is in use by sandbox " + other->id);
     }

@@ -17,7 +17,7 @@ class Batch {
 
   SandboxPtr find(const std::string& id) const;
   bool is_removal(const std::string& id) const;
-  SandboxPtr find_named(const std::string& name) const;  // one that has not ended
+  SandboxPtr find_named(const std::string& name, const std::string& tenant) const;  // one that has not ended
   SandboxPtr put(SandboxRecord record);
   void begin_removal(const std::string& id);
 

@@ -10,6 +10,7 @@
 #include "api/lifecycle_metadata.h"
 #include "api/lifecycle_sandbox.h"
 #include "base/time.h"
+#include "server/store/scope.h"
 
 namespace osb::server {
 
@@ -27,8 +28,10 @@ struct Moment {
 // pointer sees one consistent moment, on any thread and for as long as it likes.
 struct SandboxRecord {
   std::string id;
+  Owner owner;
   std::shared_ptr<const api::CreateSandbox> spec;  // never null; as accepted, secrets included
   std::optional<api::Metadata> metadata;           // starts as the spec's, then patched
+  std::string execd_token;                         // execd asks for it; a secret, and as durable as the create
   api::Status status;                              // what the backend was last heard to say
   Timestamp created_at{};
   std::optional<Timestamp> expires_at;               // nothing: lives until deleted
@@ -56,6 +59,7 @@ using SandboxPtr = std::shared_ptr<const SandboxRecord>;
 
 struct SnapshotRecord {
   std::string id;
+  Owner owner;
   std::string sandbox_id;
   std::string name;            // "" is none
   std::string restore_config;  // JSON for the backend: {"image": ".."}; the store does not look inside
@@ -63,6 +67,12 @@ struct SnapshotRecord {
   Timestamp created_at{};
 };
 using SnapshotPtr = std::shared_ptr<const SnapshotRecord>;
+
+// The key of a create as the store keeps it: each tenant has keys of its own. A line break, which no key of a client
+// contains, separates the two.
+inline std::string stored_key(const Owner& owner, const std::string& key) {
+  return owner.tenant == kDefaultTenant ? key : owner.tenant + "\n" + key;
+}
 
 // A create that may be repeated. `fingerprint` tells bodies apart (a digest of the request), `answer` is what the first
 // one was told.

@@ -152,7 +152,7 @@ SandboxPtr RecordIndex::find(std::string_view id) const {
   return found == sandboxes_.end() ? nullptr : found->second;
 }
 
-Store::Page<SandboxPtr> RecordIndex::list(const api::SandboxQuery& query) const {
+Store::Page<SandboxPtr> RecordIndex::list(const api::SandboxQuery& query, const Scope& scope) const {
   const std::shared_lock lock(mutex_);
   std::uint64_t states = 0;
   for (const std::string& state : query.states) states |= state_bit(state);
@@ -161,6 +161,7 @@ Store::Page<SandboxPtr> RecordIndex::list(const api::SandboxQuery& query) const 
   for (const Row& row : rows_ | std::views::reverse) {
     if (states != 0 && (row.state & states) == 0) continue;
     if ((row.metadata & metadata) != metadata || !matches(*row.record, query)) continue;
+    if (!scope.covers(row.record->owner.tenant)) continue;
     add_match(page, row.record, query.paging);
   }
   return page;
@@ -251,11 +252,11 @@ SnapshotPtr RecordIndex::find_snapshot(std::string_view id) const {
   return found == snapshots_.end() ? nullptr : found->second;
 }
 
-Store::Page<SnapshotPtr> RecordIndex::list_snapshots(const api::SnapshotQuery& query) const {
+Store::Page<SnapshotPtr> RecordIndex::list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const {
   const std::shared_lock lock(mutex_);
   Store::Page<SnapshotPtr> page;
   for (const auto& [key, record] : snapshots_newest_first_) {
-    if (matches(*record, query)) add_match(page, record, query.paging);
+    if (scope.covers(record->owner.tenant) && matches(*record, query)) add_match(page, record, query.paging);
   }
   return page;
 }

@@ -45,7 +45,7 @@ class RecordIndex {
   void apply(const Changes& changes);
 
   SandboxPtr find(std::string_view id) const;
-  Store::Page<SandboxPtr> list(const api::SandboxQuery& query) const;
+  Store::Page<SandboxPtr> list(const api::SandboxQuery& query, const Scope& scope) const;
   std::vector<SandboxPtr> all() const;
   std::size_t size() const;
   std::optional<Timestamp> next_deadline() const;
@@ -61,7 +61,7 @@ class RecordIndex {
   std::vector<std::string> keys_before(Timestamp time) const;
 
   SnapshotPtr find_snapshot(std::string_view id) const;
-  Store::Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query) const;
+  Store::Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const;
   std::vector<SnapshotPtr> all_snapshots() const;
 
  private:

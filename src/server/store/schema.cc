@@ -51,6 +51,21 @@ CREATE INDEX IF NOT EXISTS idx_snapshots_state ON snapshots (state);
 CREATE INDEX IF NOT EXISTS idx_snapshots_created_at ON snapshots (created_at DESC);
 CREATE TABLE flushes (id INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 )",
+    // execd's token was kept among the user's extensions.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN execd_token TEXT NOT NULL DEFAULT '';
+UPDATE sandboxes SET
+  execd_token = coalesce(json_extract(spec, '$.extensions."opensandbox.io/execd-token"'), ''),
+  spec = json_remove(spec, '$.extensions."opensandbox.io/execd-token"')
+WHERE json_valid(spec);
+)",
+    // Everything there was belongs to the administrator.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
+ALTER TABLE sandboxes ADD COLUMN owner TEXT NOT NULL DEFAULT 'admin';
+ALTER TABLE snapshots ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
+ALTER TABLE snapshots ADD COLUMN owner TEXT NOT NULL DEFAULT 'admin';
+)",
 };
 constexpr std::int64_t kVersion = std::size(kMigrations);
 
@@ -99,7 +114,7 @@ Failure unreadable(const Database& database, std::string_view what, std::string_
 Result<void> load_sandboxes(Database& database, RecordIndex::Changes& out) {
   auto rows = database.prepare(
       "SELECT id, spec, metadata, state, reason, message, last_transition_at, created_at, expires_at, "
-      "access_renew_seconds, removing FROM sandboxes");
+      "access_renew_seconds, removing, execd_token, tenant, owner FROM sandboxes");
   if (!rows) return Failure(rows.error());
   for (;;) {
     const auto row = rows->step();
@@ -118,6 +133,8 @@ Result<void> load_sandboxes(Database& database, RecordIndex::Changes& out) {
     record->id = id;
     record->spec = std::make_shared<const api::CreateSandbox>(std::move(*spec));
     record->metadata = std::move(*metadata);
+    record->execd_token = rows->text_at(11);
+    record->owner = {std::string(rows->text_at(12)), std::string(rows->text_at(13))};
     record->status = {std::string(rows->text_at(3)), std::string(rows->text_at(4)), std::string(rows->text_at(5)),
                       to_time(rows->optional_number_at(6))};
     record->created_at = to_time(rows->number_at(7));
@@ -142,7 +159,8 @@ Result<void> load_keys(Database& database, RecordIndex::Changes& out) {
 
 Result<void> load_snapshots(Database& database, RecordIndex::Changes& out) {
   auto rows = database.prepare(
-      "SELECT id, source_sandbox_id, name, restore_config, state, reason, message, last_transition_at, created_at "
+      "SELECT id, source_sandbox_id, name, restore_config, state, reason, message, last_transition_at, created_at, "
+      "tenant, owner "
       "FROM snapshots");
   if (!rows) return Failure(rows.error());
   for (;;) {
@@ -163,6 +181,7 @@ Result<void> load_snapshots(Database& database, RecordIndex::Changes& out) {
     const auto created_at = parse_timestamp(rows->text_at(8));
     if (!created_at) return unreadable(database, "snapshot", record->id, created_at.error());
     record->created_at = *created_at;
+    record->owner = {std::string(rows->text_at(9)), std::string(rows->text_at(10))};
     out.snapshots.emplace(record->id, record);
   }
 }
@@ -230,7 +249,8 @@ Result<RecordWriter> RecordWriter::prepare(Database& database) {
       // Status is left out of the update: it has a statement of its own, which may have run meanwhile.
       {&out.put_sandbox_,
        "INSERT INTO sandboxes (id, spec, metadata, state, reason, message, last_transition_at, created_at, expires_at, "
-       "access_renew_seconds) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) "
+       "access_renew_seconds, execd_token, tenant, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
+       "?13) "
        "ON CONFLICT (id) DO UPDATE SET metadata = ?3, expires_at = ?9"},
       {&out.begin_removal_, "UPDATE sandboxes SET removing = 1 WHERE id = ?1"},
       {&out.forget_, "DELETE FROM sandboxes WHERE id = ?1 AND removing = 1"},
@@ -240,7 +260,8 @@ Result<RecordWriter> RecordWriter::prepare(Database& database) {
       {&out.erase_key_, "DELETE FROM idempotency_keys WHERE key = ?1"},
       {&out.put_snapshot_,
        "INSERT INTO snapshots (id, source_sandbox_id, name, restore_config, state, reason, message, "
-       "last_transition_at, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) "
+       "last_transition_at, created_at, updated_at, tenant, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+       "?11, ?12) "
        "ON CONFLICT (id) DO UPDATE SET restore_config = ?4, state = ?5, reason = ?6, message = ?7, "
        "last_transition_at = ?8, updated_at = ?10"},
       {&out.erase_snapshot_, "DELETE FROM snapshots WHERE id = ?1"},
@@ -266,7 +287,10 @@ Result<void> RecordWriter::write(const RecordIndex::Changes& changes) {
         .text(6, record->status.message)
         .number_or_null(7, to_number(record->status.last_transition_at))
         .number(8, to_number(record->created_at))
-        .number_or_null(9, to_number(record->expires_at));
+        .number_or_null(9, to_number(record->expires_at))
+        .text(11, record->execd_token)
+        .text(12, record->owner.tenant)
+        .text(13, record->owner.subject);
     if (record->access_renew) put_sandbox_.number(10, record->access_renew->count());
     if (auto done = put_sandbox_.run(); !done) return done;
   }
@@ -294,7 +318,9 @@ Result<void> RecordWriter::write(const RecordIndex::Changes& changes) {
         .text(6, status.reason)
         .text(7, status.message)
         .text(9, format_timestamp(record->created_at))
-        .text(10, format_timestamp(status.last_transition_at.value_or(record->created_at)));
+        .text(10, format_timestamp(status.last_transition_at.value_or(record->created_at)))
+        .text(11, record->owner.tenant)
+        .text(12, record->owner.subject);
     if (!record->name.empty()) put_snapshot_.text(3, record->name);
     if (status.last_transition_at) put_snapshot_.text(8, format_timestamp(*status.last_transition_at));
     if (auto done = put_snapshot_.run(); !done) return done;

@@ -22,8 +22,12 @@ class SqliteStore final : public Store {
     index_.apply(loaded);
   }
 
+  using Store::find;
+  using Store::find_snapshot;
   SandboxPtr find(std::string_view id) const override { return index_.find(id); }
-  Page<SandboxPtr> list(const api::SandboxQuery& query) const override { return index_.list(query); }
+  Page<SandboxPtr> list(const api::SandboxQuery& query, const Scope& scope) const override {
+    return index_.list(query, scope);
+  }
   std::vector<SandboxPtr> all() const override { return index_.all(); }
   std::size_t size() const override { return index_.size(); }
   std::optional<Timestamp> next_deadline() const override { return index_.next_deadline(); }
@@ -90,8 +94,8 @@ class SqliteStore final : public Store {
   }
 
   SnapshotPtr find_snapshot(std::string_view id) const override { return index_.find_snapshot(id); }
-  Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query) const override {
-    return index_.list_snapshots(query);
+  Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const override {
+    return index_.list_snapshots(query, scope);
   }
   std::vector<SnapshotPtr> all_snapshots() const override { return index_.all_snapshots(); }
 

@@ -156,22 +156,22 @@ TEST_F(SqliteStoreTest, ListsNewestFirstFilteredAndInPages) {
   }
   const auto ids = [&](const api::SandboxQuery& query) {
     std::vector<std::string> out;
-    for (const SandboxPtr& record : store_->list(query).items) out.push_back(record->id);
+    for (const SandboxPtr& record : store_->list(query, Scope::all()).items) out.push_back(record->id);
     return out;
   };
   EXPECT_EQ(ids({.paging = {1, 3}}), (std::vector<std::string>{"s124", "s123", "s122"}));
   EXPECT_EQ(ids({.paging = {9, 3}}), (std::vector<std::string>{"s100"}));
   EXPECT_EQ(ids({.paging = {10, 3}}), std::vector<std::string>());
-  EXPECT_EQ(store_->list({.paging = {10, 3}}).total, 25);
+  EXPECT_EQ(store_->list({.paging = {10, 3}}, Scope::all()).total, 25);
   EXPECT_EQ(ids({.metadata = {{"team", "a"}, {"stage", "dev"}}}).size(), 5u);
-  EXPECT_EQ(store_->list({.metadata = {{"team", "a"}}, .paging = {1, 1}}).total, 13);
+  EXPECT_EQ(store_->list({.metadata = {{"team", "a"}}, .paging = {1, 1}}, Scope::all()).total, 13);
   EXPECT_EQ(ids({.metadata = {{"team", "A"}}}), std::vector<std::string>());
   EXPECT_EQ(ids({.match = "s12"}).size(), 5u);
-  EXPECT_EQ(store_->list({.match = "s10"}).total, 11) << "ten ids and a name";
+  EXPECT_EQ(store_->list({.match = "s10"}, Scope::all()).total, 11) << "ten ids and a name";
   EXPECT_EQ(ids({.match = "10"}), std::vector<std::string>());
   ASSERT_TRUE(store_->change_status("s110", {}, {"Running", "", "", at(50)}));
   EXPECT_EQ(ids({.states = {"running"}}), (std::vector<std::string>{"s110"}));
-  EXPECT_EQ(store_->list({.states = {"running", "pending"}}).total, 25);
+  EXPECT_EQ(store_->list({.states = {"running", "pending"}}, Scope::all()).total, 25);
 }
 
 TEST_F(SqliteStoreTest, AMetadataPatchIsSeenByFiltersAtOnceAndSurvives) {
@@ -179,7 +179,7 @@ TEST_F(SqliteStoreTest, AMetadataPatchIsSeenByFiltersAtOnceAndSurvives) {
   const auto patched = await(store_->patch_metadata("a", {{"x", "1"}, {"y", "2"}}));
   ASSERT_TRUE(patched) << patched.error().message;
   EXPECT_EQ((*patched)->metadata, (api::Metadata{{"x", "1"}, {"y", "2"}}));
-  EXPECT_EQ(store_->list({.metadata = {{"x", "1"}}}).total, 1);
+  EXPECT_EQ(store_->list({.metadata = {{"x", "1"}}}, Scope::all()).total, 1);
   ASSERT_TRUE(await(store_->patch_metadata("a", {{"x", std::nullopt}, {"never", std::nullopt}})));
   reopen();
   EXPECT_EQ(store_->find("a")->metadata, (api::Metadata{{"y", "2"}}));
@@ -321,19 +321,44 @@ TEST_F(SqliteStoreTest, SnapshotsChangeByCompareAndSetAndSurvive) {
   EXPECT_EQ(first->restore_config, R"({"image":"x"})");
   EXPECT_EQ(first->created_at, at(1));
   EXPECT_EQ(store_->find_snapshot("s2")->name, "nightly");
-  EXPECT_EQ(store_->list_snapshots({}).items.front()->id, "s2");
-  EXPECT_EQ(store_->list_snapshots({.sandbox_id = "a"}).total, 1);
-  EXPECT_EQ(store_->list_snapshots({.name = "nightly"}).total, 1);
-  EXPECT_EQ(store_->list_snapshots({.match = "nightly"}).total, 1);
-  EXPECT_EQ(store_->list_snapshots({.match = "s"}).total, 2);
-  EXPECT_EQ(store_->list_snapshots({.match = "night"}).total, 0);
-  EXPECT_EQ(store_->list_snapshots({.states = {"Ready"}}).total, 1);
-  EXPECT_EQ(store_->list_snapshots({.states = {"ready"}}).total, 0);
+  EXPECT_EQ(store_->list_snapshots({}, Scope::all()).items.front()->id, "s2");
+  EXPECT_EQ(store_->list_snapshots({.sandbox_id = "a"}, Scope::all()).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.name = "nightly"}, Scope::all()).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.match = "nightly"}, Scope::all()).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.match = "s"}, Scope::all()).total, 2);
+  EXPECT_EQ(store_->list_snapshots({.match = "night"}, Scope::all()).total, 0);
+  EXPECT_EQ(store_->list_snapshots({.states = {"Ready"}}, Scope::all()).total, 1);
+  EXPECT_EQ(store_->list_snapshots({.states = {"ready"}}, Scope::all()).total, 0);
   ASSERT_TRUE(await(store_->erase_snapshot("s1")));
   ASSERT_TRUE(await(store_->erase_snapshot("s1"))) << "gone is what was wanted";
   reopen();
   EXPECT_FALSE(store_->find_snapshot("s1"));
   EXPECT_EQ(store_->all_snapshots().size(), 1u);
+}
+
+TEST_F(SqliteStoreTest, ReadersSeeTheRecordsOfTheirTenant) {
+  SandboxRecord red = sandbox("red-1", at(1));
+  red.owner = {"red", "rita"};
+  create(red);
+  SandboxRecord blue = sandbox("blue-1", at(2));
+  blue.owner = {"blue", "bert"};
+  create(blue);
+  SnapshotRecord copy = snapshot("s", "red-1");
+  copy.owner = red.owner;
+  ASSERT_TRUE(await(store_->create_snapshot(copy)));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_TRUE(store_->find("red-1", Scope::tenant("red")));
+    EXPECT_FALSE(store_->find("red-1", Scope::tenant("blue")));
+    EXPECT_TRUE(store_->find("red-1", Scope::all()));
+    EXPECT_EQ(store_->list({}, Scope::tenant("red")).total, 1);
+    EXPECT_EQ(store_->list({}, Scope::tenant("blue")).items.front()->owner, blue.owner);
+    EXPECT_EQ(store_->list({}, Scope::all()).total, 2);
+    EXPECT_TRUE(store_->find_snapshot("s", Scope::tenant("red")));
+    EXPECT_FALSE(store_->find_snapshot("s", Scope::tenant("blue")));
+    EXPECT_EQ(store_->list_snapshots({}, Scope::tenant("blue")).total, 0);
+    EXPECT_EQ(store_->list_snapshots({}, Scope::tenant("red")).items.front()->owner, red.owner);
+    reopen();
+  }
 }
 
 }  // namespace

@@ -36,7 +36,13 @@ class Store {
 
   // --- sandboxes: reads
 
-  virtual SandboxPtr find(std::string_view id) const = 0;  // nullptr: unknown, or on its way out
+  // For the server itself. nullptr: unknown, or on its way out.
+  virtual SandboxPtr find(std::string_view id) const = 0;
+  // For requests. nullptr also when the scope does not cover it.
+  SandboxPtr find(std::string_view id, const Scope& scope) const {
+    SandboxPtr record = find(id);
+    return record && scope.covers(record->owner.tenant) ? record : nullptr;
+  }
 
   template <typename Pointer>
   struct Page {
@@ -44,7 +50,7 @@ class Store {
     std::int64_t total = 0;  // that match, on all pages
   };
   // Newest first; equal times by id, descending.
-  virtual Page<SandboxPtr> list(const api::SandboxQuery& query) const = 0;
+  virtual Page<SandboxPtr> list(const api::SandboxQuery& query, const Scope& scope) const = 0;
   virtual std::vector<SandboxPtr> all() const = 0;
   virtual std::size_t size() const = 0;
 
@@ -66,7 +72,7 @@ class Store {
   };
   // An id in use is Conflict. A key that was used with another fingerprint during the last 24 hours is Conflict with
   // SANDBOX::IDEMPOTENCY_CONFLICT. `record.created_at` is the time that counts. `unique_name`: a sandbox that has not
-  // ended and has the same "name" in its metadata is Conflict with SANDBOX::NAME_IN_USE.
+  // ended, belongs to the same tenant and has the same "name" in its metadata is Conflict with SANDBOX::NAME_IN_USE.
   virtual net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key,
                                                  bool unique_name = false) = 0;
   // What the key stands for, without creating anything; nothing when it is unknown or older than 24 hours.
@@ -102,8 +108,12 @@ class Store {
 
   // --- snapshots; every change is durable when it completes
 
-  virtual SnapshotPtr find_snapshot(std::string_view id) const = 0;
-  virtual Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query) const = 0;
+  virtual SnapshotPtr find_snapshot(std::string_view id) const = 0;  // for the server itself
+  SnapshotPtr find_snapshot(std::string_view id, const Scope& scope) const {
+    SnapshotPtr record = find_snapshot(id);
+    return record && scope.covers(record->owner.tenant) ? record : nullptr;
+  }
+  virtual Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const = 0;
   virtual std::vector<SnapshotPtr> all_snapshots() const = 0;
 
   virtual net::awaitable<Result<void>> create_snapshot(SnapshotRecord record) = 0;

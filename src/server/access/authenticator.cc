@@ -1,24 +1,19 @@
-#include "server/http/auth.h"
+#include "server/access/authenticator.h"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <vector>
 
 #include "api/lifecycle_error.h"
 #include "http/url.h"
 #include "server/http/answer.h"
-#include "tls/sha256.h"
 
 namespace osb::server {
 namespace {
 
 constexpr std::string_view kHeader = "OPEN-SANDBOX-API-KEY";
 
-Error unauthorized(std::string_view reason, std::string message) {
-  Error error(Code::Unauthorized, std::move(message));
-  error.reason = reason;
-  return error;
+Failure unauthorized(std::string_view reason, std::string message) {
+  return api::refuse(Code::Unauthorized, reason, std::move(message));
 }
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
@@ -49,12 +44,35 @@ std::string bearer_token(const http::Request& request) {
 
 }  // namespace
 
-bool same_secret(std::string_view given, std::string_view wanted) {
-  // Digests are of equal length, and an attacker cannot choose where they differ.
-  const auto a = tls::sha256(given), b = tls::sha256(wanted);
+void Authenticator::set_key(std::string_view key) {
+  asks_for_key_ = !is_blank(key);
+  digest_ = tls::sha256(key);
+}
+
+// Digests are of equal length, and an attacker cannot choose where they differ.
+bool Authenticator::is_key(std::string_view given) const {
+  const auto digest = tls::sha256(given);
   unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  for (std::size_t i = 0; i < digest.size(); ++i) difference |= static_cast<unsigned>(digest[i] ^ digest_[i]);
   return difference == 0;
+}
+
+Result<PrincipalPtr> Authenticator::authenticate(const http::Request& request) const {
+  if (!asks_for_key_) return administrator_;
+  const std::string* given = request.headers.find(kHeader);
+  std::string bearer;
+  if (given == nullptr && request.path() == "/metrics") given = &(bearer = bearer_token(request));
+  if (given == nullptr || given->empty()) {
+    return unauthorized(api::reason::kMissingApiKey,
+                        "the header OPEN-SANDBOX-API-KEY is missing; it carries the server's key");
+  }
+  if (!is_key(*given)) return unauthorized(api::reason::kInvalidApiKey, "the key in OPEN-SANDBOX-API-KEY is wrong");
+  return administrator_;
+}
+
+PrincipalPtr Authenticator::principal_of(const http::Request& request) const {
+  auto principal = authenticate(request);
+  return principal ? std::move(*principal) : nobody_;
 }
 
 bool is_open_path(std::string_view path) {
@@ -67,19 +85,15 @@ bool is_open_path(std::string_view path) {
   return path.starts_with('/') && is_proxy_path(path);
 }
 
-http::Handler with_api_key(http::Handler inner, const std::string& key) {
+http::Handler with_authentication(http::Handler inner, const Authenticator& authenticator) {
   const auto held = std::make_shared<const http::Handler>(std::move(inner));
-  return [held, &key](http::Request& request) -> net::awaitable<http::Response> {
-    if (is_blank(key) || is_open_path(request.path())) return (*held)(request);
-    const std::string* given = request.headers.find(kHeader);
-    std::string bearer;
-    if (given == nullptr && request.path() == "/metrics") given = &(bearer = bearer_token(request));
-    if (given != nullptr && !given->empty() && same_secret(*given, key)) return (*held)(request);
-    const Error error = given == nullptr || given->empty()
-                            ? unauthorized(api::reason::kMissingApiKey,
-                                           "the header OPEN-SANDBOX-API-KEY is missing; it carries the server's key")
-                            : unauthorized(api::reason::kInvalidApiKey, "the key in OPEN-SANDBOX-API-KEY is wrong");
-    return [](http::Response response) -> net::awaitable<http::Response> { co_return response; }(refusal(error));
+  return [held, &authenticator](http::Request& request) -> net::awaitable<http::Response> {
+    if (is_open_path(request.path())) return (*held)(request);
+    const auto principal = authenticator.authenticate(request);
+    if (principal) return (*held)(request);
+    return [](http::Response response) -> net::awaitable<http::Response> {
+      co_return response;
+    }(refusal(principal.error()));
   };
 }
 

@@ -1,11 +1,10 @@
-// From a request to a container whose execd has answered, and back again when something fails.
+#include "runtime/docker/docker_creates.h"
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
 #include "http/url.h"
-#include "runtime/docker/docker_backend.h"
 #include "runtime/docker/engine_json.h"
 
 namespace osb::runtime {
@@ -42,27 +41,20 @@ Failure removed_meanwhile() { return fail(Code::Cancelled, "the sandbox was remo
 
 }  // namespace
 
-void DockerBackend::tell_progress(const std::string& id, const std::string& message) {
-  if (observer_ == nullptr) return;
-  Instance instance;
-  instance.id = id;
-  instance.message = message;
-  observer_->on_change(std::move(instance));
-}
-
-Interest DockerBackend::interest_of(const std::string& id, Creation& creation) {
+Interest DockerCreates::interest_of(const std::string& id, Creation& creation) {
   return {creation.changed, [&creation] { return creation.given_up; },
-          [this, id](const std::string& message) { tell_progress(id, message); }};
+          [this, id](const std::string& message) { containers_.announce_progress(id, message); }};
 }
 
-net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
+net::awaitable<Result<Instance>> DockerCreates::create(SandboxSpec spec) {
   const std::string id = spec.id;
   if (creating_.contains(id)) co_return fail(Code::Conflict, "sandbox " + id + " is being created");
-  const auto creation = std::make_shared<Creation>(executor_);
+  const auto creation = std::make_shared<Creation>(context_.executor);
   creating_[id] = creation;
   leftovers_.erase(id);
+  const Containers::Hidden hidden(containers_, id);
   const struct Over {
-    DockerBackend& self;
+    DockerCreates& self;
     const std::string& id;
     Creation& creation;
     ~Over() {
@@ -79,7 +71,7 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
     if (away) {
       // What there is of it goes when the engine is back, unless the next try goes on from there. Its ports are not
       // kept until then: one that is taken meanwhile shows as a clash.
-      for (const std::uint16_t port : std::exchange(made.ports, {})) ports_->give_back(port);
+      for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
       made.volumes.pinned.clear();
       leftovers_[id] = std::move(made);
       co_return Failure(error);
@@ -94,20 +86,20 @@ net::awaitable<Result<Instance>> DockerBackend::create(SandboxSpec spec) {
   }
 }
 
-net::awaitable<void> DockerBackend::undo(std::string id, Made made) {
+net::awaitable<void> DockerCreates::undo(std::string id, Made made) {
   if (made.container) {
-    Call call{.method = "DELETE", .target = "/containers/" + container_name(id) + "?force=1&v=1"};
-    const auto removed = co_await engine_->call(std::move(call));
+    Call call{.method = "DELETE", .target = container_path(id, "?force=1&v=1")};
+    const auto removed = co_await context_.engine.call(std::move(call));
     if (!removed && removed.error().code != Code::NotFound) {
       log_warn("container not removed", {{"id", id}, {"error", removed.error().message}});
     }
-    forget(id);
+    containers_.forget(id);
   }
-  for (const std::uint16_t port : made.ports) ports_->give_back(port);
-  co_await remove_managed_volumes(*engine_, std::move(made.volumes.created));
+  for (const std::uint16_t port : made.ports) ports_.give_back(port);
+  co_await remove_managed_volumes(context_.engine, std::move(made.volumes.created));
 }
 
-net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation& creation, Made& made) {
+net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation& creation, Made& made) {
   ContainerPlan plan;
   if (auto ok = co_await prepare(spec, creation, made, plan); !ok) co_return start_failed(ok.error());
   if (creation.given_up) co_return removed_meanwhile();
@@ -115,59 +107,58 @@ net::awaitable<Result<Instance>> DockerBackend::make(SandboxSpec spec, Creation&
   if (creation.given_up) co_return removed_meanwhile();
   if (!made.volumes.pinned.empty()) {
     // As late as can be: an image may have been pulled since.
-    const auto well = co_await pool_.run([&] { return check_sources(made.volumes.pinned); });
+    const auto well = co_await context_.pool.run([&] { return check_sources(made.volumes.pinned); });
     if (!well) co_return Failure(well.error());
   }
-  const std::string path = "/containers/" + container_name(spec.id);
-  if (auto started = co_await engine_->call({.method = "POST", .target = path + "/start"}); !started) {
-    co_return start_failed(started.error());
-  }
-  for (const std::uint16_t port : made.ports) ports_->settle(port);
+  const auto started = co_await context_.engine.call({.method = "POST", .target = container_path(spec.id, "/start")});
+  if (!started) co_return start_failed(started.error());
+  for (const std::uint16_t port : made.ports) ports_.settle(port);
   // Its address is known only now.
-  auto container = co_await inspect_container(spec.id);
+  auto container = co_await containers_.look_up(spec.id);
   if (!container) co_return start_failed(container.error());
   if (auto ok = co_await check_mounts(*container, made.volumes); !ok) co_return Failure(ok.error());
-  note(std::move(*container));
+  containers_.note(std::move(*container));
   co_return co_await wait_for_execd(spec.id, creation);
 }
 
-// What was put in the place of a source in the very moment of the start is found now, and goes with its container.
-net::awaitable<Result<void>> DockerBackend::check_mounts(const Container& container, const DockerVolumes& volumes) {
+// Finds a source that was replaced in the very moment of the start; its container is removed then.
+net::awaitable<Result<void>> DockerCreates::check_mounts(const Container& container, const DockerVolumes& volumes) {
   if (volumes.pinned.empty()) co_return Result<void>();
   // Such runtimes mount elsewhere than in the root of the process that the engine names.
   const bool hidden =
-      !options_.runtime.empty() || container.runtime.contains("runsc") || container.runtime.contains("kata");
-  auto checked = co_await pool_.run([&]() -> Result<void> {
+      !context_.options.runtime.empty() || container.runtime.contains("runsc") || container.runtime.contains("kata");
+  auto checked = co_await context_.pool.run([&]() -> Result<void> {
     if (!hidden) {
       const auto well = check_mounted(volumes.pinned, container.id, container.pid);
       if (!well) return Failure(well.error());
       if (*well) return {};
     }
-    // Nothing to look at. Whoever has not put everything back is found all the same.
+    // The mounts are out of sight. A source that was replaced and not put back is found all the same.
     return check_sources(volumes.pinned);
   });
   if (!checked) log_warn("a mount was replaced", {{"id", container.sandbox}, {"error", checked.error().message}});
   co_return checked;
 }
 
-net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
+net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Creation& creation, Made& made,
                                                     ContainerPlan& plan) {
   const api::CreateSandbox& wanted = *spec.create;
   // Before anything is waited for, and so before the server answers.
-  if (!host_network()) {
+  if (context_.options.docker.network_mode != "host") {
     for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
-      const auto taken = ports_->take();
+      const auto taken = ports_.take();
       if (!taken) co_return api::refuse(Code::Internal, kStartFailed, taken.error().message);
       made.ports.push_back(*port = *taken);
     }
   }
-  const VolumeContext volumes{spec.id, *engine_, pool_, options_.allowed_host_paths, local_};
+  const VolumeContext volumes{spec.id, context_.engine, context_.pool, context_.options.allowed_host_paths,
+                              context_.facts.local};
   if (!wanted.volumes.empty()) {
     if (auto ok = co_await prepare_volumes(volumes, wanted.volumes, made.volumes); !ok) co_return ok;
   }
   plan.binds = made.volumes.binds;
   plan.managed_volumes = made.volumes.managed;
-  plan.seccomp = seccomp_;
+  plan.seccomp = context_.facts.seccomp;
   const bool restored = !wanted.snapshot_id.empty();
   plan.image = restored ? snapshot_image(wanted.snapshot_id) : wanted.image->uri;
   Images::Wanted image{.name = plan.image, .platform = wanted.platform, .login = {}, .pull = !restored};
@@ -182,29 +173,29 @@ net::awaitable<Result<void>> DockerBackend::prepare(const SandboxSpec& spec, Cre
   co_return Result<void>();
 }
 
-net::awaitable<Result<void>> DockerBackend::make_container(const SandboxSpec& spec, Creation& creation, Made& made,
+net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& spec, Creation& creation, Made& made,
                                                            ContainerPlan plan) {
   Call call{.method = "POST", .target = "/containers/create?name=" + http::percent_encode(container_name(spec.id))};
-  if (spec.create->platform && engine_->version().minor >= 41) {
+  if (spec.create->platform && context_.engine.version().minor >= 41) {
     call.target += "&platform=" + http::percent_encode(spec.create->platform->os + "/" + spec.create->platform->arch);
   }
-  call.body = create_body(spec, plan, options_);
-  auto answer = co_await engine_->call(call);
+  call.body = create_body(spec, plan, context_.options);
+  auto answer = co_await context_.engine.call(call);
   if (!answer && is_missing_image(answer.error()) && spec.create->snapshot_id.empty()) {
     // Removed behind our back.
     images_.forget_all();
     Images::Wanted image{.name = plan.image, .platform = spec.create->platform, .login = spec.create->image->auth};
     auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation));
     if (!there) co_return Failure(there.error());
-    answer = co_await engine_->call(std::move(call));
+    answer = co_await context_.engine.call(std::move(call));
   }
   if (!answer && answer.error().code == Code::Conflict) {
     // An earlier try, or an earlier process, got so far. It was made of the same request; its ports are its own.
-    auto container = co_await inspect_container(spec.id);
+    auto container = co_await containers_.look_up(spec.id);
     if (!container) co_return Failure(answer.error());
     made.container = true;
-    for (const std::uint16_t port : std::exchange(made.ports, {})) ports_->give_back(port);
-    note(std::move(*container));
+    for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
+    containers_.note(std::move(*container));
     co_return Result<void>();
   }
   if (!answer) {
@@ -219,58 +210,75 @@ net::awaitable<Result<void>> DockerBackend::make_container(const SandboxSpec& sp
   co_return Result<void>();
 }
 
-// True: execd has answered with our token. False: not yet. An error: somebody else answers in its place.
-net::awaitable<Result<bool>> DockerBackend::ask_execd(Instance instance) {
-  http::ClientRequest request;
-  request.target = "/ping";
-  request.headers.set("X-EXECD-ACCESS-TOKEN", instance.execd_token);
-  request.headers.set("Connection", "close");
-  request.timeouts.connect = request.timeouts.head = std::chrono::seconds(2);
-  const auto response = co_await execd_.send(origin(instance, kExecdPort), std::move(request));
-  if (!response) co_return false;
-  if (response->status == 200) co_return true;
-  if (response->status == 401) {
-    co_return fail(Code::Internal, "port " + std::to_string(kExecdPort) + " of the host is taken by another sandbox");
-  }
-  co_return false;
-}
-
 // There is no cheaper way to know than to ask: the engine says only that the container was started. On a local engine
 // the question goes to the container's own address, where the kernel refuses connections until execd listens; a
 // published port would be accepted by the engine's proxy, which is why an answer counts and a connection does not. The
 // questions begin when the start has returned, and end with the container.
-net::awaitable<Result<Instance>> DockerBackend::wait_for_execd(std::string id, Creation& creation) {
-  const auto deadline = std::chrono::steady_clock::now() + kReadyLimit;
+net::awaitable<Result<Instance>> DockerCreates::wait_for_execd(std::string id, Creation& creation) {
+  const auto deadline = context_.clock.steady_now() + kReadyLimit;
   auto pause = kFirstAsk;
   for (;;) {
     if (creation.given_up) co_return removed_meanwhile();
-    auto known = known_.find(id);
-    if (creation.died || known == known_.end() || known->second.container.status == "exited") {
-      auto container = co_await inspect_container(id);
+    const Container* known = containers_.find(id);
+    if (creation.died || known == nullptr || known->status == "exited") {
+      auto container = co_await containers_.look_up(id);
       if (!container) co_return start_failed(with_context("its container ended", container.error()).error());
       const bool ended = container->status == "exited" || container->status == "dead";
-      note(std::move(*container));
-      // An entrypoint that is over so soon is nobody's failure but its own; what it wrote can be read.
-      if (ended) co_return instance_of(known_[id]);
+      containers_.note(*container);
+      // An entrypoint that ends so soon is no failure of the create; its output can be read.
+      if (ended) co_return containers_.describe(*container);
       creation.died = false;
       continue;
     }
-    const auto answered = co_await ask_execd(instance_of(known->second));
+    const auto answered = co_await containers_.ask_execd(id);
     if (!answered) co_return start_failed(answered.error());
     // Heard while execd was asked: its answer is older than that.
     if (creation.died || creation.given_up) continue;
-    known = known_.find(id);
-    if (*answered && known != known_.end()) {
-      known->second.answered = true;
-      co_return instance_of(known->second);
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
+    if (*answered && containers_.find(id) != nullptr) co_return containers_.note_answer(id);
+    if (context_.clock.steady_now() > deadline) {
       co_return api::refuse(Code::Internal, kStartFailed,
                             "execd has not answered for " + std::to_string(kReadyLimit.count()) + " s");
     }
     (void)co_await (creation.changed.wait() || sleep_for(pause));
     pause = std::min(pause * 2, kLastAsk);
   }
+}
+
+// ---- asked by others
+
+net::awaitable<bool> DockerCreates::give_up(std::string id) {
+  const auto found = creating_.find(id);
+  if (found == creating_.end()) co_return true;
+  const std::shared_ptr<Creation> creation = found->second;
+  creation->given_up = true;
+  creation->changed.notify_all();
+  co_return co_await creation->over.wait();
+}
+
+void DockerCreates::note_end(const std::string& id, bool ended) {
+  const auto creation = creating_.find(id);
+  if (creation == creating_.end()) return;
+  creation->second->died = ended;
+  creation->second->changed.notify_all();
+}
+
+net::awaitable<void> DockerCreates::undo_leftovers() {
+  while (!leftovers_.empty()) {
+    auto leftover = leftovers_.extract(leftovers_.begin());
+    co_await undo(leftover.key(), std::move(leftover.mapped()));
+  }
+}
+
+net::awaitable<void> DockerCreates::remove_abandoned(std::string id, std::vector<std::string> volumes) {
+  Made made;
+  made.container = true;
+  made.volumes.created = std::move(volumes);
+  co_await undo(std::move(id), std::move(made));
+}
+
+const std::vector<std::string>* DockerCreates::leftover_volumes(const std::string& id) const {
+  const auto left = leftovers_.find(id);
+  return left == leftovers_.end() ? nullptr : &left->second.volumes.created;
 }
 
 }  // namespace osb::runtime

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "api/lifecycle_create.h"
+#include "async/blocking_pool.h"
+#include "async/task_group.h"
+#include "base/clock.h"
+#include "runtime/docker/docker_options.h"
+#include "runtime/docker/engine_client.h"
+
+namespace osb::runtime {
+
+// What the engine is and can do, as it said when the server started.
+struct EngineFacts {
+  std::string name;  // "Docker 24.0.7, API 1.43", for the log
+  api::Platform platform;
+  bool local = false;                  // it is on this machine and sees the same files
+  bool reaches_addresses = false;      // and its containers' addresses can be reached from here
+  std::string seccomp;                 // inline JSON, or "unconfined"; "" is the engine's
+  std::set<std::string> not_enforced;  // limits that the engine accepts and does not enforce
+};
+
+// Reaches the engine and checks that it can do what the options need. References outlive the call.
+// DOCKER::INITIALIZATION_ERROR.
+net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const DockerOptions& options);
+
+// Shared by the parts of the Docker backend, which owns all of it.
+struct DockerContext {
+  net::any_io_executor executor;
+  const DockerOptions& options;
+  const EngineFacts& facts;
+  EngineClient& engine;
+  const Clock& clock;
+  BlockingPool& pool;
+  TaskGroup& tasks;
+};
+
+// "/containers/sandbox-ID" + rest, in the engine's API.
+std::string container_path(const std::string& id, std::string_view rest = "");
+
+}  // namespace osb::runtime

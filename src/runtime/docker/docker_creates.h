@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "async/timer.h"
+#include "runtime/docker/containers.h"
+#include "runtime/docker/create_body.h"
+#include "runtime/docker/docker_context.h"
+#include "runtime/docker/docker_volumes.h"
+#include "runtime/docker/execd_stage.h"
+#include "runtime/docker/images.h"
+#include "runtime/docker/port_pool.h"
+
+namespace osb::runtime {
+
+// Creates: from a request to a container whose execd has answered, and back again when something fails. What it is
+// given outlives it.
+class DockerCreates {
+ public:
+  DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdStage& stage, PortPool& ports)
+      : context_(context), containers_(containers), images_(images), stage_(stage), ports_(ports) {}
+
+  net::awaitable<Result<Instance>> create(SandboxSpec spec);
+  // Ends a create that is under way; returns when it is over. False: cancelled.
+  net::awaitable<bool> give_up(std::string id);
+  bool is_under_way(const std::string& id) const { return creating_.contains(id); }
+  // The engine says whether the container of a create has ended. Ids without a create are ignored.
+  void note_end(const std::string& id, bool ended = true);
+
+  // Removes half-made containers of creates that failed because the engine was away.
+  net::awaitable<void> undo_leftovers();
+  // Volumes of such a create, nullptr when there is none: it may have made volumes and no container.
+  const std::vector<std::string>* leftover_volumes(const std::string& id) const;
+  void forget_leftovers(const std::string& id) { leftovers_.erase(id); }
+  // Removes a container that an earlier process made and never started, with its volumes.
+  net::awaitable<void> remove_abandoned(std::string id, std::vector<std::string> volumes);
+
+ private:
+  // A create under way.
+  struct Creation {
+    explicit Creation(net::any_io_executor executor) : changed(executor), over(executor) {}
+    Notifier changed;       // one of the flags was set
+    bool given_up = false;  // removed meanwhile
+    bool died = false;      // its container has ended, or is gone
+    Event over;
+  };
+  // What a create has made so far.
+  struct Made {
+    bool container = false;
+    std::vector<std::uint16_t> ports;
+    DockerVolumes volumes;
+    std::string execd;  // where execd is mounted from
+  };
+
+  // References belong to create(), which waits.
+  net::awaitable<Result<Instance>> make(SandboxSpec spec, Creation& creation, Made& made);
+  net::awaitable<Result<void>> prepare(const SandboxSpec& spec, Creation& creation, Made& made, ContainerPlan& plan);
+  net::awaitable<Result<void>> make_container(const SandboxSpec& spec, Creation& creation, Made& made,
+                                              ContainerPlan plan);
+  net::awaitable<Result<void>> check_mounts(const Container& container, const DockerVolumes& volumes);
+  net::awaitable<Result<Instance>> wait_for_execd(std::string id, Creation& creation);
+  net::awaitable<void> undo(std::string id, Made made);
+  Interest interest_of(const std::string& id, Creation& creation);
+
+  DockerContext& context_;
+  Containers& containers_;
+  Images& images_;
+  ExecdStage& stage_;
+  PortPool& ports_;
+  std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
+  std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away
+};
+
+}  // namespace osb::runtime

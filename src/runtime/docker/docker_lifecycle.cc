@@ -1,0 +1,103 @@
+#include "runtime/docker/docker_lifecycle.h"
+
+#include <algorithm>
+
+#include "api/lifecycle_entrypoint.h"
+#include "api/lifecycle_error.h"
+#include "runtime/docker/engine_json.h"
+
+namespace osb::runtime {
+
+Result<void> DockerLifecycle::check(const api::CreateSandbox& create) const {
+  if (auto limits = read_limits(create.resource_limits); !limits) return Failure(limits.error());
+  for (const auto& [name, value] : create.resource_limits.value_or(api::StringMap())) {
+    if (!context_.facts.not_enforced.contains(name)) continue;
+    return api::invalid_parameter("/resourceLimits/" + name, "the container engine cannot enforce it");
+  }
+  if (auto words = api::entrypoint_words(create.entrypoint); !words) return Failure(words.error());
+  if (!network_.missing().empty()) {
+    return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, network_.missing());
+  }
+  return check_docker_volumes(create.volumes);
+}
+
+net::awaitable<Result<void>> DockerLifecycle::check_volumes(const api::CreateSandbox& create) {
+  const VolumeContext volumes{"", context_.engine, context_.pool, context_.options.allowed_host_paths,
+                              context_.facts.local};
+  co_return co_await look_at_volumes(volumes, create.volumes);
+}
+
+net::awaitable<Result<Instance>> DockerLifecycle::inspect(std::string id) {
+  const auto container = co_await containers_.look_up(id);
+  if (!container) co_return Failure(container.error());
+  if (const Container* known = containers_.find(id); known != nullptr && known->id == container->id) {
+    containers_.note(*container);
+  }
+  co_return containers_.describe(*container);
+}
+
+net::awaitable<Result<std::vector<Instance>>> DockerLifecycle::list() {
+  if (auto taken = co_await watch_.take_stock(); !taken) co_return Failure(taken.error());
+  co_return containers_.all();
+}
+
+net::awaitable<Result<void>> DockerLifecycle::set_paused(std::string id, bool paused) {
+  const auto answer =
+      co_await context_.engine.call({.method = "POST", .target = container_path(id, paused ? "/pause" : "/unpause")});
+  auto container = co_await containers_.look_up(id);
+  // Docker calls a second pause a conflict or an internal error; what counts is how it is now.
+  const bool is_so = container && container->status == (paused ? "paused" : "running");
+  if (!answer && !is_so) co_return Failure(answer.error());
+  if (container) containers_.note(std::move(*container));
+  containers_.announce(id);
+  co_return Result<void>();
+}
+
+net::awaitable<std::vector<std::string>> DockerLifecycle::volumes_to_remove(std::string id) {
+  if (const auto* left = creates_.leftover_volumes(id)) co_return *left;
+  if (const Container* known = containers_.find(id)) co_return known->managed_volumes();
+  const auto container = co_await containers_.look_up(id);
+  co_return container ? container->managed_volumes() : std::vector<std::string>();
+}
+
+net::awaitable<Result<void>> DockerLifecycle::remove(std::string id) {
+  if (!co_await creates_.give_up(id)) co_return fail(Code::Cancelled, "the server is ending");
+  auto volumes = co_await volumes_to_remove(id);
+  const auto removed =
+      co_await context_.engine.call({.method = "DELETE", .target = container_path(id, "?force=1&v=1")});
+  if (!removed && removed.error().code == Code::Conflict) {
+    // Another removal is under way; this returns when it is over, or finds no container any more.
+    const auto gone =
+        co_await context_.engine.call({.method = "POST", .target = container_path(id, "/wait?condition=removed")});
+    if (!gone && gone.error().code != Code::NotFound) co_return Failure(gone.error());
+  } else if (!removed && removed.error().code != Code::NotFound) {
+    co_return Failure(removed.error());
+  }
+  creates_.forget_leftovers(id);
+  containers_.forget(id);
+  co_await remove_managed_volumes(context_.engine, std::move(volumes));
+  co_return Result<void>();
+}
+
+net::awaitable<Result<ResourceUse>> DockerLifecycle::stats(std::string id) {
+  // Without one-shot the engine takes two samples, a second apart.
+  const char* how = context_.engine.version().minor >= 41 ? "/stats?stream=false&one-shot=true" : "/stats?stream=false";
+  const auto answer = co_await context_.engine.call({.target = container_path(id, how)});
+  if (!answer) co_return Failure(answer.error());
+  const auto at = [&](engine::Path path) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(*answer, path), 0));
+  };
+  ResourceUse out;
+  out.cpu_usec = at({"cpu_stats", "cpu_usage", "total_usage"}) / 1000;
+  out.memory_bytes = at({"memory_stats", "usage"});
+  out.memory_peak_bytes = std::max(at({"memory_stats", "max_usage"}), out.memory_bytes);
+  // Without a limit of its own the engine reports the machine's memory.
+  const Container* known = containers_.find(id);
+  const std::uint64_t limit = at({"memory_stats", "limit"});
+  if (limit > 0 && known != nullptr && known->memory_limit > 0) out.memory_limit_bytes = limit;
+  out.pids = at({"pids_stats", "current"});
+  out.oom_kills = known != nullptr && known->out_of_memory ? 1 : 0;
+  co_return out;
+}
+
+}  // namespace osb::runtime

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "server/store/scope.h"
+
+namespace osb::server {
+
+enum class Role {
+  Administrator,  // sees every tenant
+  Member,         // sees the own tenant
+};
+
+// Who sends a request, as authentication found out.
+struct Principal {
+  Owner owner;  // of the records that it makes
+  Role role = Role::Member;
+
+  Scope scope() const { return role == Role::Administrator ? Scope::all() : Scope::tenant(owner.tenant); }
+};
+// Shared: streams outlive their request.
+using PrincipalPtr = std::shared_ptr<const Principal>;
+
+}  // namespace osb::server

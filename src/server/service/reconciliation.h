@@ -1,0 +1,39 @@
+#pragma once
+
+#include "server/service/adoption.h"
+#include "server/service/backend_presence.h"
+#include "server/service/creates.h"
+#include "server/service/removals.h"
+#include "server/service/sandbox_states.h"
+#include "server/service/snapshot_service.h"
+
+namespace osb::server {
+
+// Hears the backend and brings the records in line with it: after a start, after the backend was away, and with every
+// change. The parts outlive it.
+class Reconciliation final : public runtime::Observer {
+ public:
+  struct Parts {
+    SandboxStates& states;
+    Creates& creates;
+    Removals& removals;
+    Adoption& adoption;
+    SnapshotService& snapshots;
+    BackendPresence& presence;
+  };
+  Reconciliation(const ServiceContext& context, Parts parts) : context_(context), parts_(parts) {}
+
+  void on_all(std::vector<runtime::Instance> instances) override;
+  void on_change(runtime::Instance instance) override;
+  void on_removed(std::string id) override;
+  void on_lost(const Error& why) override;
+
+ private:
+  void recover();
+
+  const ServiceContext& context_;
+  const Parts parts_;
+  bool recovered_ = false;  // the work of an earlier process was taken up
+};
+
+}  // namespace osb::server
