@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -382,8 +383,15 @@ sys::ProcessTree DriverKernel::tree() const {
   return tree;
 }
 
+// A process may have ended before its end was reported to us.
+bool DriverKernel::has_ended() const {
+  siginfo_t info{};
+  return exited_ || ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+         info.si_pid == pid_;
+}
+
 void DriverKernel::kill(std::string why) {
-  if (exited_ || !kill_reason_.empty()) return;
+  if (has_ended() || !kill_reason_.empty()) return;
   kill_reason_ = std::move(why);
   ::kill(-pid_, SIGSTOP);  // no fork can outrun this call
   host_.pool().post([tree = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {

@@ -68,6 +68,7 @@ class DriverKernel final : public Kernel, public std::enable_shared_from_this<Dr
   void after_exit();
   void close();
   sys::ProcessTree tree() const;
+  bool has_ended() const;
 
   RunHost& host_;
   const KernelLanguage& language_;

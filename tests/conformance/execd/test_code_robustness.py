@@ -1,5 +1,6 @@
 """Code that dies, floods, hangs, lies to execd or ignores it: the run says so, the context goes on, and so do others."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -38,15 +39,21 @@ def test_kernel_that_dies_ends_its_run_and_the_next_one_says_that_the_state_is_g
 
 
 def test_kernel_that_dies_between_runs_is_replaced_and_said_so(execd, context):
+    """execd reads the next run before it learns of the death: it stands still while both happen."""
     pid = int(run(execd, "import os\nos.getpid()", context).text)
-    os.kill(pid, signal.SIGKILL)
-    assert process_gone(pid)
-    while True:  # execd may learn of it a moment later than we do
-        done = run(execd, "2", context)
-        if done.error is None:
-            break
-        assert done.ename == "KernelDied"
-    assert done.text == "2"
+    connection = http.client.HTTPConnection("127.0.0.1", execd.port, timeout=120)
+    connection.request("GET", "/ping")
+    connection.getresponse().read()
+    os.kill(execd.pid, signal.SIGSTOP)
+    try:
+        connection.request("POST", "/code", json.dumps(body("2", context)), {"Content-Type": "application/json"})
+        os.kill(pid, signal.SIGKILL)
+        assert process_gone(pid)
+    finally:
+        os.kill(execd.pid, signal.SIGCONT)
+    done = Run(parse(connection.getresponse().read()))
+    assert done.error is None or done.ename == "KernelDied", done.error
+    assert run(execd, "2", context).text == "2"
 
 
 def test_children_of_a_kernel_die_with_it(execd, context):
