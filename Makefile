@@ -26,6 +26,8 @@ export CTEST_PARALLEL_LEVEL := $(JOBS)
 apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
 fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
 sources = $(shell git ls-files '*.cc' '*.h')
+# Texts that people read; tests hold misspelt words on purpose.
+spelled = $(shell git ls-files '*.md' 'src/*' 'apps/*' 'scripts/*' | grep -Ev '_test\.cc$$|_fixture\.h$$')
 soak_share = $(shell echo $$(($(SOAK_MINUTES) / 4)))
 # ctest in one build directory; ends with the failed and the skipped tests and the counts.
 run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
@@ -33,7 +35,7 @@ run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test demo up down bench asan tsan fuzz conformance soak chaos fresh package packagetest fmt lint clean
+.PHONY: help build images ready test check demo up down bench asan tsan fuzz conformance soak chaos fresh package packagetest fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -47,10 +49,17 @@ images: build ## the execd image, in build/images and in the engine at DOCKER_HO
 	@scripts/setup run
 	@scripts/images
 
-test: ## everything: all tests of the release build, then unit tests and execd's contract under ASan and UBSan
+test: ## all tests of the release build
 	@$(MAKE) ready
 	@$(run_ctest) build/release
-	@$(MAKE) asan AFTER=build/release
+
+check: ## unit tests and execd's contract under sanitizers; every header compiles alone; links and spelling
+	@scripts/setup check
+	@/usr/bin/python3 -B tests/docs/check_links.py
+	@codespell --ignore-words-list te,renderd $(spelled)
+	@$(MAKE) asan
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target headers
 
 ready: # all that the tests of the release build need
 	@scripts/setup build test
@@ -82,7 +91,7 @@ asan: ## unit tests and execd's contract under AddressSanitizer and UndefinedBeh
 	@scripts/python-env
 	$(call configured,asan)
 	@cmake --build build/asan -j $(JOBS)
-	@$(run_ctest) build/asan $(if $(AFTER),--after $(AFTER)) -L 'unit|sanitized'
+	@$(run_ctest) build/asan -L 'unit|sanitized'
 
 tsan: ## unit tests under ThreadSanitizer
 	@scripts/setup build test

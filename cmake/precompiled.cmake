@@ -5,8 +5,8 @@ option(OSB_PRECOMPILE "Read the headers of libraries once for all files" ON)
 # osb_precompiled_for(NAME HEADER [LIBRARIES...] [OPTIONS ...]): target NAME, whose precompiled header others reuse.
 function(osb_precompiled_for name header)
   cmake_parse_arguments(ARG "" "" "LIBRARIES;OPTIONS" ${ARGN})
-  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cc.new "// Nothing: the target exists for its precompiled header.\n")
-  file(COPY_FILE ${CMAKE_BINARY_DIR}/${name}.cc.new ${CMAKE_BINARY_DIR}/${name}.cc ONLY_IF_DIFFERENT)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cc
+       CONTENT "// Nothing: the target exists for its precompiled header.\n")
   add_library(${name} STATIC ${CMAKE_BINARY_DIR}/${name}.cc)
   target_link_libraries(${name} PRIVATE osb_options ${ARG_LIBRARIES})
   target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
@@ -34,13 +34,16 @@ function(osb_checksum_for_ccache name header)
 endfunction()
 
 # osb_precompile(TARGET): TARGET is compiled with the precompiled header, osb_precompile(TARGET test) with the one of tests.
+# Not by REUSE_FROM: CMake's flags for it name the build directory in a way that ccache cannot make relative.
 function(osb_precompile target)
   if(OSB_PRECOMPILE)
+    set(name osb_precompiled)
     if("${ARGN}" STREQUAL "test")
-      target_precompile_headers(${target} REUSE_FROM osb_precompiled_test)
-    else()
-      target_precompile_headers(${target} REUSE_FROM osb_precompiled)
+      set(name osb_precompiled_test)
     endif()
+    set(file ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch)
+    target_compile_options(${target} PRIVATE -Winvalid-pch "SHELL:-include-pch ${file}")
+    add_dependencies(${target} ${name})
   endif()
 endfunction()
 

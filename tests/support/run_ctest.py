@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Runs ctest and ends with what a person wants to know: run_ctest.py BUILD [--after BUILD]... [CTEST ARGUMENT]...
+"""Runs ctest and ends with what a person wants to know: run_ctest.py BUILD [CTEST ARGUMENT]...
 
 Lists the failed tests and the skipped ones, each with its reason in one line, also cases that pytest skipped inside a test
-that passed. The last line has the counts. --after names a build whose tests ran before: its results are listed too. The exit
-code is ctest's.
+that passed. The last line has the counts. The exit code is ctest's.
 """
 
 import pathlib
@@ -13,7 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 RESULTS = "Testing/results.xml"
-#  ctest's mark of a test that ran and asked to be skipped. Any other test that did not run is a failure.
+# ctest's mark of a test that ran and asked to be skipped. Any other test that did not run is a failure.
 SKIPPED = "SKIP_"
 GTEST_REASON = re.compile(r"^\S+:\d+: Skipped\n(.*)$", re.MULTILINE)
 PYTEST_REASON = re.compile(r"^SKIPPED \[(\d+)\] (?:\S*/)?([^/\s]+): (.+)$", re.MULTILINE)
@@ -27,11 +26,10 @@ class Summary:
         self.cases = []    # the same, of cases inside tests that passed
         self.case_count = 0
 
-    def add(self, root, build=""):
+    def add(self, root):
         """The results of one ctest run, as it writes them with --output-junit."""
-        where = f"{build}: " if build else ""
         for test in root.iter("testcase"):
-            name = where + test.get("name").split("  # ")[0]
+            name = test.get("name").split("  # ")[0]
             output = test.findtext("system-out") or ""
             skipped = test.find("skipped")
             if test.get("status") == "disabled":
@@ -68,11 +66,6 @@ def _reason(output):
 
 def main():
     build, *arguments = sys.argv[1:]
-    builds = []
-    while arguments[:1] == ["--after"]:
-        builds.append(arguments[1])
-        arguments = arguments[2:]
-    builds.append(build)
     results = pathlib.Path(build).resolve() / RESULTS
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
@@ -80,10 +73,8 @@ def main():
     code = subprocess.run(["ctest", "--test-dir", build, "--output-on-failure", "--no-label-summary", "--no-tests=error",
                            "--output-junit", results, "--test-output-size-passed", "10000000", *arguments]).returncode
     summary = Summary()
-    for each in builds:
-        file = pathlib.Path(each) / RESULTS
-        if file.exists():
-            summary.add(xml.etree.ElementTree.parse(file).getroot(), each if len(builds) > 1 else "")
+    if results.exists():
+        summary.add(xml.etree.ElementTree.parse(results).getroot())
     print()
     print(*summary.lines(), sep="\n")
     return code
