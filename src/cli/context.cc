@@ -104,6 +104,8 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   const auto about = [&error](std::string_view what) { return error.code.find(what) != std::string::npos; };
   if (error.code == "SANDBOX_PAUSED") return {};  // the message says what to do
   if (error.kind == ErrorKind::Network) {
+    if (error.message.find("does not speak TLS") != std::string::npos)
+      return "Use --protocol http, or another --domain.";
     const std::string where = config.domain.value_or("localhost:8080");
     if (is_about_server(error.message, config, where)) {
       // osb up starts one on this machine only.

@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "cli/encode.h"
 #include "cli/file/file_commands.h"
-#include "cli/file/missing_file.h"
+#include "client/missing_file.h"
 
 namespace osb::cli {
 namespace {
@@ -41,7 +41,7 @@ Outcome remove_paths(Context& context, ManyPaths& o, Remove remove, std::string_
   std::vector<std::string> there, missing;
   for (const std::string& path : o.paths) {
     const auto info = files.info(path);
-    if (!info && !is_missing_file(info.error())) return sdk_failed(context, info.error());
+    if (!info && !opensandbox::is_missing_file(info.error())) return sdk_failed(context, info.error());
     (info ? there : missing).push_back(path);
   }
   if (!there.empty()) {

@@ -1,6 +1,7 @@
 #include "cli/terminal/owned_sandbox.h"
 
 #include <fcntl.h>
+#include <functional>
 #include <opensandbox/async.h>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "async/descriptor.h"
+#include "async/timer.h"
 #include "cli/output/spinner.h"
 
 namespace osb::cli {
@@ -19,16 +21,25 @@ using namespace net::experimental::awaitable_operators;
 constexpr std::chrono::seconds kLife(600), kRenewEvery(300);
 // An image may have to be fetched first; Ctrl-C ends the wait sooner.
 constexpr std::chrono::minutes kReady(15);
+// The reason in the status of a sandbox that is not created yet because the server's backend does not answer.
+constexpr std::string_view kBackendAway = "BACKEND_UNAVAILABLE";
 
 // Waits for a sandbox and, where that fails or a signal comes, removes it again. A second signal ends that too: the
 // server may be gone, and nobody wants to wait for it.
 class Startup {
  public:
-  Startup(opensandbox::async::Client client, std::string id, SignalFd& signals, Descriptor signal_fd)
-      : client_(std::move(client)), id_(std::move(id)), signals_(signals), signal_fd_(std::move(signal_fd)) {}
+  // Told each status that the sandbox gets meanwhile. Empty: nobody wants to know, and the server is not asked.
+  using Show = std::function<void(const opensandbox::Status&)>;
+
+  Startup(opensandbox::async::Client client, std::string id, Show show, SignalFd& signals, Descriptor signal_fd)
+      : client_(std::move(client)),
+        id_(std::move(id)),
+        show_(std::move(show)),
+        signals_(signals),
+        signal_fd_(std::move(signal_fd)) {}
 
   net::awaitable<void> run(opensandbox::ReadyOptions ready) {
-    co_await (wait_ready(ready) || next_signal());
+    co_await (wait_ready(ready) || show_changes() || next_signal());
     first_signal_ = std::exchange(signal_, std::nullopt);
     if (!is_ready()) co_await (remove() || next_signal());
   }
@@ -55,6 +66,16 @@ class Startup {
     ready_ = co_await opensandbox::async::Sandbox::connect(client_, id_, {.ready = ready, .health_check = {}});
   }
 
+  // Until it is cancelled.
+  net::awaitable<void> show_changes() {
+    opensandbox::async::StateSink show = [this](const opensandbox::SandboxInfo* now) -> opensandbox::async::Task<bool> {
+      if (now != nullptr) show_(now->status);
+      co_return now != nullptr;
+    };
+    if (show_) (void)co_await opensandbox::async::SandboxManager(client_).watch(id_, std::move(show));
+    (void)co_await sleep_for(kReady);
+  }
+
   net::awaitable<void> remove() { removed_ = co_await opensandbox::async::SandboxManager(client_).kill(id_); }
 
   net::awaitable<void> next_signal() {
@@ -70,6 +91,7 @@ class Startup {
 
   opensandbox::async::Client client_;
   std::string id_;
+  Show show_;
   SignalFd& signals_;
   Descriptor signal_fd_;
   std::optional<opensandbox::Result<opensandbox::async::Sandbox>> ready_;
@@ -79,13 +101,13 @@ class Startup {
 
 // On a loop of its own, where a signal can end what is under way.
 Expected<void> wait_or_remove(const Context& context, const opensandbox::Client& client, const std::string& id,
-                              opensandbox::ReadyOptions ready, SignalFd& signals) {
+                              opensandbox::ReadyOptions ready, Startup::Show show, SignalFd& signals) {
   net::io_context loop(1);
   auto connection = opensandbox::async::Client::open(loop.get_executor(), client.config());
   if (!connection) return sdk_failed(context, connection.error());
   auto signal_fd = Descriptor::open(loop.get_executor(), UniqueFd(::fcntl(signals.fd(), F_DUPFD_CLOEXEC, 0)));
   if (!signal_fd) return failed(signal_fd.error());
-  Startup startup(std::move(*connection), id, signals, std::move(*signal_fd));
+  Startup startup(std::move(*connection), id, std::move(show), signals, std::move(*signal_fd));
   std::exception_ptr bug;
   net::co_spawn(loop, startup.run(ready), [&](std::exception_ptr e) {
     bug = e;
@@ -105,10 +127,20 @@ Expected<std::unique_ptr<OwnedSandbox>> OwnedSandbox::create(Context& context, o
   if (!manager) return failed(manager.error());
   if (renewed) options.timeout = kLife;
   options.ready.timeout = kReady;
-  Spinner spinner(context.out(), "Creating a sandbox from " + options.image);
+  const std::string doing = "Creating a sandbox from " + options.image;
+  Spinner spinner(context.out(), doing);
   auto made = manager->create(options);
   if (!made) return sdk_failed(context, made.error());
-  auto ready = wait_or_remove(context, manager->client(), made->id, options.ready, signals);
+  // A backend that went away after it was asked can keep the create waiting for long.
+  Startup::Show show = [&, said = std::string()](const opensandbox::Status& status) mutable {
+    const bool away = status.reason == kBackendAway;
+    spinner.update(away ? "Waiting: " + status.message : doing);
+    if (!away || status.message == said) return;
+    said = status.message;
+    if (!context.out().err().terminal) context.out().error_text("osb: waiting: " + said + "\n");
+  };
+  if (made->status.state == opensandbox::state::kRunning) show = {};
+  auto ready = wait_or_remove(context, manager->client(), made->id, options.ready, std::move(show), signals);
   if (!ready) return failed(ready.error());
   auto sandbox = opensandbox::Sandbox::attach(manager->client(), made->id);
   return std::unique_ptr<OwnedSandbox>(new OwnedSandbox(context, std::move(sandbox), renewed));

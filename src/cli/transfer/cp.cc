@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
-#include "cli/file/missing_file.h"
 #include "cli/more_commands.h"
 #include "cli/transfer/linked_directory.h"
 #include "cli/transfer/remote_path.h"
 #include "cli/transfer/transfer_progress.h"
+#include "client/missing_file.h"
 
 namespace osb::cli {
 namespace {
@@ -47,7 +47,7 @@ mode_t mode_bits(int digits) {
 opensandbox::Result<std::optional<opensandbox::FileInfo>> look(const opensandbox::Sandbox& sandbox,
                                                                const std::string& path) {
   auto info = sandbox.files().info(path);
-  if (!info && is_missing_file(info.error())) return std::nullopt;
+  if (!info && opensandbox::is_missing_file(info.error())) return std::nullopt;
   if (!info) return std::unexpected(info.error());
   if (info->type == "symlink") {
     info->mode = 0;  // a link has none of its own

@@ -1,6 +1,11 @@
 #include <algorithm>
+#include <functional>
+#include <utility>
+
+#include <boost/json/serialize.hpp>
 
 #include "base/parse_number.h"
+#include "client/missing_file.h"
 #include "mcp/encoding.h"
 #include "mcp/reply_text.h"
 #include "mcp/schema.h"
@@ -137,14 +142,40 @@ net::awaitable<ToolResult> file_write(Call& call) {
   co_return status_result("written");
 }
 
-net::awaitable<ToolResult> file_delete(Call& call) {
+using Remove = opensandbox::async::Task<void> (opensandbox::async::Files::*)(std::vector<std::string>) const;
+
+// execd calls it a success when there is nothing to delete. So the paths are looked at first, and the missing ones are
+// named. The published server does not look.
+net::awaitable<ToolResult> remove_paths(Call& call, Remove remove,
+                                        std::function<void(const std::string&, const std::string&)> forget) {
   auto sandbox = co_await find_sandbox(call);
   if (!sandbox) co_return ToolFailure(sandbox.error());
-  const std::vector<std::string> paths = call.texts("paths");
-  auto done = co_await sandbox->files().remove(paths);
-  if (!done) co_return tool_failure(done.error());
-  for (const std::string& path : paths) call.sandboxes().forget_file(sandbox->id(), path);
-  co_return status_result("deleted");
+  const opensandbox::async::Files files = sandbox->files();
+  std::vector<std::string> there = call.texts("paths");
+  json::array missing;
+  if (!call.published()) {
+    for (const std::string& path : std::exchange(there, {})) {
+      auto info = co_await files.info(path);
+      if (!info && !opensandbox::is_missing_file(info.error())) co_return tool_failure(info.error());
+      if (info) there.push_back(path);
+      if (!info) missing.emplace_back(path);
+    }
+    if (there.empty() && !missing.empty()) {
+      co_return tool_failure("FILE_NOT_FOUND",
+                             "nothing was deleted: no such path in the sandbox: " + json::serialize(missing));
+    }
+  }
+  if (auto done = co_await (files.*remove)(there); !done) co_return tool_failure(done.error());
+  for (const std::string& path : there) forget(sandbox->id(), path);
+  json::object out{{"status", "deleted"}};
+  if (!missing.empty()) out["missing"] = std::move(missing);
+  co_return out;
+}
+
+net::awaitable<ToolResult> file_delete(Call& call) {
+  return remove_paths(
+      call, &opensandbox::async::Files::remove,
+      [&call](const std::string& sandbox, const std::string& path) { call.sandboxes().forget_file(sandbox, path); });
 }
 
 net::awaitable<ToolResult> file_create_directories(Call& call) {
@@ -159,13 +190,10 @@ net::awaitable<ToolResult> file_create_directories(Call& call) {
 }
 
 net::awaitable<ToolResult> file_delete_directories(Call& call) {
-  auto sandbox = co_await find_sandbox(call);
-  if (!sandbox) co_return ToolFailure(sandbox.error());
-  const std::vector<std::string> paths = call.texts("paths");
-  auto done = co_await sandbox->files().remove_directories(paths);
-  if (!done) co_return tool_failure(done.error());
-  for (const std::string& path : paths) call.sandboxes().forget_directory(sandbox->id(), path);
-  co_return status_result("deleted");
+  return remove_paths(call, &opensandbox::async::Files::remove_directories,
+                      [&call](const std::string& sandbox, const std::string& path) {
+                        call.sandboxes().forget_directory(sandbox, path);
+                      });
 }
 
 net::awaitable<ToolResult> file_move(Call& call) {

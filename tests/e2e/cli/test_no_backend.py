@@ -1,5 +1,7 @@
 """osb while the server's backend is away: it ends at once and names what is missing."""
 
+import signal
+
 
 def test_commands_that_create_name_the_missing_backend(server, osb):
     name = {"NATIVE": "sandboxd", "DOCKER": "the container engine"}[server.daemon.code_prefix]
@@ -15,3 +17,21 @@ def test_commands_that_create_name_the_missing_backend(server, osb):
         server.daemon.start()
     done = osb.run("run", "host", "--", "echo", "back")
     assert (done.returncode, done.stdout) == (0, b"back\n"), done.stderr
+
+
+def test_a_backend_that_dies_under_a_create_is_named_and_the_create_goes_on_when_it_is_back(server, osb):
+    daemon = server.daemon
+    daemon.process.send_signal(signal.SIGSTOP)  # the create is accepted, and not carried out
+    try:
+        process = osb.start("-v", "run", "host", "--", "echo", "back")
+        for line in process.stderr:
+            if b"POST" in line:
+                break
+    finally:
+        daemon.kill()
+    said = next(line for line in process.stderr if line.startswith(b"osb: waiting"))
+    assert said == b"osb: waiting: sandboxd does not answer; the sandbox is created when it is back\n"
+    daemon.start()
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (0, b"back\n"), err
+    assert b"osb: waiting" not in err, err

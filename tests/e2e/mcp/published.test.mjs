@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
+import { testBothShapes } from "./both_shapes.mjs";
 import { connect } from "./mcp.mjs";
 
 let mcp, id;
@@ -14,6 +15,8 @@ before(async () => {
   id = (await mcp.call("sandbox_create", { image: "host", env: { GREETING: "hello" }, metadata: { from: "mcp" } })).sandbox_id;
 });
 after(() => mcp.close());
+
+testBothShapes(() => ({ mcp, inside, lines, items: (reply) => reply.result }));
 
 test("tools declare the schemas of their results, and all hints", async () => {
   const { tools } = await mcp.client.listTools();
@@ -128,22 +131,6 @@ test("sessions remember", async () => {
   await mcp.fails("session_run", inside({ session_id, command: "true" }));
 });
 
-test("snapshots", async () => {
-  await mcp.call("file_write", inside({ path: "/root/note", content: "kept" }));
-  const snapshot = await mcp.call("snapshot_create", inside({ name: "from-mcp" }));
-  assert.equal(snapshot.status.state, "Ready");
-  const listed = await mcp.call("snapshot_list", {});
-  assert.deepEqual(listed.result.map((each) => each.id), [snapshot.id]);
-  const restored = await mcp.call("snapshot_restore", { snapshot_id: snapshot.id });
-  assert.equal(restored.info.snapshot_id, snapshot.id);
-  const note = await mcp.call("file_read", { sandbox_id: restored.sandbox_id, path: "/root/note" });
-  assert.equal(note.content, "kept");
-  assert.deepEqual(await mcp.call("sandbox_kill", { sandbox_id: restored.sandbox_id }), { status: "killed" });
-  assert.equal((await mcp.call("snapshot_get", { snapshot_id: snapshot.id })).name, "from-mcp");
-  assert.deepEqual(await mcp.call("snapshot_delete", { snapshot_id: snapshot.id }), { status: "deleted" });
-  await mcp.fails("snapshot_get", { snapshot_id: snapshot.id });
-});
-
 test("a feature that the sandbox lacks has an answer of its own form", async () => {
   for (const [name, fields] of [
     ["egress_get_policy", {}],
@@ -154,34 +141,6 @@ test("a feature that the sandbox lacks has an answer of its own form", async () 
     assert.equal(code, "NOT_AVAILABLE", name);
     assert.deepEqual([structured.available, structured.code], [false, "NOT_AVAILABLE"]);
   }
-});
-
-test("files and directories: search, list, info, move, replace, permissions, delete", async () => {
-  assert.deepEqual(await mcp.call("file_create_directories", inside({ entries: [{ path: "/root/d/e", mode: 700 }] })), { status: "created" });
-  for (const name of ["a.py", "b.py", "c.txt"]) await mcp.call("file_write", inside({ path: `/root/d/${name}`, content: "old old" }));
-  const found = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py" }));
-  assert.deepEqual(found.result.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py"]);
-  assert.equal(found.result[0].size, 7);
-  const first = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1 }));
-  const second = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1, cursor: first.next_cursor }));
-  assert.deepEqual([first.total, second.next_cursor], [2, null]);
-  assert.deepEqual([...first.result, ...second.result], found.result);
-  assert.deepEqual((await mcp.call("file_search", inside({ path: "/root/d", pattern: "none" }))).result, []);
-  const listed = await mcp.call("file_list_directory", inside({ path: "/root/d" }));
-  assert.deepEqual(listed.result.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py", "/root/d/c.txt", "/root/d/e"]);
-  const info = await mcp.call("file_get_info", inside({ paths: ["/root/d/e"] }));
-  assert.deepEqual([info.result[0].type, info.result[0].mode], ["directory", 700]);
-  assert.deepEqual(
-    await mcp.call("file_replace_contents", inside({ entries: [{ path: "/root/d/a.py", old_content: "old", new_content: "new" }] })),
-    { result: [{ path: "/root/d/a.py", replaced_count: 2 }] },
-  );
-  assert.deepEqual(await mcp.call("file_move", inside({ entries: [{ source: "/root/d/a.py", destination: "/root/d/e/z.py" }] })), { status: "moved" });
-  assert.equal((await mcp.call("file_read", inside({ path: "/root/d/e/z.py" }))).content, "new new");
-  await mcp.call("file_set_permissions", inside({ entries: [{ path: "/root/d/e/z.py", mode: 400 }] }));
-  assert.deepEqual(lines(await mcp.call("command_run", inside({ command: "stat -c %a /root/d/e/z.py" }))), ["400"]);
-  assert.deepEqual(await mcp.call("file_delete", inside({ paths: ["/root/d/b.py"] })), { status: "deleted" });
-  assert.deepEqual(await mcp.call("file_delete_directories", inside({ paths: ["/root/d"] })), { status: "deleted" });
-  await mcp.fails("file_get_info", inside({ paths: ["/root/d"] }));
 });
 
 test("images are listed", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
+import { testBothShapes } from "./both_shapes.mjs";
 import { connect, lines } from "./mcp.mjs";
 
 let mcp, id;
@@ -11,6 +12,8 @@ before(async () => {
   id = (await mcp.call("sandbox_create", { image: "host", env: { GREETING: "hello" }, metadata: { from: "mcp" } })).sandbox_id;
 });
 after(() => mcp.close());
+
+testBothShapes(() => ({ mcp, inside, lines, items: (reply, name) => (name ? reply[name] : reply) }));
 
 test("a created sandbox fits its request", async () => {
   const info = await mcp.call("sandbox_get_info", inside());
@@ -226,32 +229,15 @@ test("files: write, read, parts, encodings", async () => {
   assert.equal((await mcp.fails("file_read", inside({ path, encoding: "ebcdic" }))).code, "INVALID_ARGUMENT");
 });
 
-test("files and directories: search, list, info, move, replace, permissions, delete", async () => {
-  assert.deepEqual(await mcp.call("file_create_directories", inside({ entries: [{ path: "/root/d/e", mode: 700 }] })), { status: "created" });
-  for (const name of ["a.py", "b.py", "c.txt"]) await mcp.call("file_write", inside({ path: `/root/d/${name}`, content: "old old" }));
-  const found = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py" }));
-  assert.deepEqual(found.files.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py"]);
-  assert.equal(found.files[0].size, 7);
-  const first = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1 }));
-  const second = await mcp.call("file_search", inside({ path: "/root/d", pattern: "*.py", limit: 1, cursor: first.next_cursor }));
-  assert.deepEqual([first.total, second.next_cursor], [2, undefined]);
-  assert.deepEqual([...first.files, ...second.files], found.files);
-  assert.deepEqual((await mcp.call("file_search", inside({ path: "/root/d", pattern: "none" }))).files, []);
-  const listed = await mcp.call("file_list_directory", inside({ path: "/root/d" }));
-  assert.deepEqual(listed.files.map((each) => each.path).sort(), ["/root/d/a.py", "/root/d/b.py", "/root/d/c.txt", "/root/d/e"]);
-  const info = await mcp.call("file_get_info", inside({ paths: ["/root/d/e"] }));
-  assert.deepEqual([info[0].type, info[0].mode], ["directory", 700]);
-  assert.deepEqual(
-    await mcp.call("file_replace_contents", inside({ entries: [{ path: "/root/d/a.py", old_content: "old", new_content: "new" }] })),
-    [{ path: "/root/d/a.py", replaced_count: 2 }],
-  );
-  assert.deepEqual(await mcp.call("file_move", inside({ entries: [{ source: "/root/d/a.py", destination: "/root/d/e/z.py" }] })), { status: "moved" });
-  assert.equal((await mcp.call("file_read", inside({ path: "/root/d/e/z.py" }))).content, "new new");
-  await mcp.call("file_set_permissions", inside({ entries: [{ path: "/root/d/e/z.py", mode: 400 }] }));
-  assert.deepEqual(lines(await mcp.call("command_run", inside({ command: "stat -c %a /root/d/e/z.py" }))), ["400"]);
-  assert.deepEqual(await mcp.call("file_delete", inside({ paths: ["/root/d/b.py"] })), { status: "deleted" });
-  assert.deepEqual(await mcp.call("file_delete_directories", inside({ paths: ["/root/d"] })), { status: "deleted" });
-  await mcp.fails("file_get_info", inside({ paths: ["/root/d"] }));
+test("a path that does not exist is not called deleted", async () => {
+  await mcp.call("file_write", inside({ path: "/root/there", content: "" }));
+  const deleted = await mcp.call("file_delete", inside({ paths: ["/root/there", "/root/none"] }));
+  assert.deepEqual(deleted, { status: "deleted", missing: ["/root/none"] });
+  for (const tool of ["file_delete", "file_delete_directories"]) {
+    const { code, text } = await mcp.fails(tool, inside({ paths: ["/root/none"] }));
+    assert.equal(code, "FILE_NOT_FOUND");
+    assert.match(text, /nothing was deleted.*\/root\/none/);
+  }
 });
 
 test("images are listed", async () => {
@@ -260,25 +246,10 @@ test("images are listed", async () => {
   assert.ok(images.some(({ image }) => image === "host"), JSON.stringify(images));
 });
 
-test("snapshots", async () => {
-  await mcp.call("file_write", inside({ path: "/root/note", content: "kept" }));
-  const snapshot = await mcp.call("snapshot_create", inside({ name: "from-mcp" }));
-  assert.equal(snapshot.status.state, "Ready");
-  const listed = await mcp.call("snapshot_list", {});
-  assert.deepEqual(listed.snapshots.map((each) => each.id), [snapshot.id]);
-  const restored = await mcp.call("snapshot_restore", { snapshot_id: snapshot.id });
-  assert.equal(restored.info.snapshot_id, snapshot.id);
-  const note = await mcp.call("file_read", { sandbox_id: restored.sandbox_id, path: "/root/note" });
-  assert.equal(note.content, "kept");
-  assert.deepEqual(await mcp.call("sandbox_kill", { sandbox_id: restored.sandbox_id }), { status: "killed" });
-  assert.equal((await mcp.call("snapshot_get", { snapshot_id: snapshot.id })).name, "from-mcp");
-  assert.deepEqual(await mcp.call("snapshot_delete", { snapshot_id: snapshot.id }), { status: "deleted" });
-  await mcp.fails("snapshot_get", { snapshot_id: snapshot.id });
-});
-
 test("pause and resume", async () => {
   assert.deepEqual(await mcp.call("sandbox_pause", inside()), { status: "paused" });
   assert.equal((await mcp.call("sandbox_get_info", inside())).status.state, "Paused");
+  assert.match((await mcp.fails("command_run", inside({ command: "true" }))).text, /is paused: resume it/);
   assert.deepEqual(await mcp.call("sandbox_resume", inside()), { status: "resumed" });
   assert.equal((await mcp.call("command_run", inside({ command: "true" }))).exit_code, 0);
 });

@@ -2,11 +2,11 @@
 
 #include <opensandbox/error.h>
 
-namespace osb::cli {
+namespace opensandbox {
 
 // The sandbox answers and has no such file. A 404 with another code is about the sandbox itself.
-inline bool is_missing_file(const opensandbox::Error& error) {
+inline bool is_missing_file(const Error& error) {
   return error.not_found() && error.code.find("FILE_NOT_FOUND") != std::string::npos;
 }
 
-}  // namespace osb::cli
+}  // namespace opensandbox
