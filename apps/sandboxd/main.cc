@@ -25,7 +25,7 @@
 #include "sandboxd/daemon/config.h"
 #include "sandboxd/daemon/fault.h"
 #include "sandboxd/daemon/routes.h"
-#include "sandboxd/sandbox/sandbox_manager.h"
+#include "sandboxd/sandbox/host_sandboxes.h"
 #include "sys/notify_ready.h"
 #include "sys/text_file.h"
 
@@ -137,8 +137,9 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   SignalSet signals(executor, {SIGTERM, SIGINT});
   BlockingPool pool(kBlockingThreads);
 
-  auto cgroups = kernel::LimitedCgroups::open(config.cgroup_parent);
-  if (!cgroups) return refuse(cgroups.error());
+  auto parent = kernel::LimitedCgroups::open(config.cgroup_parent);
+  if (!parent) return refuse(parent.error());
+  KernelCgroups cgroups(std::move(*parent));
   auto firewall = Firewall::open(config.network);
   if (!firewall) return refuse(firewall.error());
   auto slots = SlotPool::create(config.network, **firewall);
@@ -151,10 +152,10 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   if (!snapshots) return refuse(snapshots.error());
   auto images = ImageService::open(executor, config.images);
   if (!images) return refuse(images.error());
-  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, *cgroups, **volumes, pool});
+  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, cgroups, **volumes, pool});
   if (!builder) return refuse(builder.error());
-  SandboxManager sandboxes(executor, pool, **builder, **images, **snapshots);
-  if (auto recovered = sandboxes.recover(); !recovered) return refuse(recovered.error());
+  HostSandboxes sandboxes(executor, pool, **builder, **images, **snapshots);
+  sandboxes.recover();
   if (no_bridge.empty()) {
     auto installed = (*firewall)->install();
     // Somebody else's network in the way of ours is a mistake to be mended, not a property of the host.

@@ -262,9 +262,9 @@ json::value encode(const CreateSandbox& create, Secrets secrets) {
   return out;
 }
 
-Result<Sandbox> decode_sandbox(const json::value& value) {
+Result<SandboxStatus> decode_sandbox(const json::value& value) {
   ObjectReader r(value, kReading);
-  Sandbox out;
+  SandboxStatus out;
   out.id = r.required_string("id");
   out.state = read_enum(r, "state", kStates, State::Creating);
   out.reason = plain(r, "reason");
@@ -289,7 +289,7 @@ Result<Sandbox> decode_sandbox(const json::value& value) {
   return finish(r, std::move(out));
 }
 
-json::value encode(const Sandbox& sandbox) {
+json::value encode(const SandboxStatus& sandbox) {
   json::object out{{"id", sandbox.id},
                    {"state", name_of(kStates, sandbox.state)},
                    {"reason", sandbox.reason},

@@ -22,13 +22,15 @@ enum class VolumeKind { Host, Named, Tmpfs };
 
 struct Volume {
   VolumeKind kind = VolumeKind::Host;
-  std::string source;    // host path or name of the volume; empty for a tmpfs
-  std::string sub_path;  // below the source
-  std::string target;    // absolute, inside
+  std::string source = {};    // Host: an absolute path. Named: the name. Tmpfs: empty.
+  std::string sub_path = {};  // below the source, relative; may be empty
+  std::string target = {};    // absolute path inside the sandbox
   bool read_only = false;
-  bool create = false;                      // a named volume that is missing
-  bool delete_with_sandbox = false;         // a named volume that this request created
-  std::optional<std::uint64_t> size_bytes;  // of a tmpfs
+  // Make what is missing. Host: directories of the path (root's, 0755), never above an allowed path. Named: the volume.
+  // Both: the sub-path.
+  bool create = false;
+  bool delete_with_sandbox = false;              // Named: only if this request created it
+  std::optional<std::uint64_t> size_bytes = {};  // Tmpfs; absent or 0: 64 MiB
 
   bool operator==(const Volume&) const = default;
 };
@@ -113,7 +115,7 @@ struct Exit {
   bool operator==(const Exit&) const = default;
 };
 
-struct Sandbox {
+struct SandboxStatus {
   std::string id;
   State state = State::Creating;
   std::string reason;   // of Failed and Exited, a code: "NATIVE::SANDBOX_IMAGE_PULL_FAILED", "OUT_OF_MEMORY"
@@ -162,7 +164,7 @@ struct Image {
 // Decoders are strict: a field of the wrong type, an unknown enumerator or a missing required field is
 // Code::InvalidRequest with its JSON pointer. Unknown fields are ignored, so that the two ends may differ in age.
 Result<CreateSandbox> decode_create_sandbox(const boost::json::value& value);
-Result<Sandbox> decode_sandbox(const boost::json::value& value);
+Result<SandboxStatus> decode_sandbox(const boost::json::value& value);
 Result<Stats> decode_stats(const boost::json::value& value);
 Result<Snapshot> decode_snapshot(const boost::json::value& value);
 Result<Image> decode_image(const boost::json::value& value);
@@ -171,7 +173,7 @@ Result<Image> decode_image(const boost::json::value& value);
 // and logs must not hold them.
 enum class Secrets { Leave, Include };
 boost::json::value encode(const CreateSandbox& create, Secrets secrets = Secrets::Leave);
-boost::json::value encode(const Sandbox& sandbox);
+boost::json::value encode(const SandboxStatus& sandbox);
 boost::json::value encode(const Stats& stats);
 boost::json::value encode(const Snapshot& snapshot);
 boost::json::value encode(const Image& image);

@@ -44,7 +44,7 @@ TEST(NativeApi, ALoginIsWrittenOnlyWhenAskedFor) {
 }
 
 TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
-  Sandbox sandbox;
+  SandboxStatus sandbox;
   sandbox.id = "a";
   sandbox.state = State::Exited;
   sandbox.exit = Exit{137, 9, true};

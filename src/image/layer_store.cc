@@ -18,6 +18,7 @@
 #include "image/manifest.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
+#include "sys/write_all.h"
 
 namespace osb::image {
 
@@ -48,12 +49,7 @@ Result<void> sync_directory(const fs::path& path) {
 Result<void> write_synced(const fs::path& path, std::string_view text) {
   const auto fd = sys::open_at(AT_FDCWD, path.string(), O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (!fd) return Failure(fd.error());
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(fd->get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return sys::from_errno("write " + path.string(), errno);
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
+  if (auto wrote = sys::write_all(fd->get(), text, path.string()); !wrote) return wrote;
   if (::fsync(fd->get()) < 0) return sys::from_errno("fsync " + path.string(), errno);
   return {};
 }

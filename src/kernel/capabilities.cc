@@ -1,15 +1,11 @@
 #include "kernel/capabilities.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <linux/capability.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
@@ -86,20 +82,6 @@ std::string capability_name(int number) {
   return fmt::format("{}{}", kPrefix, number);
 }
 
-Result<CapabilitySet> parse_capabilities(const std::vector<std::string>& names) {
-  CapabilitySet out = 0;
-  for (const std::string& name : names) {
-    if (upper(name) == "ALL") {
-      out |= all_capabilities();
-    } else if (const auto number = capability_number(name)) {
-      out |= CapabilitySet{1} << *number;
-    } else {
-      return fail(Code::InvalidRequest, "capability " + name + ": there is none of this name");
-    }
-  }
-  return out;
-}
-
 std::vector<std::string> capability_names(CapabilitySet set) {
   std::vector<std::string> out;
   for (int number = 0; number < 64; ++number) {
@@ -117,35 +99,6 @@ CapabilitySet all_capabilities() {
     return last >= 63 ? ~CapabilitySet{0} : (CapabilitySet{1} << (last + 1)) - 1;
   }();
   return all;
-}
-
-OSB_IN_CHILD int limit_bounding_set(CapabilitySet keep, int last) noexcept {
-  for (int number = 0; number <= last; ++number) {
-    if (keep >> number & 1) continue;
-    if (raw(SYS_prctl, PR_CAPBSET_DROP, number, 0, 0, 0) != 0) return errno;
-  }
-  return 0;
-}
-
-OSB_IN_CHILD int set_capabilities(CapabilitySet effective, CapabilitySet permitted,
-                                  CapabilitySet inheritable) noexcept {
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2];
-  for (int half = 0; half < 2; ++half) {
-    data[half].effective = static_cast<std::uint32_t>(effective >> (32 * half));
-    data[half].permitted = static_cast<std::uint32_t>(permitted >> (32 * half));
-    data[half].inheritable = static_cast<std::uint32_t>(inheritable >> (32 * half));
-  }
-  return raw(SYS_capset, &header, data) == 0 ? 0 : errno;
-}
-
-OSB_IN_CHILD int set_ambient_capabilities(CapabilitySet set) noexcept {
-  if (raw(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return errno;
-  for (int number = 0; number < 64; ++number) {
-    if (!(set >> number & 1)) continue;
-    if (raw(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number, 0, 0) != 0) return errno;
-  }
-  return 0;
 }
 
 Result<ProcessCapabilities> capabilities_of(int pid) {

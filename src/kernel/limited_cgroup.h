@@ -28,8 +28,11 @@ struct Limits {
     dev_t device = 0;  // of io_device()
     std::optional<std::uint64_t> read_bytes_per_second = {};
     std::optional<std::uint64_t> write_bytes_per_second = {};  // v1 counts only writes that bypass the page cache
+    bool operator==(const Io&) const = default;
   };
   std::optional<Io> io = {};
+
+  bool operator==(const Limits&) const = default;
 };
 
 inline constexpr std::uint64_t kSmallestMemory = 6 << 20;  // below, not even the first process starts

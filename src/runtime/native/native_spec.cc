@@ -128,7 +128,7 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   return out;
 }
 
-Instance to_instance(const native::Sandbox& sandbox) {
+Instance to_instance(const native::SandboxStatus& sandbox) {
   Instance out;
   out.id = sandbox.id;
   switch (sandbox.state) {

@@ -10,7 +10,7 @@ namespace osb::runtime {
 Result<api::native::CreateSandbox> to_native(const SandboxSpec& spec);
 
 // What sandboxd says about a sandbox, in the terms of every backend.
-Instance to_instance(const api::native::Sandbox& sandbox);
+Instance to_instance(const api::native::SandboxStatus& sandbox);
 
 api::StoredImage to_stored_image(const api::native::Image& image);
 

@@ -41,7 +41,7 @@ TEST(NativeSpec, AnEntrypointOfOneStringIsSplitAndShownAsAsked) {
   const auto native = to_native(spec);
   ASSERT_TRUE(native) << native.error().message;
   EXPECT_EQ(native->entrypoint, (std::vector<std::string>{"tail", "-f", "/dev/null"}));
-  api::native::Sandbox sandbox;
+  api::native::SandboxStatus sandbox;
   sandbox.labels = native->labels;
   EXPECT_EQ(to_instance(sandbox).entrypoint, create.entrypoint);
   create.entrypoint = {"sh -c 'x"};
@@ -71,7 +71,7 @@ TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
   SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", {{"opensandbox.io/id", "id-1"}}};
   const auto native = to_native(spec);
   ASSERT_TRUE(native);
-  api::native::Sandbox sandbox;
+  api::native::SandboxStatus sandbox;
   sandbox.labels = native->labels;
   sandbox.image = native->image;
   const Instance instance = to_instance(sandbox);
@@ -127,7 +127,7 @@ TEST(NativeSpec, BucketsAreRefusedByName) {
 }
 
 TEST(NativeSpec, EndsHaveTheContractsWords) {
-  api::native::Sandbox sandbox;
+  api::native::SandboxStatus sandbox;
   sandbox.id = "x";
   sandbox.state = api::native::State::Exited;
   sandbox.reason = "EXITED";

@@ -11,7 +11,7 @@
 #include "config/setting_text.h"
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/network/network_config.h"
-#include "sandboxd/sandbox/sandbox_builder.h"
+#include "sandboxd/sandbox/sandbox_config.h"
 #include "sandboxd/volume/volume_store.h"
 
 namespace osb::sandboxd {

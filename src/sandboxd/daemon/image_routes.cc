@@ -118,13 +118,13 @@ void add_image_routes(http::Router& router, ImageService& images) {
     const http::Query query = http::Query::parse(request.query());
     std::string name(query.get("name"));
     if (auto found = images.inspect(name); !found) co_return refuse(found.error());
-    auto turn = co_await images.turn_to_send();
-    if (!turn) co_return refuse(turn.error());
+    auto permit = co_await images.send_permit();
+    if (!permit) co_return refuse(permit.error());
     Response response;
     response.headers.set("Content-Type", "application/x-tar");
     response.body =
-        http::StreamBody{[&images, name = std::move(name), turn = std::move(*turn)](http::BodyWriter& out) mutable {
-                           return images.save(name, out, std::move(turn));
+        http::StreamBody{[&images, name = std::move(name), permit = std::move(*permit)](http::BodyWriter& out) mutable {
+                           return images.save(name, out, std::move(permit));
                          },
                          std::nullopt};
     co_return response;

@@ -32,7 +32,7 @@ http::Response done(const Result<void>& result) { return result ? http::empty_re
 
 // One JSON document a line: everything that is there first, then what changes. The watcher exists before the list is
 // made, so nothing falls in between.
-net::awaitable<Result<void>> send_events(SandboxManager& sandboxes, http::BodyWriter& out) {
+net::awaitable<Result<void>> send_events(HostSandboxes& sandboxes, http::BodyWriter& out) {
   const auto watcher = sandboxes.watch();
   json::array all;
   for (const auto& sandbox : sandboxes.list()) all.push_back(api::native::encode(sandbox));
@@ -74,7 +74,7 @@ net::awaitable<void> hand_over(http::Transport& transport, UniqueFd socket) {
   co_return;
 }
 
-net::awaitable<http::Response> create(SandboxManager& sandboxes, http::Request& request) {
+net::awaitable<http::Response> create(HostSandboxes& sandboxes, http::Request& request) {
   auto body = co_await request.body->read_all(kMaxBody);
   if (!body) co_return refuse(body.error());
   auto value = api::parse_json(*body);
@@ -85,7 +85,7 @@ net::awaitable<http::Response> create(SandboxManager& sandboxes, http::Request& 
   co_return made ? answer(201, api::native::encode(*made)) : refuse(made.error());
 }
 
-net::awaitable<http::Response> connect(SandboxManager& sandboxes, http::Request& request) {
+net::awaitable<http::Response> connect(HostSandboxes& sandboxes, http::Request& request) {
   unsigned port = 0;
   const std::string& text = request.params["port"];
   std::from_chars(text.data(), text.data() + text.size(), port);
@@ -114,17 +114,17 @@ Result<std::size_t> number_in(const http::Query& query, std::string_view name, s
   return out;
 }
 
-net::awaitable<http::Response> logs(SandboxManager& sandboxes, http::Request& request) {
+net::awaitable<http::Response> logs(HostSandboxes& sandboxes, http::Request& request) {
   const http::Query query = http::Query::parse(request.query());
   const auto bytes = number_in(query, "bytes", 1 << 20, kMaxLog);
   if (!bytes) co_return refuse(bytes.error());
   const auto times = number_in(query, "times", 0, 1);
   if (!times) co_return refuse(times.error());
-  auto log = co_await sandboxes.logs(request.params["id"], *bytes, *times == 1);
+  auto log = co_await sandboxes.logs().tail(request.params["id"], *bytes, *times == 1);
   co_return log ? http::text_response(200, std::move(*log)) : refuse(log.error());
 }
 
-net::awaitable<http::Response> log_stream(SandboxManager& sandboxes, http::Request& request) {
+net::awaitable<http::Response> log_stream(HostSandboxes& sandboxes, http::Request& request) {
   const http::Query query = http::Query::parse(request.query());
   LogsFrom from;
   if (query.find("tail") != nullptr) {
@@ -140,7 +140,7 @@ net::awaitable<http::Response> log_stream(SandboxManager& sandboxes, http::Reque
   }
   const auto follow = number_in(query, "follow", 0, 1);
   if (!follow) co_return refuse(follow.error());
-  auto log = co_await sandboxes.open_logs(request.params["id"], std::move(from), *follow == 1);
+  auto log = co_await sandboxes.logs().open(request.params["id"], std::move(from), *follow == 1);
   if (!log) co_return refuse(log.error());
   http::Response response;
   response.headers.set("Content-Type", "application/octet-stream");
@@ -148,7 +148,7 @@ net::awaitable<http::Response> log_stream(SandboxManager& sandboxes, http::Reque
   co_return response;
 }
 
-net::awaitable<http::Response> snapshot(SandboxManager& sandboxes, http::Request& request) {
+net::awaitable<http::Response> snapshot(HostSandboxes& sandboxes, http::Request& request) {
   auto body = co_await request.body->read_all(kMaxBody);
   if (!body) co_return refuse(body.error());
   auto value = api::parse_json(*body);
@@ -156,13 +156,13 @@ net::awaitable<http::Response> snapshot(SandboxManager& sandboxes, http::Request
   api::ObjectReader reader(*value, {});
   const std::string id = reader.required_string("id");
   if (auto read = reader.finish(); !read) co_return refuse(read.error());
-  auto made = co_await sandboxes.snapshot(request.params["id"], id);
+  auto made = co_await sandboxes.snapshots().capture(request.params["id"], id);
   co_return made ? answer(201, api::native::encode(*made)) : refuse(made.error());
 }
 
 }  // namespace
 
-void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
+void add_sandbox_routes(http::Router& router, HostSandboxes& sandboxes) {
   using http::Request;
   using http::Response;
   using Answer = net::awaitable<Response>;
@@ -200,28 +200,28 @@ void add_sandbox_routes(http::Router& router, SandboxManager& sandboxes) {
   router.post("/v1/sandboxes/{id}/snapshots", [&](Request& request) { return snapshot(sandboxes, request); });
   router.get("/v1/snapshots", [&](Request&) -> Answer {
     json::array all;
-    for (const auto& each : sandboxes.list_snapshots()) all.push_back(api::native::encode(each));
+    for (const auto& each : sandboxes.snapshots().list()) all.push_back(api::native::encode(each));
     co_return answer(200, json::object{{"snapshots", std::move(all)}});
   });
   router.get("/v1/snapshots/{id}", [&](Request& request) -> Answer {
-    const auto found = sandboxes.inspect_snapshot(request.params["id"]);
+    const auto found = sandboxes.snapshots().inspect(request.params["id"]);
     co_return found ? answer(200, api::native::encode(*found)) : refuse(found.error());
   });
   router.get("/v1/snapshots/{id}/export", [&](Request& request) -> Answer {
     std::string id = request.params["id"];
-    auto turn = co_await sandboxes.turn_to_export_snapshot(id);
-    if (!turn) co_return refuse(turn.error());
+    auto permit = co_await sandboxes.snapshots().send_permit(id);
+    if (!permit) co_return refuse(permit.error());
     Response response;
     response.headers.set("Content-Type", "application/x-tar");
     response.body =
-        http::StreamBody{[&sandboxes, id = std::move(id), turn = std::move(*turn)](http::BodyWriter& out) mutable {
-                           return sandboxes.export_snapshot(id, out, std::move(turn));
+        http::StreamBody{[&sandboxes, id = std::move(id), permit = std::move(*permit)](http::BodyWriter& out) mutable {
+                           return sandboxes.snapshots().send(id, out, std::move(permit));
                          },
                          std::nullopt};
     co_return response;
   });
   router.del("/v1/snapshots/{id}", [&](Request& request) -> Answer {
-    co_return done(co_await sandboxes.remove_snapshot(request.params["id"]));
+    co_return done(co_await sandboxes.snapshots().remove(request.params["id"]));
   });
 }
 

@@ -117,7 +117,7 @@ ImageService::ImageService(net::any_io_executor executor, ImageServiceConfig con
       pool_(config_.transfers.loads + config_.transfers.sends + kThreadsForPulls),
       puller_(executor, *client_, pool_, *store_),
       tasks_(executor),
-      turn_free_(executor) {}
+      permit_free_(executor) {}
 
 ImageService::~ImageService() = default;
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/native.h"
 #include "async/blocking_pool.h"
 #include "async/net.h"
 #include "async/task_group.h"
@@ -28,7 +29,7 @@ namespace osb::sandboxd {
 // The image that is the host's own userland. Its root is made by the launch code; nothing is downloaded or stored.
 inline constexpr std::string_view kHostImage = "host";
 
-enum class PullPolicy { Missing, Always, Never };
+using api::native::PullPolicy;
 
 using RegistryAuth = std::optional<image::Credentials>;                       // absent: anonymous
 using PullProgressHandler = std::function<void(const image::PullProgress&)>;  // on the executor; must not throw
@@ -38,9 +39,9 @@ struct TransferLimits {
   // At a time. Apart, so that readers of archives keep nobody from bringing the image he waits for.
   std::size_t loads = 2;
   std::size_t sends = 4;
-  std::chrono::milliseconds turn = std::chrono::seconds(30);  // how long one more waits for its turn
+  std::chrono::milliseconds wait = std::chrono::seconds(30);  // for a permit, when all are taken
   // A peer may keep us waiting for this long, and earns more with every byte up to that again. Without it a few that
-  // move a byte now and then would hold all turns.
+  // move a byte now and then would hold all permits.
   std::chrono::milliseconds patience = std::chrono::minutes(5);
   std::uint64_t bytes_per_second = 32 << 10;
 };
@@ -130,18 +131,19 @@ class ImageService {
   // symbolic links are resolved before that is decided.
   net::awaitable<Result<ImageInfo>> add_directory(std::filesystem::path path, std::string name);
 
-  // The right to send one archive, until it has been sent or this goes; not after the service. Code::Exhausted when
-  // none came free in time. Take it before the head of a response is out: after that a refusal cannot be told any more.
-  using Turn = std::shared_ptr<void>;
-  net::awaitable<Result<Turn>> turn_to_send();
+  // The right to send one archive. It is given back when the archive has been sent or the permit goes; the service
+  // outlives it. Code::Exhausted: none came free in time. Take it before the head of a response is sent: after that
+  // the client cannot be told about a refusal.
+  using TransferPermit = std::shared_ptr<void>;
+  net::awaitable<Result<TransferPermit>> send_permit();
 
-  // Writes the image as an archive into `body`. Without a turn it takes one.
-  net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body, Turn turn = nullptr);
+  // Writes the image as an archive into `body`. Without a permit it takes one.
+  net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body, TransferPermit permit = nullptr);
 
   // What `write` produces, on a thread of the pool, goes to `body` as fast as that takes it. `what` is for messages.
   using ArchiveWriter = std::move_only_function<Result<void>(image::ByteSink)>;
   net::awaitable<Result<void>> send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body,
-                                            Turn turn = nullptr);
+                                            TransferPermit permit = nullptr);
 
   // Layers again for a sandbox that outlived the daemon, in the order given. Code::NotFound names the first one
   // missing. Call it for all of them before anything that collects (pull, remove).
@@ -177,8 +179,8 @@ class ImageService {
   net::awaitable<Result<std::vector<ImageInfo>>> import(image::ByteSource source, image::ImportOptions options);
   net::awaitable<void> run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options);
   net::awaitable<void> run_export(std::shared_ptr<Transfer> transfer, ArchiveWriter write);
-  net::awaitable<Result<Turn>> take_turn(std::size_t& taken, std::size_t most, std::string what);
-  Result<std::shared_ptr<Transfer>> begin_transfer(Turn turn, bool incoming);
+  net::awaitable<Result<TransferPermit>> take_permit(std::size_t& taken, std::size_t most, std::string what);
+  Result<std::shared_ptr<Transfer>> begin_transfer(TransferPermit permit, bool incoming);
   void end_transfers();
 
   net::any_io_executor executor_;
@@ -190,8 +192,8 @@ class ImageService {
   TaskGroup tasks_;
   std::map<std::string, std::shared_ptr<Flight>> flights_;  // by name and credentials
   std::set<Transfer*> transfers_;
-  std::size_t loads_ = 0, sends_ = 0;  // turns that are taken
-  Notifier turn_free_;
+  std::size_t loads_ = 0, sends_ = 0;  // permits that are taken
+  Notifier permit_free_;
   bool closed_ = false;
   bool collecting_ = false, collect_again_ = false;
 };

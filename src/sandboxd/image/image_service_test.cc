@@ -344,7 +344,7 @@ TEST_F(ImageServiceTest, WhatIsSavedCanBeLoaded) {
 }
 
 TEST_F(ImageServiceTest, ReadersThatDoNotReadHoldUpNeitherLoadsNorForLongEachOther) {
-  restart_with({.loads = 1, .sends = 2, .turn = std::chrono::milliseconds(1)});
+  restart_with({.loads = 1, .sends = 2, .wait = std::chrono::milliseconds(1)});
   Stuck first(io_.get_executor()), second(io_.get_executor());
   auto one = net::co_spawn(io_, send(first), net::use_future);
   auto two = net::co_spawn(io_, send(second), net::use_future);
@@ -356,21 +356,21 @@ TEST_F(ImageServiceTest, ReadersThatDoNotReadHoldUpNeitherLoadsNorForLongEachOth
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::Exhausted);
   EXPECT_THAT(refused.error().message, HasSubstr("try again"));
-  EXPECT_FALSE(await(io_, service_->turn_to_send()));
+  EXPECT_FALSE(await(io_, service_->send_permit()));
   second.go.set();
   EXPECT_TRUE(finish(two));
   {
-    const auto turn = await(io_, service_->turn_to_send());
-    EXPECT_TRUE(turn) << turn.error().message;
-    EXPECT_FALSE(await(io_, service_->turn_to_send()));
+    const auto permit = await(io_, service_->send_permit());
+    EXPECT_TRUE(permit) << permit.error().message;
+    EXPECT_FALSE(await(io_, service_->send_permit()));
   }
-  EXPECT_TRUE(await(io_, send(out))) << "a turn that was not used is given back";
+  EXPECT_TRUE(await(io_, send(out))) << "a permit that was not used is given back";
   first.go.set();
   EXPECT_TRUE(finish(one));
 }
 
-TEST_F(ImageServiceTest, OneMoreArchiveGetsTheTurnThatComesFree) {
-  restart_with({.sends = 1, .turn = std::chrono::hours(1)});
+TEST_F(ImageServiceTest, OneMoreArchiveGetsThePermitThatComesFree) {
+  restart_with({.sends = 1, .wait = std::chrono::hours(1)});
   Stuck slow(io_.get_executor());
   auto one = net::co_spawn(io_, send(slow), net::use_future);
   run_until([&] { return slow.waiting; });
@@ -382,7 +382,7 @@ TEST_F(ImageServiceTest, OneMoreArchiveGetsTheTurnThatComesFree) {
   EXPECT_EQ(out.text.size(), std::size_t{4} << 20);
 }
 
-TEST_F(ImageServiceTest, APeerThatIsTooSlowLosesItsTurn) {
+TEST_F(ImageServiceTest, APeerThatIsTooSlowLosesItsPermit) {
   restart_with({.loads = 1, .sends = 1, .patience = std::chrono::milliseconds(1)});
   for (int i = 0; i < 2; ++i) {
     Stuck slow(io_.get_executor());
@@ -412,7 +412,7 @@ TEST_F(ImageServiceTest, AnExceptionIsNeverASuccess) {
       io_,
       service_->send_archive("x", [](image::ByteSink) -> Result<void> { throw std::runtime_error("a bug"); }, out));
   EXPECT_FALSE(sent);
-  EXPECT_TRUE(await(io_, service_->save("demo:1", out))) << "its turn has come back";
+  EXPECT_TRUE(await(io_, service_->save("demo:1", out))) << "its permit has come back";
 }
 
 TEST_F(ImageServiceTest, OnlyAllowedDirectoriesBecomeImages) {

@@ -72,9 +72,9 @@ class Patience {
 
 // A pipe between the loop, which talks to the peer, and a thread, which talks to the store.
 struct ImageService::Transfer {
-  Transfer(net::any_io_executor executor, Turn t) : turn(std::move(t)), done(std::move(executor)) {}
+  Transfer(net::any_io_executor executor, TransferPermit given) : permit(std::move(given)), done(std::move(executor)) {}
 
-  Turn turn;  // until the thread has finished
+  TransferPermit permit;  // until the thread has finished
   std::optional<Descriptor> loop_end;
   UniqueFd thread_end;
   std::atomic<bool> whole = false;  // all of the body is in the pipe: its end is not an early one
@@ -84,15 +84,15 @@ struct ImageService::Transfer {
   Event done;  // the thread has finished
 };
 
-net::awaitable<Result<ImageService::Turn>> ImageService::take_turn(std::size_t& taken, std::size_t most,
-                                                                   std::string what) {
+net::awaitable<Result<ImageService::TransferPermit>> ImageService::take_permit(std::size_t& taken, std::size_t most,
+                                                                               std::string what) {
   const auto free = [this, &taken, most] { return taken < most || closed_; };
   const auto wait = [](Notifier& changed, auto until) -> net::awaitable<Result<void>> {
     if (!co_await changed.wait_until(until)) co_return fail(Code::Cancelled, "");
     co_return Result<void>();
   };
   if (!free()) {
-    const auto came = co_await with_timeout(wait(turn_free_, free), config_.transfers.turn);
+    const auto came = co_await with_timeout(wait(permit_free_, free), config_.transfers.wait);
     if (!came && came.error().code == Code::Timeout) {
       co_return fail(Code::Exhausted, "this host " + what + " " + std::to_string(most) +
                                           " archives already, its limit; try again when one of them is through");
@@ -101,24 +101,24 @@ net::awaitable<Result<ImageService::Turn>> ImageService::take_turn(std::size_t& 
   }
   if (closed_) co_return fail(Code::Cancelled, "archive: cancelled");
   ++taken;
-  co_return Turn(this, [this, count = &taken](void*) {
+  co_return TransferPermit(this, [this, count = &taken](void*) {
     --*count;
-    turn_free_.notify_all();
+    permit_free_.notify_all();
   });
 }
 
-net::awaitable<Result<ImageService::Turn>> ImageService::turn_to_send() {
-  return take_turn(sends_, config_.transfers.sends, "sends");
+net::awaitable<Result<ImageService::TransferPermit>> ImageService::send_permit() {
+  return take_permit(sends_, config_.transfers.sends, "sends");
 }
 
-Result<std::shared_ptr<ImageService::Transfer>> ImageService::begin_transfer(Turn turn, bool incoming) {
+Result<std::shared_ptr<ImageService::Transfer>> ImageService::begin_transfer(TransferPermit permit, bool incoming) {
   if (closed_) return fail(Code::Cancelled, "archive: cancelled");
   auto pipe = sys::make_pipe();
   if (!pipe) return Failure(pipe.error());
   (void)::fcntl(pipe->write.get(), F_SETPIPE_SZ, kPipeBytes);
   auto loop_end = Descriptor::open(executor_, std::move(incoming ? pipe->write : pipe->read));
   if (!loop_end) return Failure(loop_end.error());
-  auto transfer = std::make_shared<Transfer>(executor_, std::move(turn));
+  auto transfer = std::make_shared<Transfer>(executor_, std::move(permit));
   transfer->loop_end = std::move(*loop_end);
   transfer->thread_end = std::move(incoming ? pipe->read : pipe->write);
   transfers_.insert(transfer.get());
@@ -127,7 +127,7 @@ Result<std::shared_ptr<ImageService::Transfer>> ImageService::begin_transfer(Tur
 
 void ImageService::end_transfers() {
   for (Transfer* transfer : transfers_) transfer->loop_end->close();
-  turn_free_.notify_all();
+  permit_free_.notify_all();
 }
 
 // --- load --------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer
     Transfer& transfer;
     ~Over() {
       service.transfers_.erase(&transfer);
-      transfer.turn.reset();
+      transfer.permit.reset();
       transfer.thread_end.reset();
       transfer.done.set();
     }
@@ -177,9 +177,9 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySour
                                                                   std::optional<std::string> name) {
   auto options = import_options(name);
   if (!options) co_return Failure(options.error());
-  auto turn = co_await take_turn(loads_, config_.transfers.loads, "loads");
-  if (!turn) co_return Failure(turn.error());
-  auto begun = begin_transfer(std::move(*turn), true);
+  auto permit = co_await take_permit(loads_, config_.transfers.loads, "loads");
+  if (!permit) co_return Failure(permit.error());
+  auto begun = begin_transfer(std::move(*permit), true);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
   // Whoever cancels us closes the pipe, and the thread then fails by itself.
@@ -252,7 +252,7 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
     Transfer& transfer;
     ~Over() {
       service.transfers_.erase(&transfer);
-      transfer.turn.reset();
+      transfer.permit.reset();
       transfer.done.set();
     }
   } const over{*this, *transfer};
@@ -275,13 +275,13 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
 }
 
 net::awaitable<Result<void>> ImageService::send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body,
-                                                        Turn turn) {
-  if (!turn) {
-    auto taken = co_await turn_to_send();
+                                                        TransferPermit permit) {
+  if (!permit) {
+    auto taken = co_await send_permit();
     if (!taken) co_return Failure(taken.error());
-    turn = std::move(*taken);
+    permit = std::move(*taken);
   }
-  auto begun = begin_transfer(std::move(turn), false);
+  auto begun = begin_transfer(std::move(permit), false);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
   struct Close {
@@ -308,7 +308,7 @@ net::awaitable<Result<void>> ImageService::send_archive(std::string what, Archiv
   co_return Result<void>();
 }
 
-net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body, Turn turn) {
+net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWriter& body, TransferPermit permit) {
   const auto reference = parse_name(name);
   if (!reference) co_return Failure(reference.error());
   auto record = store_->image(*reference);
@@ -332,7 +332,7 @@ net::awaitable<Result<void>> ImageService::save(std::string name, http::BodyWrit
     if (!done) return Failure(done.error());
     return {};
   };
-  co_return co_await send_archive("image " + reference->familiar(), std::move(write), body, std::move(turn));
+  co_return co_await send_archive("image " + reference->familiar(), std::move(write), body, std::move(permit));
 }
 
 }  // namespace osb::sandboxd

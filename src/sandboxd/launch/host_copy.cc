@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -58,12 +59,7 @@ Result<void> write_file(const std::string& path, std::string_view text, mode_t m
   if (!file) return Failure(file.error());
   if (group != 0 && ::fchown(file->get(), 0, group) < 0) return sys::from_errno("set group of " + path, errno);
   if (::fchmod(file->get(), mode) < 0) return sys::from_errno("set mode of " + path, errno);
-  while (!text.empty()) {
-    const ssize_t done = ::write(file->get(), text.data(), text.size());
-    if (done < 0) return sys::from_errno("write " + path, errno);
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
-  return {};
+  return sys::write_all(file->get(), text, path);
 }
 
 Result<void> copy_from_host(const fs::path& from, const std::string& to, Take how) {

@@ -61,9 +61,6 @@ Result<void> check_plan(const LaunchPlan& plan) {
   for (const PreparedMount& mount : plan.mounts) {
     if (auto ok = check_target(mount.target); !ok) return ok;
   }
-  for (const TmpfsMount& mount : plan.tmpfs) {
-    if (auto ok = check_target(mount.target); !ok) return ok;
-  }
   for (const DeviceNode& device : plan.devices) {
     const std::filesystem::path name(device.name);
     if (name.empty() || name.is_absolute() || broken(device.name) || name.lexically_normal() != name ||
@@ -126,17 +123,6 @@ Result<void> Launch::prepare_root() {
 }
 
 Result<void> Launch::prepare_mounts() {
-  for (const TmpfsMount& wanted : plan_.tmpfs) {
-    auto context = kernel::FsContext::open("tmpfs");
-    if (!context) return Failure(context.error());
-    auto set = context->set("mode", fmt::format("{:o}", wanted.mode));
-    if (set && wanted.size_bytes != 0) set = context->set("size", fmt::format("{}", wanted.size_bytes));
-    if (!set) return with_context("mount " + wanted.target, set.error());
-    auto mount = context->mount(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (wanted.executable ? 0 : MOUNT_ATTR_NOEXEC));
-    if (!mount) return with_context("mount " + wanted.target, mount.error());
-    mounts_.push_back({mount->get(), keep(wanted.target), true});
-    owned_.push_back(std::move(*mount));
-  }
   for (const PreparedMount& wanted : plan_.mounts) {
     if (wanted.read_only) {
       auto set = kernel::set_mount_attributes(wanted.mount.get(), MOUNT_ATTR_RDONLY, true);

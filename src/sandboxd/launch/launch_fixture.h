@@ -14,6 +14,7 @@
 #include "kernel/child.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch.h"
+#include "sandboxd/volume/volume_mount.h"
 #include "support/temp_dir.h"
 #include "sys/spawn.h"
 #include "sys/syscall.h"
@@ -63,6 +64,12 @@ class LaunchTest : public ::testing::Test {
     plan.argv = {"sh", "-c", script};
     plan.env = {"PATH=/bin"};
     return plan;
+  }
+
+  PreparedMount tmpfs(const std::string& target, std::uint64_t bytes = 1 << 20) {
+    auto made = make_tmpfs(bytes, kBase, false);
+    EXPECT_TRUE(made) << made.error().message;
+    return {.mount = std::move(*made), .target = target};
   }
 
   // Runs to the end and collects the output.

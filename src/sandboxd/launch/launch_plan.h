@@ -54,18 +54,13 @@ struct PreparedMount {
   bool read_only = false;  // the launch makes this mount read-only (mounts below it too); otherwise it leaves it alone
 };
 
-struct TmpfsMount {
-  std::string target;  // as in PreparedMount
-  std::uint64_t size_bytes = 0;
-  mode_t mode = 01777;
-  bool executable = true;
-};
-
 // A node in /dev that exists on the host (GPUs, /dev/fuse, /dev/net/tun). Owned by root inside.
 struct DeviceNode {
   std::string name;  // below /dev: "nvidia0", "dri/renderD128"
   mode_t mode = S_IFCHR | 0666;
   dev_t device = 0;
+
+  bool operator==(const DeviceNode&) const = default;
 };
 
 // Where the processes are accounted and limited (kernel::CgroupJoin).
@@ -84,6 +79,11 @@ struct CgroupPlan {
 struct Ulimit {
   int resource = RLIMIT_NOFILE;
   struct rlimit limits{};
+
+  bool operator==(const Ulimit& other) const {
+    return resource == other.resource && limits.rlim_cur == other.limits.rlim_cur &&
+           limits.rlim_max == other.limits.rlim_max;
+  }
 };
 
 // As Docker's default, without mknod (a user namespace makes no device nodes) and net_raw (spoofing; ping works by
@@ -113,7 +113,6 @@ struct LaunchPlan {
   CgroupPlan cgroup;
 
   std::vector<PreparedMount> mounts;  // parents before what lies below them
-  std::vector<TmpfsMount> tmpfs;      // before `mounts`
   std::uint64_t shm_bytes = 64 << 20;
   std::vector<DeviceNode> devices;
 

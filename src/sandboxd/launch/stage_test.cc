@@ -88,7 +88,7 @@ TEST_F(StageTest, ItsDirectoriesMayGetOtherNames) {
 TEST_F(StageTest, TakesMountsReadOnlyRootAndNoFilesOfEtcButAllThree) {
   LaunchPlan wanted = staged("mkdir /x; echo $?; touch /tmp/a && echo writable");
   wanted.read_only_root = true;
-  wanted.tmpfs.push_back({"/tmp"});
+  wanted.mounts.push_back(tmpfs("/tmp"));
   EXPECT_EQ(output_of(std::move(wanted)), "mkdir: can't create directory '/x': Read-only file system\n1\nwritable\n");
   LaunchPlan without;
   {

@@ -20,6 +20,16 @@ struct PublishedPort {
   std::uint16_t port = 0;
 };
 
+// How connections reach slots. Firewall says what the calls promise; tests have an implementation of their own.
+class SlotRules {
+ public:
+  virtual ~SlotRules() = default;
+  virtual Result<void> refuse(unsigned slot) = 0;
+  virtual Result<void> accept(unsigned slot) = 0;
+  virtual Result<std::uint16_t> publish(PublishedPort port) = 0;
+  virtual Result<void> unpublish_all(unsigned slot) = 0;
+};
+
 // The rules around sandboxes: one nftables table (family inet) that belongs to this daemon; other tables are not
 // touched. A packet from a sandbox's interface
 //   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it (the kernel's strict
@@ -40,10 +50,10 @@ struct PublishedPort {
 // The table outlives the daemon. install() replaces it in one transaction, so no packet ever passes without rules, and
 // connections go on: their translation is kept by connection tracking. Functions may be called from any thread (of the
 // network namespace where open() was called) and block for about 0.1 ms.
-class Firewall {
+class Firewall final : public SlotRules {
  public:
   static Result<std::unique_ptr<Firewall>> open(const NetworkConfig& config);
-  ~Firewall();  // the table stays
+  ~Firewall() override;  // the table stays
 
   // Prepares the host (gateway address on lo, routes, forwarding) and builds the table with all that was admitted and
   // published so far. Before it, the other functions only take notes. Fails when the host routes the subnet elsewhere.
@@ -57,14 +67,14 @@ class Firewall {
 
   // From now on new connections to the slot are refused by the host; open ones are left alone. For sandboxes that are
   // paused or being removed. Lasts until accept() or expel(). Slots that are not admitted are fine.
-  Result<void> refuse(unsigned slot);
-  Result<void> accept(unsigned slot);
+  Result<void> refuse(unsigned slot) override;
+  Result<void> accept(unsigned slot) override;
 
   // Returns the host's port. It is held by a bound socket until unpublish(), so nothing else gets it; Code::Conflict
   // when something has it already: publishing must not take a port away from a service of the host.
-  Result<std::uint16_t> publish(PublishedPort port);
+  Result<std::uint16_t> publish(PublishedPort port) override;
   Result<void> unpublish(Protocol protocol, std::uint16_t host_port);
-  Result<void> unpublish_all(unsigned slot);
+  Result<void> unpublish_all(unsigned slot) override;
   std::vector<PublishedPort> published(unsigned slot) const;
 
  private:

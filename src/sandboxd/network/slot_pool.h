@@ -38,6 +38,23 @@ struct Slot {
   std::uint64_t packets = 0;  // of the interface when the slot was last clean; the pool's own note
 };
 
+// Slots for sandboxes, from any thread. SlotPool says what the calls promise; tests have an implementation of their
+// own.
+class Slots {
+ public:
+  virtual ~Slots() = default;
+  virtual Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox) = 0;
+  virtual Result<Slot> take(NetworkMode mode) = 0;
+  virtual void give_back(Slot slot, bool recyclable) = 0;
+
+  struct Counts {
+    unsigned ready = 0;
+    unsigned taken = 0;     // adopted ones included
+    unsigned draining = 0;  // given back, or dropped and not yet gone from the kernel
+  };
+  virtual Counts counts() const = 0;
+};
+
 // Slots ready for use. All functions may be called from any thread (of the network namespace where create() was called)
 // and block (about a millisecond for a new slot); one thread of the pool's own refills it. An index is never in two
 // hands: not while a slot is out, and not while the kernel still tears an old namespace of it down (its interface
@@ -45,17 +62,17 @@ struct Slot {
 //
 // At start: construct, adopt() what lives, firewall.install(), start(). Adopted and new slots are admitted to the
 // firewall, dropped ones expelled.
-class SlotPool {
+class SlotPool final : public Slots {
  public:
   // `firewall` outlives the pool.
   static Result<std::unique_ptr<SlotPool>> create(const NetworkConfig& config, Firewall& firewall);
-  ~SlotPool();  // slots in the pool are dropped, those taken are not touched
+  ~SlotPool() override;  // slots in the pool are dropped, those taken are not touched
 
   // A sandbox that outlived an earlier daemon: its namespaces come from /proc/<pid>/ns. Refused unless its user
   // namespace has the id range of `index` and, with Bridge, the interface of `index` leads into its network namespace.
   // A Runtime is told by the interface alone, one in the host's network by its id range.
   // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
-  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox);
+  Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox) override;
 
   // Begins refilling. Interfaces of ours that nobody adopted count as being torn down. `no_bridge` says why this host
   // cannot have slots with a network, if so: take(Bridge) answers Code::Unsupported with it. Such a pool needs no
@@ -63,7 +80,7 @@ class SlotPool {
   Result<void> start(std::string no_bridge = "");
 
   // From the pool, or made at once when it is empty. Code::Unavailable "no address left: .." when all are in use.
-  Result<Slot> take(NetworkMode mode);
+  Result<Slot> take(NetworkMode mode) override;
 
   // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
   // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no
@@ -71,14 +88,9 @@ class SlotPool {
   // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it), or
   // without a network namespace, is dropped. That happens on the pool's thread. Interface counters are not reset.
   // From the return on until the slot is ready for another sandbox the host refuses connections to its address.
-  void give_back(Slot slot, bool recyclable);
+  void give_back(Slot slot, bool recyclable) override;
 
-  struct Counts {
-    unsigned ready = 0;
-    unsigned taken = 0;     // adopted ones included
-    unsigned draining = 0;  // given back, or dropped and not yet gone from the kernel
-  };
-  Counts counts() const;
+  Counts counts() const override;
 
   // Returns when the pool is full and all that was given back is recycled or dropped.
   void wait_until_idle();

@@ -15,6 +15,7 @@
 #include "sandboxd/launch/root_overlays.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -50,13 +51,7 @@ Result<void> make_directory(const std::string& path) {
 Result<void> make_file(const std::string& path, std::string_view text) {
   auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (!file) return Failure(file.error());
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(file->get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return sys::from_errno("write " + path, errno);
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
+  return sys::write_all(file->get(), text, path);
 }
 
 Result<void> attach(int mount, const std::string& path) {
@@ -66,8 +61,8 @@ Result<void> attach(int mount, const std::string& path) {
   return {};
 }
 
-Result<void> mount_tmpfs(const std::string& path, const std::string& options, unsigned long flags = 0) {
-  if (::mount("none", path.c_str(), "tmpfs", flags | MS_NOSUID | MS_NODEV, options.c_str()) < 0) {
+Result<void> mount_tmpfs(const std::string& path, const std::string& options) {
+  if (::mount("none", path.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) < 0) {
     return sys::from_errno("mount tmpfs on " + path, errno);
   }
   return {};
@@ -117,15 +112,6 @@ Result<void> make_mount_point(int root, const std::string& path, bool is_directo
 Result<void> attach_plan(LaunchPlan& plan, int root, Bundle& bundle) {
   int number = 0;
   const auto next_place = [&] { return kPlace + "/mount" + std::to_string(number++); };
-  for (const TmpfsMount& tmpfs : plan.tmpfs) {
-    const std::string place = next_place();
-    std::string options = fmt::format("mode={:o}", tmpfs.mode);
-    if (tmpfs.size_bytes != 0) options += fmt::format(",size={}", tmpfs.size_bytes);
-    if (auto made = make_directory(place); !made) return made;
-    if (auto done = mount_tmpfs(place, options, tmpfs.executable ? 0 : MS_NOEXEC); !done) return done;
-    if (auto made = make_mount_point(root, tmpfs.target, true); !made) return made;
-    bundle.binds.push_back({place, tmpfs.target});
-  }
   const std::pair<const char*, const std::string*> files[] = {
       {"/hosts", &plan.etc_hosts}, {"/resolv.conf", &plan.etc_resolv_conf}, {"/hostname", &plan.etc_hostname}};
   for (const auto& [name, text] : files) {

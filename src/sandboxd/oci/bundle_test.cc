@@ -118,7 +118,7 @@ TEST_F(BundleTest, FilesOfTheCgroupAreInOneDirectory) {
 TEST_F(BundleTest, AReadOnlyRootStillHasItsMountPoints) {
   LaunchPlan wanted = plan("");
   wanted.read_only_root = true;
-  wanted.tmpfs = {{.target = "/scratch/here", .size_bytes = 4096}};
+  wanted.mounts.push_back(tmpfs("/scratch/here"));
   in_bundle(std::move(wanted), [&](const Bundle& bundle) {
     EXPECT_TRUE(fs::is_directory(bundle.root + "/scratch/here"));
     const kernel::FileOwner owner(kBase);

@@ -18,6 +18,7 @@
 #include "sys/spawn.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
+#include "sys/write_all.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -68,13 +69,7 @@ Result<sys::ExitStatus> wait_for(const sys::Child& child, const std::string& wha
 Result<void> write_file(const std::string& path, std::string_view text) {
   auto file = sys::open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (!file) return Failure(file.error());
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(file->get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return sys::from_errno("write " + path, errno);
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
+  return sys::write_all(file->get(), text, path);
 }
 
 Result<OciProcess> read_process(const std::string& pid_file) {
@@ -169,38 +164,38 @@ Result<void> OciRuntime::run(const Run& what) {
                                                            : ": exit code " + std::to_string(status->code)));
 }
 
-Result<OciProcess> OciRuntime::launch(LaunchPlan plan, const Sandbox& sandbox) {
+Result<OciProcess> OciRuntime::launch(LaunchPlan plan, const Container& container) {
   if (plan.netns < 0) return fail(Code::Unsupported, "runtime " + name_ + ": cannot share the host's network");
-  if (auto added = add_mount(plan, sandbox.execd, "", kOciExecd, false); !added) return Failure(added.error());
-  if (auto added = add_mount(plan, AT_FDCWD, sandbox.exit_directory, kOciExitDirectory, true); !added) {
+  if (auto added = add_mount(plan, container.execd, "", kOciExecd, false); !added) return Failure(added.error());
+  if (auto added = add_mount(plan, AT_FDCWD, container.exit_directory, kOciExitDirectory, true); !added) {
     return Failure(added.error());
   }
   auto root = mount_bundle_root(plan);
   if (!root) return with_context("runtime " + name_, root.error());
   // A thread of its own: the mount namespace is the runtime's.
-  return std::async(std::launch::async, [&] { return create_and_start(plan, sandbox, root->get()); }).get();
+  return std::async(std::launch::async, [&] { return create_and_start(plan, container, root->get()); }).get();
 }
 
-Result<OciProcess> OciRuntime::create_and_start(LaunchPlan& plan, const Sandbox& sandbox, int root) {
+Result<OciProcess> OciRuntime::create_and_start(LaunchPlan& plan, const Container& container, int root) {
   auto bundle = enter_bundle_namespace(plan, root);
   if (!bundle) return with_context("runtime " + name_, bundle.error());
   const std::string netns = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(plan.netns);
-  auto config = encode_bundle_config(plan, *bundle, netns, gvisor_ ? "" : sandbox.cgroup_path);
+  auto config = encode_bundle_config(plan, *bundle, netns, gvisor_ ? "" : container.cgroup_path);
   if (!config) return Failure(config.error());
-  if (auto wrote = write_file(sandbox.bundle + "/config.json", *config); !wrote) return Failure(wrote.error());
-  const std::string log = sandbox.bundle + "/runtime.log";
-  const std::string pid_file = sandbox.bundle + "/pid";
-  auto created = run({.command = {"create", "--bundle", sandbox.bundle, "--pid-file", pid_file, sandbox.id},
-                      .id = sandbox.id,
+  if (auto wrote = write_file(container.bundle + "/config.json", *config); !wrote) return Failure(wrote.error());
+  const std::string log = container.bundle + "/runtime.log";
+  const std::string pid_file = container.bundle + "/pid";
+  auto created = run({.command = {"create", "--bundle", container.bundle, "--pid-file", pid_file, container.id},
+                      .id = container.id,
                       .log = log,
-                      .in = sandbox.entrypoint_log,
-                      .out = sandbox.execd_log,
+                      .in = container.entrypoint_log,
+                      .out = container.execd_log,
                       .cgroup = &plan.cgroup});
   if (!created) return Failure(created.error());
   // Before the start: an entrypoint may end at once.
   auto process = read_process(pid_file);
   if (!process) return process;
-  auto started = run({.command = {"start", sandbox.id}, .id = sandbox.id, .log = log, .cgroup = &plan.cgroup});
+  auto started = run({.command = {"start", container.id}, .id = container.id, .log = log, .cgroup = &plan.cgroup});
   if (!started) return Failure(started.error());
   return process;
 }

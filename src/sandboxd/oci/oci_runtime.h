@@ -44,7 +44,7 @@ class OciRuntime {
   // `state_directory` is where the runtime keeps its own state, in a directory for each sandbox; 0700, exists.
   OciRuntime(std::string name, OciProgram program, std::string state_directory);
 
-  struct Sandbox {
+  struct Container {
     std::string id;
     std::string bundle;          // for config.json, pid and runtime.log; exists, root's alone
     std::string exit_directory;  // on the host, writable for the sandbox's user
@@ -56,7 +56,7 @@ class OciRuntime {
   // Creates and starts; returns when PID 1 has been started, which is before it listens. After an error the caller
   // kills the cgroup and calls remove(). What the runtime said is in the error and in runtime.log. The plan's
   // descriptors, seccomp program and program are not used.
-  Result<OciProcess> launch(LaunchPlan plan, const Sandbox& sandbox);
+  Result<OciProcess> launch(LaunchPlan plan, const Container& container);
 
   // After its processes have been killed: what the runtime remembers of it. Unknown ids are fine.
   void remove(const std::string& id);
@@ -73,7 +73,7 @@ class OciRuntime {
     const CgroupPlan* cgroup = nullptr;
   };
   Result<void> run(const Run& what);
-  Result<OciProcess> create_and_start(LaunchPlan& plan, const Sandbox& sandbox, int root);
+  Result<OciProcess> create_and_start(LaunchPlan& plan, const Container& container, int root);
   const std::vector<std::string>& own_arguments();
 
   const std::string name_;

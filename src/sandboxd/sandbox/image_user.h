@@ -14,6 +14,8 @@ struct ImageUser {
   gid_t gid = 0;
   std::vector<gid_t> groups;
   std::string home = "/";
+
+  bool operator==(const ImageUser&) const = default;
 };
 
 // "", "name", "1000", "name:group", "1000:1000": who that is by the passwd and group files of an image, whose layers

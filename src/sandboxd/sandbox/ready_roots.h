@@ -48,8 +48,7 @@ struct ReadyRoot {
 // Any thread, several at a time. The parts outlive it.
 class ReadyRoots {
  public:
-  ReadyRoots(SlotPool& slots, ReadyDirectories& directories, std::uint64_t shm_bytes,
-             std::vector<std::string> cgroup_view)
+  ReadyRoots(Slots& slots, ReadyDirectories& directories, std::uint64_t shm_bytes, std::vector<std::string> cgroup_view)
       : slots_(slots), directories_(directories), shm_bytes_(shm_bytes), cgroup_view_(std::move(cgroup_view)) {}
   ~ReadyRoots() { (void)drop(); }
 
@@ -66,7 +65,7 @@ class ReadyRoots {
  private:
   Result<ReadyRoot> make(RootKind kind);
 
-  SlotPool& slots_;
+  Slots& slots_;
   ReadyDirectories& directories_;
   const std::uint64_t shm_bytes_;
   const std::vector<std::string> cgroup_view_;

@@ -1,16 +1,15 @@
+#include "sandboxd/sandbox/sandbox_logs.h"
+
 #include <algorithm>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "base/timed_log.h"
 #include "sandboxd/sandbox/file_tail.h"
-#include "sandboxd/sandbox/sandbox_entry.h"
 #include "sys/syscall.h"
 
-// What the entrypoints of sandboxes have written.
 namespace osb::sandboxd {
 
 using namespace net::experimental::awaitable_operators;
@@ -21,19 +20,24 @@ namespace {
 constexpr const char* kLog = "entrypoint.log";
 constexpr std::size_t kChunk = 128 << 10;
 
-// The line that a reader gets in place of what it was too slow for.
-std::string note_of(std::uint64_t gone, bool in_line) {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const LogStamp stamp = make_log_stamp(now);
+// The bytes that are kept of a log, and how often logs are looked at: a sandbox that writes faster fills the disk no
+// more than by any other file of its own.
+constexpr std::uint64_t kLogBytes = 16 << 20;
+constexpr std::chrono::seconds kLogInterval(30);
+
+// The line that a reader gets in place of the bytes that it was too slow for.
+std::string note_of(std::uint64_t gone, bool in_line, const Clock& clock) {
+  const auto since_epoch = std::chrono::nanoseconds(clock.now().time_since_epoch());
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_epoch);
+  const LogStamp stamp = make_log_stamp({seconds.count(), (since_epoch - seconds).count()});
   return (in_line ? "\n" : "") + std::string(stamp.data(), stamp.size()) + "sandboxd: " + std::to_string(gone) +
          " bytes of the log are gone, they were not read in time\n";
 }
 
 }  // namespace
 
-// A log that somebody reads.
-struct SandboxManager::OpenLog {
+// A log and its reader.
+struct SandboxLogs::OpenLog {
   EntryPtr entry;
   UniqueFd file;
   std::uint64_t at = 0;
@@ -41,11 +45,25 @@ struct SandboxManager::OpenLog {
   std::shared_ptr<FileWatch::Follower> follower;  // of one that is
 };
 
-net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::size_t limit, bool times) {
-  auto found = find(id);
+net::awaitable<void> SandboxLogs::bound() {
+  while (co_await sleep_for(kLogInterval)) {
+    const std::vector<std::string> ids = context_.table.living();
+    co_await context_.pool.run([&] {
+      for (const std::string& id : ids) {
+        // A sandbox may be removed at any moment: a file that cannot be opened is gone.
+        for (const char* name : {kLog, "execd.log"}) {
+          (void)free_all_but_tail(context_.config().run_file(id, name), kLogBytes);
+        }
+      }
+    });
+  }
+}
+
+net::awaitable<Result<std::string>> SandboxLogs::tail(std::string id, std::size_t limit, bool times) {
+  auto found = context_.table.find(id);
   if (!found) co_return Failure(found.error());
-  const std::string path = builder_.run_file(id, kLog);
-  co_return co_await pool_.run([&]() -> Result<std::string> {
+  const std::string path = context_.config().run_file(id, kLog);
+  co_return co_await context_.pool.run([&]() -> Result<std::string> {
     auto text = read_tail(path, limit);
     if (!text || times) return text;
     // A line that was cut at its front may have lost its stamp: only whole ones are shown without.
@@ -54,14 +72,13 @@ net::awaitable<Result<std::string>> SandboxManager::logs(std::string id, std::si
   });
 }
 
-net::awaitable<Result<SandboxManager::LogProducer>> SandboxManager::open_logs(std::string id, LogsFrom from,
-                                                                              bool follow) {
-  auto found = find(id);
+net::awaitable<Result<SandboxLogs::Producer>> SandboxLogs::open(std::string id, LogsFrom from, bool follow) {
+  auto found = context_.table.find(id);
   if (!found) co_return Failure(found.error());
   auto log = std::make_shared<OpenLog>();
   log->entry = *found;
-  const std::string path = builder_.run_file(id, kLog);
-  auto opened = co_await pool_.run([&]() -> Result<void> {
+  const std::string path = context_.config().run_file(id, kLog);
+  auto opened = co_await context_.pool.run([&]() -> Result<void> {
     auto file = open_foreign_file(path, O_RDONLY);
     if (!file) return Failure(file.error());
     struct stat info{};
@@ -75,32 +92,31 @@ net::awaitable<Result<SandboxManager::LogProducer>> SandboxManager::open_logs(st
   });
   if (!opened) co_return with_context("log of sandbox " + id, opened.error());
   if (follow) {
-    auto follower = log_watch_.follow(log->file.get(), id);
+    auto follower = watch_.follow(log->file.get(), id);
     if (!follower) co_return Failure(follower.error());
     log->follower = std::move(*follower);
   }
-  co_return LogProducer([this, log](http::BodyWriter& out) { return send_log(log, out); });
+  co_return Producer([this, log](http::BodyWriter& out) { return send(log, out); });
 }
 
-net::awaitable<Result<void>> SandboxManager::send_log(std::shared_ptr<OpenLog> log, http::BodyWriter& out) {
-  const std::string id = log->entry->record.spec.id;
+net::awaitable<Result<void>> SandboxLogs::send(std::shared_ptr<OpenLog> log, http::BodyWriter& out) {
+  const std::string id = log->entry->id();
   if (auto begun = co_await out.flush(); !begun) co_return begun;
   for (bool in_line = false;;) {
     // Both before the look at the file: what comes after it is seen in the next round.
     const std::uint64_t seen = log->follower ? log->follower->changes() : 0;
-    const auto current = entries_.find(id);
-    const bool gone = current == entries_.end() || current->second != log->entry || log->entry->removing;
+    const bool gone = !context_.table.holds(*log->entry) || log->entry->removing;
     const bool over = !log->follower || log->entry->record.status.state == State::Exited;
     if (gone) co_return fail(Code::NotFound, "sandbox " + id + " was removed");
     if (log->follower && log->follower->closed()) co_return fail(Code::Unavailable, "the daemon is ending");
     if (!log->follower && log->at >= log->end) co_return Result<void>();
     const std::size_t limit =
         log->follower ? kChunk : static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, log->end - log->at));
-    auto chunk = co_await pool_.run([&] { return read_log(log->file.get(), log->at, limit); });
+    auto chunk = co_await context_.pool.run([&] { return read_log(log->file.get(), log->at, limit); });
     if (!chunk) co_return Failure(chunk.error());
     log->at = chunk->next;
     if (chunk->gone > 0) {
-      if (auto sent = co_await out.write(note_of(chunk->gone, in_line)); !sent) co_return sent;
+      if (auto sent = co_await out.write(note_of(chunk->gone, in_line, context_.clock())); !sent) co_return sent;
       in_line = false;
     }
     if (!chunk->bytes.empty()) {

@@ -9,6 +9,7 @@
 #include "api/json.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
+#include "sys/write_all.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -80,14 +81,7 @@ Result<void> save_record(const std::string& directory, const SandboxRecord& reco
   const std::string next = path + ".next";
   auto file = sys::open_at(AT_FDCWD, next, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!file) return Failure(file.error());
-  std::string_view text;
-  const std::string encoded = encode(record);
-  for (text = encoded; !text.empty();) {
-    const ssize_t wrote = ::write(file->get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return sys::from_errno("write " + next, errno);
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
+  if (auto wrote = sys::write_all(file->get(), encode(record), next); !wrote) return wrote;
   if (::rename(next.c_str(), path.c_str()) < 0) return sys::from_errno("rename " + next, errno);
   return {};
 }

@@ -15,8 +15,8 @@ namespace osb::sandboxd {
 // sandbox and again when its process exists; what a crash leaves in between is found by the sandbox's id: directory,
 // cgroup and socket are named after it, all else dies with its processes.
 struct SandboxRecord {
-  api::native::CreateSandbox spec;  // without the login
-  api::native::Sandbox status;      // state, token, address, ports, times
+  api::native::CreateSandbox spec;    // without the login
+  api::native::SandboxStatus status;  // state, token, address, ports, times
 
   std::optional<unsigned> slot;                    // of the pool
   std::optional<kernel::ProcessIdentity> process;  // PID 1; absent: not started

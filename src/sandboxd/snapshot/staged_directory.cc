@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "sys/remove_tree.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::sandboxd {
 
@@ -57,12 +58,7 @@ Result<void> sync_directory(int directory, const std::string& what) {
 Result<void> write_file(int directory, const std::string& name, std::string_view text, Sync sync) {
   const auto fd = sys::open_at(directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
   if (!fd) return Failure(fd.error());
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(fd->get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return sys::from_errno("write " + name, errno);
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
+  if (auto wrote = sys::write_all(fd->get(), text, name); !wrote) return wrote;
   if (sync == Sync::Now && ::fsync(fd->get()) < 0) return sys::from_errno("sync " + name, errno);
   return {};
 }

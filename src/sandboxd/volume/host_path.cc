@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "sandboxd/volume/volume_spec.h"
+#include "sandboxd/volume/check_volumes.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
 

@@ -31,10 +31,10 @@ Failure no_such_volume(const std::string& name) {
   return failure(Code::NotFound, "VOLUME::PVC_NOT_FOUND", fmt::format("volume {}: does not exist", name));
 }
 
-Result<UniqueFd> open_sub_path(UniqueFd base, const VolumeSpec& spec) {
+Result<UniqueFd> open_sub_path(UniqueFd base, const Volume& spec) {
   if (spec.sub_path.empty()) return base;
   auto found = open_beneath(base.get(), spec.sub_path);
-  if (!found && found.error().sys_errno == ENOENT && spec.create_if_missing) {
+  if (!found && found.error().sys_errno == ENOENT && spec.create) {
     found = make_beneath(base.get(), spec.sub_path);
   }
   if (found) return found;
@@ -96,12 +96,12 @@ class VolumeStore::State::Uses {
     }
   }
 
-  Result<UniqueFd> open(const VolumeSpec& spec) {
+  Result<UniqueFd> open(const Volume& spec) {
     const std::lock_guard lock(state_->mutex);
     const int directory = state_->directory.fd();
     auto found = sys::open_at(directory, spec.source, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (!found && found.error().sys_errno == ENOENT) {
-      if (!spec.create_if_missing) return no_such_volume(spec.source);
+      if (!spec.create) return no_such_volume(spec.source);
       if (auto made = state_->make(spec.source); !made) return Failure(made.error());
       created_.push_back(spec.source);
       found = sys::open_at(directory, spec.source, O_PATH | O_DIRECTORY | O_NOFOLLOW);
@@ -141,26 +141,26 @@ Result<std::unique_ptr<VolumeStore>> VolumeStore::open(VolumeConfig config) {
   return std::unique_ptr<VolumeStore>(new VolumeStore(std::move(state)));
 }
 
-Result<PreparedVolumes> VolumeStore::prepare(std::span<const VolumeSpec> specs, int userns, std::uint32_t id_base) {
+Result<PreparedVolumes> VolumeStore::prepare(std::span<const Volume> specs, int userns, std::uint32_t id_base) {
   if (auto checked = check_volumes(specs); !checked) return Failure(checked.error());
   auto uses = std::make_shared<State::Uses>(state_);
   PreparedVolumes out;
-  for (const VolumeSpec& spec : specs) {
+  for (const Volume& spec : specs) {
     PreparedMount mount;
     mount.target = spec.target;
     mount.read_only = spec.read_only;
-    if (spec.kind == VolumeSpec::Kind::Tmpfs) {
-      const std::uint64_t bytes = spec.size_bytes > 0 ? spec.size_bytes : kDefaultTmpfsBytes;
+    if (spec.kind == VolumeKind::Tmpfs) {
+      const std::uint64_t bytes = spec.size_bytes.value_or(0) > 0 ? *spec.size_bytes : kDefaultTmpfsBytes;
       auto tmpfs = make_tmpfs(bytes, id_base, spec.read_only);
       if (!tmpfs) return with_context(spec.target, tmpfs.error());
       mount.mount = std::move(*tmpfs);
       out.mounts.push_back(std::move(mount));
       continue;
     }
-    const bool host = spec.kind == VolumeSpec::Kind::Host;
-    auto base = host ? state_->host_paths.open(spec.source, spec.create_if_missing,
-                                               [this] { state_->after_step("host path checked"); })
-                     : uses->open(spec);
+    const bool host = spec.kind == VolumeKind::Host;
+    auto base =
+        host ? state_->host_paths.open(spec.source, spec.create, [this] { state_->after_step("host path checked"); })
+             : uses->open(spec);
     if (!base) return Failure(base.error());
     auto source = open_sub_path(std::move(*base), spec);
     if (!source) return Failure(source.error());
@@ -181,8 +181,8 @@ Result<PreparedVolumes> VolumeStore::prepare(std::span<const VolumeSpec> specs, 
   // "/a" before "/a/b".
   std::ranges::sort(out.mounts, {}, &PreparedMount::target);
   out.created = uses->created();
-  for (const VolumeSpec& spec : specs) {
-    if (spec.kind != VolumeSpec::Kind::Named || !spec.delete_with_sandbox) continue;
+  for (const Volume& spec : specs) {
+    if (spec.kind != VolumeKind::Named || !spec.delete_with_sandbox) continue;
     const auto has = [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, spec.source) != names.end();
     };

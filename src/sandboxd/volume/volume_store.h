@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "sandboxd/launch/launch_plan.h"
-#include "sandboxd/volume/volume_spec.h"
+#include "sandboxd/volume/check_volumes.h"
 
 namespace osb::sandboxd {
 
@@ -47,6 +47,16 @@ struct PreparedVolumes {
   std::shared_ptr<void> in_use;
 };
 
+// The volumes of sandboxes. VolumeStore says what the calls promise; tests have an implementation of their own.
+class Volumes {
+ public:
+  virtual ~Volumes() = default;
+  virtual Result<PreparedVolumes> prepare(std::span<const Volume> specs, int userns, std::uint32_t id_base) = 0;
+  virtual std::shared_ptr<void> hold(std::span<const std::string> names) = 0;
+  virtual Result<std::vector<std::string>> list() const = 0;
+  virtual Result<void> remove(const std::string& name, std::size_t sandboxes) = 0;
+};
+
 // Checks and opens what sandboxes mount, and keeps named volumes:
 //
 //   <directory>/<name>   the files; ids on disk are those inside sandboxes (0..65535)
@@ -54,10 +64,10 @@ struct PreparedVolumes {
 //
 // All calls block and may come from any thread. The directory belongs to root alone (0700): sandboxes can leave setuid
 // files in it.
-class VolumeStore {
+class VolumeStore final : public Volumes {
  public:
   static Result<std::unique_ptr<VolumeStore>> open(VolumeConfig config);
-  ~VolumeStore();
+  ~VolumeStore() override;
 
   // Opens every volume as a detached mount, always nosuid and nodev, private, read-only with all mounts below it if
   // asked. `userns` is the sandbox's user namespace, `id_base` the host's id of root inside.
@@ -75,17 +85,17 @@ class VolumeStore {
   //   VOLUME::INVALID_SUB_PATH           leads out, is missing and not to be made, or is neither directory nor regular
   //                                      file
   //   VOLUME::UNSUPPORTED_BACKEND        the file system cannot be idmapped (overlay, proc, most network ones)
-  Result<PreparedVolumes> prepare(std::span<const VolumeSpec> specs, int userns, std::uint32_t id_base);
+  Result<PreparedVolumes> prepare(std::span<const Volume> specs, int userns, std::uint32_t id_base) override;
 
   // For a sandbox that outlived an earlier daemon: these volumes are in use as long as the returned object exists.
-  std::shared_ptr<void> hold(std::span<const std::string> names);
+  std::shared_ptr<void> hold(std::span<const std::string> names) override;
 
-  Result<std::vector<std::string>> list() const;  // by name
+  Result<std::vector<std::string>> list() const override;  // by name
   // Durable. Code::Conflict: it exists. VOLUME::INVALID_PVC_NAME.
   Result<void> create(const std::string& name);
   // `sandboxes`: how many use it (besides those whose PreparedVolumes exist); more than 0 is Code::Conflict. A missing
   // one is Code::NotFound, VOLUME::PVC_NOT_FOUND.
-  Result<void> remove(const std::string& name, std::size_t sandboxes);
+  Result<void> remove(const std::string& name, std::size_t sandboxes) override;
 
  private:
   struct State;

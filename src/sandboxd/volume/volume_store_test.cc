@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace osb::testing;
-using Kind = VolumeSpec::Kind;
+using Kind = VolumeKind;
 
 constexpr std::uint32_t kIdBase = 1'500'000'000;
 
@@ -62,15 +62,13 @@ class Volumes : public ::testing::Test {
     ASSERT_TRUE(opened) << opened.error().message;
     store_ = std::move(*opened);
   }
-  Result<PreparedVolumes> prepare(std::vector<VolumeSpec> specs) {
-    return store_->prepare(specs, userns_.get(), kIdBase);
-  }
-  std::string reason(VolumeSpec spec) {
+  Result<PreparedVolumes> prepare(std::vector<Volume> specs) { return store_->prepare(specs, userns_.get(), kIdBase); }
+  std::string reason(Volume spec) {
     const auto prepared = prepare({std::move(spec)});
     if (prepared) return "accepted, shows " + read_in(prepared->mounts.front(), "file");
     return prepared.error().reason;
   }
-  VolumeSpec host(const fs::path& path, std::string sub_path = "") {
+  Volume host(const fs::path& path, std::string sub_path = "") {
     return {.kind = Kind::Host, .source = path.string(), .sub_path = std::move(sub_path), .target = "/mnt"};
   }
   std::vector<std::string> names() { return store_->list().value_or(std::vector<std::string>{"<failed>"}); }
@@ -86,7 +84,7 @@ using Names = std::vector<std::string>;
 // --- named volumes -----------------------------------------------------------------------------------------------
 
 TEST_F(Volumes, ANamedVolumeKeepsFilesWithIdsAsInside) {
-  auto first = prepare({{.source = "v1", .target = "/a", .create_if_missing = true}});
+  auto first = prepare({{.kind = Kind::Named, .source = "v1", .target = "/a", .create = true}});
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->created, Names{"v1"});
   EXPECT_EQ(first->to_delete, Names{});
@@ -100,7 +98,7 @@ TEST_F(Volumes, ANamedVolumeKeepsFilesWithIdsAsInside) {
   EXPECT_EQ(st.st_mode & 07777, 0700u) << "setuid files in it are out of reach";
 
   const auto second =
-      prepare({{.source = "v1", .target = "/b", .create_if_missing = true, .delete_with_sandbox = true}});
+      prepare({{.kind = Kind::Named, .source = "v1", .target = "/b", .create = true, .delete_with_sandbox = true}});
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(second->created, Names{});
   EXPECT_EQ(second->to_delete, Names{}) << "only the request that made it may delete it";
@@ -108,10 +106,11 @@ TEST_F(Volumes, ANamedVolumeKeepsFilesWithIdsAsInside) {
 }
 
 TEST_F(Volumes, AMissingVolumeIsMadeOnlyWhenAsked) {
-  EXPECT_EQ(reason({.source = "v1", .target = "/a"}), "VOLUME::PVC_NOT_FOUND");
+  EXPECT_EQ(reason({.kind = Kind::Named, .source = "v1", .target = "/a"}), "VOLUME::PVC_NOT_FOUND");
   EXPECT_EQ(names(), Names{});
-  const auto made = prepare({{.source = "v1", .target = "/a", .create_if_missing = true, .delete_with_sandbox = true},
-                             {.source = "v1", .target = "/b", .create_if_missing = true, .delete_with_sandbox = true}});
+  const auto made =
+      prepare({{.kind = Kind::Named, .source = "v1", .target = "/a", .create = true, .delete_with_sandbox = true},
+               {.kind = Kind::Named, .source = "v1", .target = "/b", .create = true, .delete_with_sandbox = true}});
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(made->to_delete, Names{"v1"});
   EXPECT_EQ(names(), Names{"v1"});
@@ -120,7 +119,7 @@ TEST_F(Volumes, AMissingVolumeIsMadeOnlyWhenAsked) {
 TEST_F(Volumes, RemovalIsRefusedWhileInUse) {
   ASSERT_TRUE(store_->create("v1"));
   EXPECT_EQ(store_->create("v1").error().code, Code::Conflict);
-  auto prepared = prepare({{.source = "v1", .target = "/a"}});
+  auto prepared = prepare({{.kind = Kind::Named, .source = "v1", .target = "/a"}});
   ASSERT_TRUE(prepared);
   EXPECT_EQ(store_->remove("v1", 0).error().code, Code::Conflict) << "prepared";
   prepared->in_use.reset();
@@ -133,12 +132,12 @@ TEST_F(Volumes, RemovalIsRefusedWhileInUse) {
 
 TEST_F(Volumes, AFailedRequestLeavesNoVolume) {
   ASSERT_TRUE(store_->create("old"));
-  auto other = prepare({{.source = "shared", .target = "/a", .create_if_missing = true}});
+  auto other = prepare({{.kind = Kind::Named, .source = "shared", .target = "/a", .create = true}});
   ASSERT_TRUE(other);
-  const auto failed = prepare({{.source = "new", .target = "/a", .create_if_missing = true},
-                               {.source = "old", .target = "/b", .create_if_missing = true},
-                               {.source = "shared", .target = "/c", .create_if_missing = true},
-                               {.source = "missing", .target = "/d"}});
+  const auto failed = prepare({{.kind = Kind::Named, .source = "new", .target = "/a", .create = true},
+                               {.kind = Kind::Named, .source = "old", .target = "/b", .create = true},
+                               {.kind = Kind::Named, .source = "shared", .target = "/c", .create = true},
+                               {.kind = Kind::Named, .source = "missing", .target = "/d"}});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().reason, "VOLUME::PVC_NOT_FOUND");
   EXPECT_EQ(names(), (Names{"old", "shared"}));
@@ -149,7 +148,7 @@ TEST_F(Volumes, AVolumeThatAnotherRequestUsesOutlivesTheOneThatMadeIt) {
   config_.after_step = [&](std::string_view step) {
     if (step != "volume opened" || other) return;
     config_.after_step = nullptr;
-    auto prepared = prepare({{.source = "new", .target = "/a"}});
+    auto prepared = prepare({{.kind = Kind::Named, .source = "new", .target = "/a"}});
     ASSERT_TRUE(prepared) << prepared.error().message;
     other = std::move(*prepared);
   };
@@ -161,8 +160,8 @@ TEST_F(Volumes, AVolumeThatAnotherRequestUsesOutlivesTheOneThatMadeIt) {
   auto opened = VolumeStore::open(config);
   ASSERT_TRUE(opened);
   store_ = std::move(*opened);
-  const auto failed =
-      prepare({{.source = "new", .target = "/a", .create_if_missing = true}, {.source = "missing", .target = "/d"}});
+  const auto failed = prepare({{.kind = Kind::Named, .source = "new", .target = "/a", .create = true},
+                               {.kind = Kind::Named, .source = "missing", .target = "/d"}});
   ASSERT_FALSE(failed);
   ASSERT_TRUE(other);
   EXPECT_EQ(names(), Names{"new"});
@@ -202,8 +201,8 @@ TEST_F(Volumes, ACrashLeavesAWholeVolumeOrNone) {
 
 TEST_F(Volumes, MountsAreNosuidAndNodevAndReadOnlyWhenAsked) {
   for (const bool read_only : {false, true}) {
-    auto specs = std::vector<VolumeSpec>{
-        {.source = "v", .target = "/b/c", .read_only = read_only, .create_if_missing = true},
+    auto specs = std::vector<Volume>{
+        {.kind = Kind::Named, .source = "v", .target = "/b/c", .read_only = read_only, .create = true},
         {.kind = Kind::Host, .source = (dir_ / "data").string(), .target = "/b", .read_only = read_only},
         {.kind = Kind::Tmpfs, .target = "/a", .read_only = read_only, .size_bytes = 1 << 20}};
     const auto prepared = prepare(specs);
@@ -226,7 +225,7 @@ TEST_F(Volumes, MountsAreNosuidAndNodevAndReadOnlyWhenAsked) {
 TEST_F(Volumes, ReadOnlyHoldsForMountsBelowTooAndTheHostsStayAsTheyAre) {
   const ScopedMount below("none", dir_ / "data/sub", "tmpfs", 0, "mode=0755");
   write_text_file(dir_ / "data/sub/file", "below");
-  VolumeSpec spec = host(dir_ / "data");
+  Volume spec = host(dir_ / "data");
   spec.read_only = true;
   const auto prepared = prepare({spec});
   ASSERT_TRUE(prepared) << prepared.error().message;
@@ -335,15 +334,16 @@ TEST_F(Volumes, OurOwnStateIsNeverAVolume) {
   EXPECT_EQ(reason(host(dir_ / "state")), refused);
   EXPECT_EQ(reason(host(dir_ / "state/volumes")), refused);
   EXPECT_EQ(reason(host(dir_.path())), refused) << "it would show the state below";
-  VolumeSpec made = host(dir_ / "state/volumes/planted");
-  made.create_if_missing = true;
+  Volume made = host(dir_ / "state/volumes/planted");
+  made.create = true;
   EXPECT_EQ(reason(made), refused);
   EXPECT_EQ(names(), Names{});
   EXPECT_EQ(reason(host(dir_ / "data")), "accepted, shows data");
 }
 
 TEST_F(Volumes, AHostPathMayBeAFile) {
-  const auto prepared = prepare({host(dir_ / "data/file"), {.source = "v", .target = "/v", .create_if_missing = true}});
+  const auto prepared =
+      prepare({host(dir_ / "data/file"), {.kind = Kind::Named, .source = "v", .target = "/v", .create = true}});
   ASSERT_TRUE(prepared) << prepared.error().message;
   EXPECT_FALSE(prepared->mounts[0].is_directory);
   EXPECT_TRUE(prepared->mounts[1].is_directory);
@@ -351,8 +351,8 @@ TEST_F(Volumes, AHostPathMayBeAFile) {
 }
 
 TEST_F(Volumes, MissingHostDirectoriesAreMadeOnlyBelowAllowedPaths) {
-  VolumeSpec spec = host(dir_ / "data/x/y/z");
-  spec.create_if_missing = true;
+  Volume spec = host(dir_ / "data/x/y/z");
+  spec.create = true;
   const mode_t before = ::umask(0077);
   const auto prepared = prepare({spec});
   ::umask(before);
@@ -405,12 +405,14 @@ TEST_F(Volumes, SubPathsCannotLeadOut) {
       {"none", "VOLUME::INVALID_SUB_PATH"},
   };
   for (const auto& row : rows) {
-    EXPECT_EQ(reason({.source = "v", .sub_path = row.sub_path, .target = "/x"}), row.want) << row.sub_path;
+    EXPECT_EQ(reason({.kind = Kind::Named, .source = "v", .sub_path = row.sub_path, .target = "/x"}), row.want)
+        << row.sub_path;
   }
-  EXPECT_EQ(reason({.source = "v", .sub_path = "up/made", .target = "/x", .create_if_missing = true}),
+  EXPECT_EQ(reason({.kind = Kind::Named, .source = "v", .sub_path = "up/made", .target = "/x", .create = true}),
             "VOLUME::INVALID_SUB_PATH");
   EXPECT_FALSE(fs::exists(dir_ / "state/made"));
-  const auto made = prepare({{.source = "v", .sub_path = "new/deep", .target = "/x", .create_if_missing = true}});
+  const auto made =
+      prepare({{.kind = Kind::Named, .source = "v", .sub_path = "new/deep", .target = "/x", .create = true}});
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_TRUE(fs::is_directory(root / "new/deep"));
 }
@@ -458,9 +460,9 @@ TEST_F(Volumes, FlippingDirectoriesAndLinksNeverShowsWhatIsOutside) {
     // The parent moves too: ".." resolved while it happens must not lead out either.
     fs::create_directory_symlink("../q/../p/d", root / "p/around");
   }
-  const std::vector<VolumeSpec> specs = {
-      {.source = "v", .sub_path = "p/d", .target = "/a"},
-      {.source = "v", .sub_path = "p/around", .target = "/a"},
+  const std::vector<Volume> specs = {
+      {.kind = Kind::Named, .source = "v", .sub_path = "p/d", .target = "/a"},
+      {.kind = Kind::Named, .source = "v", .sub_path = "p/around", .target = "/a"},
       host(dir_ / "data/p/d"),
       host(dir_ / "data", "p/d"),
       host(dir_ / "data", "p/around"),

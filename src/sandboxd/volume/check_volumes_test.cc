@@ -1,18 +1,18 @@
-#include "sandboxd/volume/volume_spec.h"
+#include "sandboxd/volume/check_volumes.h"
 
 #include <gtest/gtest.h>
 
 namespace osb::sandboxd {
 namespace {
 
-using Kind = VolumeSpec::Kind;
+using Kind = VolumeKind;
 
-std::string reason_of(const VolumeSpec& spec) {
+std::string reason_of(const Volume& spec) {
   const auto checked = check_volumes(std::span(&spec, 1));
   return checked ? "" : checked.error().reason;
 }
 
-TEST(VolumeSpec, TargetsAreNormalPathsOutsideTheSandboxsOwn) {
+TEST(CheckVolumes, TargetsAreNormalPathsOutsideTheSandboxsOwn) {
   struct {
     const char* why;
     std::string target;
@@ -39,30 +39,33 @@ TEST(VolumeSpec, TargetsAreNormalPathsOutsideTheSandboxsOwn) {
       {"too long", "/" + std::string(5000, 'x'), false},
   };
   for (const auto& row : rows) {
-    const VolumeSpec spec{.kind = Kind::Named, .source = "v", .target = row.target};
+    const Volume spec{.kind = Kind::Named, .source = "v", .target = row.target};
     EXPECT_EQ(reason_of(spec), row.good ? "" : "VOLUME::INVALID_MOUNT_PATH") << row.why;
   }
 }
 
-TEST(VolumeSpec, OneTargetOneVolume) {
-  const VolumeSpec specs[] = {{.source = "a", .target = "/x"}, {.source = "b", .target = "/x"}};
+TEST(CheckVolumes, OneTargetOneVolume) {
+  const Volume specs[] = {{.kind = Kind::Named, .source = "a", .target = "/x"},
+                          {.kind = Kind::Named, .source = "b", .target = "/x"}};
   const auto checked = check_volumes(specs);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, Code::InvalidRequest);
   EXPECT_EQ(checked.error().reason, "VOLUME::INVALID_MOUNT_PATH");
 }
 
-TEST(VolumeSpec, SubPathsAreRelativeAndGoDown) {
+TEST(CheckVolumes, SubPathsAreRelativeAndGoDown) {
   for (const char* good : {"", "a", "a/b", "a//b/", "./a", "..a", "a../b"}) {
-    EXPECT_EQ(reason_of({.source = "v", .sub_path = good, .target = "/x"}), "") << good;
+    EXPECT_EQ(reason_of({.kind = Kind::Named, .source = "v", .sub_path = good, .target = "/x"}), "") << good;
   }
   for (const char* bad : {"/a", "..", "../a", "a/..", "a/../b", "/"}) {
-    EXPECT_EQ(reason_of({.source = "v", .sub_path = bad, .target = "/x"}), "VOLUME::INVALID_SUB_PATH") << bad;
+    EXPECT_EQ(reason_of({.kind = Kind::Named, .source = "v", .sub_path = bad, .target = "/x"}),
+              "VOLUME::INVALID_SUB_PATH")
+        << bad;
   }
   EXPECT_EQ(reason_of({.kind = Kind::Tmpfs, .sub_path = "a", .target = "/x"}), "VOLUME::INVALID_SUB_PATH");
 }
 
-TEST(VolumeSpec, NamesAreThoseOfTheContract) {
+TEST(CheckVolumes, NamesAreThoseOfTheContract) {
   for (const std::string& good :
        {std::string("a"), std::string("0"), std::string("my-volume-1"), std::string(253, 'a')}) {
     EXPECT_TRUE(check_volume_name(good)) << good;
@@ -76,14 +79,14 @@ TEST(VolumeSpec, NamesAreThoseOfTheContract) {
   }
 }
 
-TEST(VolumeSpec, HostPathsAreNormal) {
+TEST(CheckVolumes, HostPathsAreNormal) {
   EXPECT_EQ(reason_of({.kind = Kind::Host, .source = "/data/x", .target = "/x"}), "");
   for (const char* bad : {"", "data", "/data/", "/data//x", "/data/../etc", "/data/..", "/data/./x"}) {
     EXPECT_EQ(reason_of({.kind = Kind::Host, .source = bad, .target = "/x"}), "VOLUME::INVALID_HOST_PATH") << bad;
   }
 }
 
-TEST(VolumeSpec, APrefixEndsAtASlash) {
+TEST(CheckVolumes, APrefixEndsAtASlash) {
   EXPECT_TRUE(is_at_or_below("/data", "/data"));
   EXPECT_TRUE(is_at_or_below("/data/x", "/data"));
   EXPECT_TRUE(is_at_or_below("/anything", "/"));

@@ -1,3 +1,5 @@
+#include "sandboxd/sandbox/teardown.h"
+
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -8,7 +10,6 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "sandboxd/sandbox/disk_limit.h"
-#include "sandboxd/sandbox/sandbox_builder.h"
 #include "sys/pidfd.h"
 #include "sys/remove_tree.h"
 #include "sys/syscall.h"
@@ -24,22 +25,14 @@ constexpr std::chrono::milliseconds kDeathLimit = std::chrono::seconds(20);
 
 }  // namespace
 
-Result<void> SandboxBuilder::refuse_connections(const LiveSandbox& live) const {
-  if (!live.slot) return {};
-  return parts_.firewall.refuse(live.slot->index);
-}
-
-Result<void> SandboxBuilder::accept_connections(const LiveSandbox& live) const {
-  if (!live.slot) return {};
-  return parts_.firewall.accept(live.slot->index);
-}
-
-void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
+void Teardown::end(SandboxRecord& record, LiveSandbox live) const {
   const std::string& id = record.spec.id;
   bool dead = true;
   // Before anything ends: a connection that begins while processes die could find a namespace that does not answer.
-  if (auto refused = refuse_connections(live); !refused)
-    log_error("address not refused", {{"id", id}, {"error", refused.error().message}});
+  if (live.slot) {
+    if (auto refused = parts_.rules.refuse(live.slot->index); !refused)
+      log_error("address not refused", {{"id", id}, {"error", refused.error().message}});
+  }
   if (live.cgroup) {
     if (auto killed = live.cgroup->kill(); !killed)
       log_error("kill failed", {{"id", id}, {"error", killed.error().message}});
@@ -51,7 +44,7 @@ void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
     siginfo_t info{};
     if (dead) ::waitid(P_PIDFD, static_cast<id_t>(live.pidfd.get()), &info, WEXITED | WNOHANG);
   }
-  step("killed");
+  config_.step("killed");
   if (live.cgroup) {
     const auto empty = live.cgroup->wait_empty(kDeathLimit);
     if (!empty || !*empty) dead = false;
@@ -59,10 +52,10 @@ void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
       log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
     }
   }
-  step("cgroup removed");
-  remove_from_runtime(record);
+  config_.step("cgroup removed");
+  launcher_.remove_from_runtime(record);
   if (live.slot) {
-    (void)parts_.firewall.unpublish_all(live.slot->index);
+    (void)parts_.rules.unpublish_all(live.slot->index);
     // Volumes may have carried a socket out to somebody else; gVisor takes the addresses away.
     const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
                             !record.spec.nested_user_namespaces && record.spec.runtime.empty();
@@ -71,26 +64,26 @@ void SandboxBuilder::tear_down(SandboxRecord& record, LiveSandbox live) const {
   record.slot.reset();
   record.status.address.clear();
   record.status.ports.clear();
-  step("slot returned");
+  config_.step("slot returned");
 }
 
-void SandboxBuilder::erase(const SandboxRecord& record) const {
+void Teardown::erase(const SandboxRecord& record) const {
   const std::string& id = record.spec.id;
-  ::unlink(socket(id).c_str());
+  ::unlink(config_.socket(id).c_str());
   for (const std::string& volume : record.volumes_to_delete) {
     if (auto removed = parts_.volumes.remove(volume, 0); !removed && removed.error().code != Code::NotFound) {
       log_warn("volume kept", {{"id", id}, {"volume", volume}, {"error", removed.error().message}});
     }
   }
-  step("volumes removed");
+  config_.step("volumes removed");
   const std::string trash = config_.state_directory + "/trash/" + id + "." + new_hex_id();
-  if (::rename(directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
+  if (::rename(config_.directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
     log_error("directory left", {{"id", id}, {"error", std::strerror(errno)}});
   }
-  step("erased");
+  config_.step("erased");
 }
 
-void SandboxBuilder::empty_trash() const {
+void Teardown::empty_trash() const {
   auto trash = sys::open_at(AT_FDCWD, config_.state_directory + "/trash", O_RDONLY | O_DIRECTORY);
   if (!trash) return;
   std::vector<std::string> names;
@@ -108,22 +101,22 @@ void SandboxBuilder::empty_trash() const {
   }
 }
 
-void SandboxBuilder::sweep_one(const std::string& id) const {
+void Teardown::sweep_cgroup(const std::string& id) const {
   auto cgroup = parts_.cgroups.open_existing(id);
   if (!cgroup) return;
-  (void)cgroup->kill();
-  (void)cgroup->wait_empty(kDeathLimit);
-  if (auto removed = cgroup->remove(); !removed) {
+  (void)(*cgroup)->kill();
+  (void)(*cgroup)->wait_empty(kDeathLimit);
+  if (auto removed = (*cgroup)->remove(); !removed) {
     log_error("cgroup left", {{"id", id}, {"error", removed.error().message}});
   }
 }
 
-void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
+void Teardown::sweep(const std::vector<std::string>& living) const {
   const std::set<std::string> keep(living.begin(), living.end());
   for (const std::string& id : parts_.cgroups.list()) {
     if (keep.contains(id)) continue;
     log_info("ending what nobody owns", {{"id", id}});
-    sweep_one(id);
+    sweep_cgroup(id);
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(config_.run_directory + "/execd", error)) {
@@ -133,14 +126,6 @@ void SandboxBuilder::sweep(const std::vector<std::string>& living) const {
   for (const auto& entry : fs::directory_iterator(config_.run_directory + "/oci", error)) {
     if (runtimes && !keep.contains(entry.path().filename().string())) {
       (void)sys::remove_tree(runtimes->get(), entry.path().filename().string());
-    }
-  }
-  const std::string current = fs::path(skeleton_).filename().string();
-  auto hosts = sys::open_at(AT_FDCWD, config_.state_directory + "/host", O_RDONLY | O_DIRECTORY);
-  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/host", error)) {
-    // Another boot's: nobody can be using it.
-    if (hosts && entry.path().filename() != current) {
-      (void)sys::remove_tree(hosts->get(), entry.path().filename().string());
     }
   }
 }

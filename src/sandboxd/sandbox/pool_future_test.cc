@@ -1,4 +1,4 @@
-#include "sandboxd/sandbox/ahead.h"
+#include "sandboxd/sandbox/pool_future.h"
 
 #include <latch>
 #include <thread>
@@ -8,21 +8,21 @@
 namespace osb::sandboxd {
 namespace {
 
-TEST(Ahead, IsMadeByAnotherThreadMeanwhile) {
+TEST(PoolFuture, IsComputedByAnotherThreadMeanwhile) {
   std::latch begun(1);
   std::thread::id by;
   BlockingPool pool(1);
-  Ahead<int> ahead(pool, [&] {
+  PoolFuture<int> future(pool, [&] {
     by = std::this_thread::get_id();
     begun.count_down();
     return 7;
   });
   begun.wait();
-  EXPECT_EQ(ahead.get(), 7);
+  EXPECT_EQ(future.get(), 7);
   EXPECT_NE(by, std::this_thread::get_id());
 }
 
-TEST(Ahead, IsMadeByWhoNeedsItWhenAllThreadsAreBusy) {
+TEST(PoolFuture, TheCallerComputesItWhenAllThreadsAreBusy) {
   std::latch busy(1), over(1);  // the pool's thread ends before they do
   BlockingPool pool(1);
   pool.post([&] {
@@ -31,11 +31,11 @@ TEST(Ahead, IsMadeByWhoNeedsItWhenAllThreadsAreBusy) {
   });
   busy.wait();
   std::thread::id by;
-  Ahead<int> ahead(pool, [&] {
+  PoolFuture<int> future(pool, [&] {
     by = std::this_thread::get_id();
     return 7;
   });
-  EXPECT_EQ(ahead.get(), 7);
+  EXPECT_EQ(future.get(), 7);
   EXPECT_EQ(by, std::this_thread::get_id());
   over.count_down();
 }

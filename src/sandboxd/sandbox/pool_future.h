@@ -11,18 +11,18 @@
 
 namespace osb::sandboxd {
 
-// Something that will be needed soon, made by another thread of the pool meanwhile. Whoever gets to it first does the
-// work: get() does it itself when no thread was free, so a pool that is full cannot wait for itself. `make` does not
-// throw; what it refers to outlives the call of get(), and get() is called, once, before this goes.
+// A value that another thread of the pool computes while the caller goes on. get() computes it itself when no thread
+// was free, so a full pool cannot wait for itself. `make` does not throw. get() is called exactly once, before this
+// object goes; everything that `make` refers to outlives that call.
 template <typename T>
-class Ahead {
+class PoolFuture {
  public:
-  Ahead(BlockingPool& pool, std::move_only_function<T()> make) : state_(std::make_shared<State>()) {
+  PoolFuture(BlockingPool& pool, std::move_only_function<T()> make) : state_(std::make_shared<State>()) {
     state_->make = std::move(make);
     pool.post([state = state_] { state->run(); });
   }
-  Ahead(const Ahead&) = delete;
-  Ahead& operator=(const Ahead&) = delete;
+  PoolFuture(const PoolFuture&) = delete;
+  PoolFuture& operator=(const PoolFuture&) = delete;
 
   T get() {
     state_->run();

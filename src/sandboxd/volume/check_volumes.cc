@@ -1,4 +1,4 @@
-#include "sandboxd/volume/volume_spec.h"
+#include "sandboxd/volume/check_volumes.h"
 
 #include <algorithm>
 #include <climits>
@@ -50,12 +50,12 @@ Result<void> check_target(const std::string& target) {
 
 bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-Result<void> check_sub_path(const VolumeSpec& spec) {
+Result<void> check_sub_path(const Volume& spec) {
   if (spec.sub_path.empty()) return {};
   const auto wrong = [&](const char* why) {
     return invalid("VOLUME::INVALID_SUB_PATH", fmt::format("sub-path {}: {}", spec.sub_path, why));
   };
-  if (spec.kind == VolumeSpec::Kind::Tmpfs) return wrong("a tmpfs has none");
+  if (spec.kind == VolumeKind::Tmpfs) return wrong("a tmpfs has none");
   if (spec.sub_path.starts_with('/')) return wrong("must be relative");
   if (!is_printable_path(spec.sub_path)) return wrong("too long, or with a NUL byte");
   if (!all_components(spec.sub_path, [](std::string_view c) { return c != ".."; })) return wrong("must not contain ..");
@@ -78,18 +78,18 @@ Result<void> check_volume_name(std::string_view name) {
                  fmt::format("volume name '{}': lower case letters, digits and inner hyphens, at most 253", name));
 }
 
-Result<void> check_volumes(std::span<const VolumeSpec> specs) {
+Result<void> check_volumes(std::span<const Volume> specs) {
   std::set<std::string_view> targets;
-  for (const VolumeSpec& spec : specs) {
+  for (const Volume& spec : specs) {
     if (auto checked = check_target(spec.target); !checked) return checked;
     if (!targets.insert(spec.target).second) {
       return invalid("VOLUME::INVALID_MOUNT_PATH", fmt::format("mount path {}: given twice", spec.target));
     }
-    if (spec.kind == VolumeSpec::Kind::Host && !is_normal(spec.source)) {
+    if (spec.kind == VolumeKind::Host && !is_normal(spec.source)) {
       return invalid("VOLUME::INVALID_HOST_PATH",
                      fmt::format("host path {}: must be absolute, without //, ., .. or a trailing /", spec.source));
     }
-    if (spec.kind == VolumeSpec::Kind::Named) {
+    if (spec.kind == VolumeKind::Named) {
       if (auto checked = check_volume_name(spec.source); !checked) return checked;
     }
     if (auto checked = check_sub_path(spec); !checked) return checked;

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "sandboxd/oci/oci_runtime.h"
+
+namespace osb::sandboxd {
+
+// Settings that all sandboxes of a host share, and the names of their files:
+//
+//   <state>/sandboxes/<id>/record.json upper/ work/ run/{entrypoint.log,exit.json,execd.log}
+//   <state>/ready/          directories of sandboxes to come (ReadyDirectories, ReadyRoots)
+//   <state>/trash/          directories that are being deleted; emptied at start
+//   <state>/host/<boot id>/ skeleton of `host` sandboxes
+//   <state>/mount-points/   the lowest layer of all others
+//   <run>/execd/<id>.sock   execd's socket
+//
+// A sandbox of an OCI runtime has no socket. It has oci/ for the bundle, run/exit/ for the exit record, and
+// <run>/oci/<id>/ for the runtime's own state.
+struct SandboxConfig {
+  std::string state_directory = "/var/lib/opensandbox";  // 0700
+  std::string run_directory = "/run/opensandbox";        // sockets; 0750, of `group`
+  gid_t group = 0;                                       // may use the sockets besides root
+  std::string execd;                                     // the program
+  bool allow_host_network = false;
+  std::vector<std::string> dns;
+  std::string exec_label;                      // SELinux context, or "exec PROFILE" for AppArmor; empty: none
+  std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
+  std::string default_runtime = "native";
+  std::uint64_t default_pids = 4096;
+  std::uint64_t default_shm_bytes = 64 << 20;
+  std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs project quotas
+  // Called with the name of each step that has just been done: tests end the process there.
+  std::function<void(std::string_view step)> after_step;
+
+  std::string directory(const std::string& id) const { return state_directory + "/sandboxes/" + id; }
+  std::string run_file(const std::string& id, const char* name) const { return directory(id) + "/run/" + name; }
+  std::string exit_file(const std::string& id, const std::string& runtime) const {
+    return run_file(id, runtime.empty() ? "exit.json" : "exit/exit.json");
+  }
+  std::string socket(const std::string& id) const { return run_directory + "/execd/" + id + ".sock"; }
+  void step(std::string_view name) const {
+    if (after_step) after_step(name);
+  }
+};
+
+}  // namespace osb::sandboxd
