@@ -9,11 +9,11 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/blocking_pool.h"
 #include "async/child_reaper.h"
+#include "async/race.h"
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "async/timer.h"
@@ -54,7 +54,7 @@
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using std::chrono::milliseconds;
 
 constexpr std::uint16_t kJupyterPort = 44771;

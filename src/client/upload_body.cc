@@ -1,13 +1,12 @@
 #include "client/upload_body.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "async/timer.h"
 #include "client/errors.h"
 
 namespace opensandbox {
 
-using namespace net::experimental::awaitable_operators;
+using namespace osb::race;
 
 net::awaitable<osb::Result<std::string_view>> UploadBody::read() {
   ++steps_;

@@ -54,7 +54,7 @@ class BodyWriter {
   virtual net::awaitable<Result<void>> flush() = 0;
 
   // Returns once the peer has closed its side or the connection broke; never returns as long as it stays. Cancel it
-  // (awaitable_operators, cancellation slots) when no longer interested. At most one waiter at a time.
+  // (async/race.h, cancellation slots) when no longer interested. At most one waiter at a time.
   virtual net::awaitable<void> peer_closed() = 0;
 };
 

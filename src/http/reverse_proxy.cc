@@ -3,14 +3,13 @@
 #include <array>
 #include <vector>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/parse_number.h"
 
 namespace osb::http {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 // An answer up to this size that has arrived whole is passed on as text: no stream to set up, and upstream's connection
 // is free for the next request at once.

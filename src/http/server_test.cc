@@ -5,12 +5,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "async/race.h"
 #include "http/http_fixture.h"
 #include "http/router.h"
 #include "support/temp_dir.h"
@@ -346,7 +346,7 @@ TEST_F(ServerTest, AProducerLearnsThatItsReaderHasLeft) {
 }
 
 TEST_F(ServerTest, ASilentReaderHasNotLeft) {
-  using namespace net::experimental::awaitable_operators;
+  using namespace race;
   ServerOptions options;
   options.limits.header_time = options.limits.write_stall = Millis(10);
   std::size_t first = 9;

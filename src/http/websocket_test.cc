@@ -8,7 +8,6 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -16,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "async/race.h"
 #include "http/websocket_frame.h"
 #include "http/websocket_key.h"
 #include "support/await.h"
@@ -152,7 +152,7 @@ net::awaitable<void> echo(WebSocket& socket) {
 }
 
 TEST_F(WebSocketTest, MessagesOfAllSizesComeBack) {
-  using namespace net::experimental::awaitable_operators;
+  using namespace race;
   auto client = connect(echo);
   testing::await(io_, [](WebSocket& socket) -> net::awaitable<void> {
     for (const std::size_t size : {0, 1, 125, 126, 65535, 65536, 70001, 3'000'000}) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "async/race.h"
 
 namespace osb::mcp {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 // Finds out about clients that went without a word, and keeps proxies from closing a quiet stream.
 constexpr std::chrono::seconds kKeepAlive(20);

@@ -7,15 +7,14 @@
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/log.h"
 #include "sys/syscall.h"
 
 namespace osb::mcp {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 // A client that does not read its answers is not read from either, beyond this much.
 constexpr std::size_t kMostUnsent = 16 << 20;

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "async/race.h"
 #include "async/timer.h"
 #include "http/reverse_proxy.h"
 #include "http/socket_address.h"
@@ -16,7 +16,7 @@
 namespace osb::cli {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::chrono::seconds kConnect(10);
 

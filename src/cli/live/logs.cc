@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "async/race.h"
 #include "async/signals.h"
 #include "cli/live/log_overlap.h"
 #include "cli/more_commands.h"
@@ -15,7 +15,7 @@
 namespace osb::cli {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 struct LogsOptions {
   std::string id, execution, since;

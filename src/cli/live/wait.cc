@@ -2,9 +2,9 @@
 #include <opensandbox/async.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "async/race.h"
 #include "async/timer.h"
 #include "cli/encode.h"
 #include "cli/lookup/lookup.h"
@@ -14,7 +14,7 @@
 namespace osb::cli {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using opensandbox::SandboxInfo;
 
 struct WaitOptions {

@@ -6,17 +6,17 @@
 #include <utility>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/descriptor.h"
+#include "async/race.h"
 #include "async/timer.h"
 #include "cli/output/spinner.h"
 
 namespace osb::cli {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::chrono::seconds kLife(600), kRenewEvery(300);
 // An image may have to be fetched first; Ctrl-C ends the wait sooner.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <csignal>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include "async/blocking_pool.h"
+#include "async/race.h"
 #include "async/task_group.h"
 #include "base/log.h"
 #include "execd/init/descendants.h"
@@ -14,7 +14,7 @@
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using std::chrono::milliseconds;
 
 // What is left of the limit for processes that nobody has an account of.

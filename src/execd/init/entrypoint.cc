@@ -3,18 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 
+#include "async/race.h"
 #include "base/log.h"
-#include "execd/run/environment.h"
 #include "execd/init/inherited_fd.h"
+#include "execd/run/environment.h"
 #include "sys/process_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 Entrypoint::Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan)
     : executor_(executor),

@@ -1,13 +1,12 @@
 #include "execd/metrics/metrics_routes.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "execd/metrics/system_metrics.h"
 
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::chrono::seconds kInterval{1};
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "async/race.h"
 #include "async/timer.h"
 #include "base/parse_number.h"
 #include "execd/proxy/port_proxy.h"
@@ -14,7 +14,7 @@
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::size_t kPiece = 64 * 1024;
 constexpr std::chrono::seconds kConnect(10);

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "async/race.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "http/url.h"
@@ -12,7 +12,7 @@
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::string_view kBadRequest = "INVALID_REQUEST_BODY";
 constexpr std::string_view kRuntimeError = "RUNTIME_ERROR";

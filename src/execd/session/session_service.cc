@@ -4,8 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/id.h"
 #include "execd/owner/identity.h"
 #include "execd/run/event_stream.h"
@@ -15,7 +14,7 @@
 namespace osb::execd {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::hours(24);
 // A reader that does not keep up holds the shell back, so nothing is ever dropped from this.

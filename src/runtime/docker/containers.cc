@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/log.h"
 #include "base/ports.h"
 #include "tls/connector.h"
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

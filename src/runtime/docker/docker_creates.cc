@@ -1,15 +1,14 @@
 #include "runtime/docker/docker_creates.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "api/lifecycle_error.h"
+#include "async/race.h"
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 namespace json = boost::json;
 using Call = EngineClient::Call;
 

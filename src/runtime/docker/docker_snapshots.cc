@@ -1,15 +1,15 @@
 #include "runtime/docker/docker_snapshots.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "async/race.h"
 #include "http/url.h"
 #include "runtime/labels.h"
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 namespace json = boost::json;
 using Call = EngineClient::Call;
 

@@ -1,10 +1,10 @@
 #include "runtime/docker/docker_watch.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "async/race.h"
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/docker_volumes.h"
@@ -13,7 +13,7 @@
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 namespace json = boost::json;
 
 namespace {

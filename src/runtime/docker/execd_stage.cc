@@ -2,13 +2,13 @@
 
 #include <chrono>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_error.h"
 #include "archive/tar_entry.h"
+#include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "http/url.h"
@@ -17,7 +17,7 @@
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "api/lifecycle_error.h"
+#include "async/race.h"
 #include "http/url.h"
 #include "image/reference.h"
 #include "runtime/docker/engine_json.h"
@@ -13,7 +12,7 @@
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 namespace json = boost::json;
 
 namespace {

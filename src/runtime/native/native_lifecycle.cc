@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "async/race.h"
 #include "async/timer.h"
 #include "http/url.h"
 #include "runtime/native/native_spec.h"
 
 namespace osb::runtime {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

@@ -1,10 +1,10 @@
 #include <charconv>
 #include <sys/socket.h>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
+#include "async/race.h"
 #include "base/timed_log.h"
 #include "http/url.h"
 #include "sandboxd/daemon/routes.h"
@@ -15,7 +15,7 @@ namespace osb::sandboxd {
 namespace {
 
 namespace json = boost::json;
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 constexpr std::size_t kMaxBody = 4 << 20;
 constexpr std::size_t kMaxLog = 16 << 20;

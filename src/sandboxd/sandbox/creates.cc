@@ -1,7 +1,6 @@
 #include "sandboxd/sandbox/creates.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "sandboxd/sandbox/ask_execd.h"
@@ -15,7 +14,7 @@ namespace osb::sandboxd {
 
 using api::native::SandboxStatus;
 using api::native::State;
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

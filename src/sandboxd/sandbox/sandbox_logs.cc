@@ -4,15 +4,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/timed_log.h"
 #include "sandboxd/sandbox/file_tail.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using api::native::State;
 
 namespace {

@@ -1,11 +1,10 @@
 #include <chrono>
 #include <deque>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_image.h"
 #include "api/lifecycle_sandbox.h"
+#include "async/race.h"
 #include "async/timer.h"
 #include "http/url.h"
 #include "server/http/answer.h"
@@ -14,7 +13,7 @@
 namespace osb::server {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;

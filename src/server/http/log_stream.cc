@@ -1,17 +1,17 @@
 #include "server/http/log_stream.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include "api/lifecycle_diagnostics.h"
 #include "api/lifecycle_sandbox.h"
+#include "async/race.h"
 #include "async/task_group.h"
 #include "async/timer.h"
 
 namespace osb::server {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using Pieces = Result<std::vector<LogPiece>>;
 
 constexpr std::chrono::seconds kPing(15);

@@ -1,7 +1,7 @@
-#include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_sandbox.h"
+#include "async/race.h"
 #include "server/http/answer.h"
 #include "server/http/routes.h"
 #include "tls/sha256.h"
@@ -9,7 +9,7 @@
 namespace osb::server {
 namespace {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;

@@ -1,10 +1,10 @@
 #include "server/service/backend_presence.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "async/race.h"
 
 namespace osb::server {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

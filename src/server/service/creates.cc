@@ -1,14 +1,13 @@
 #include "server/service/creates.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "runtime/labels.h"
 
 namespace osb::server {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using runtime::Instance;
 
 namespace {

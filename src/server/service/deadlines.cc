@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/log.h"
 
 namespace osb::server {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

@@ -1,12 +1,11 @@
 #include "server/service/sandbox_states.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
+#include "async/race.h"
 #include "base/log.h"
 
 namespace osb::server {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 using runtime::Instance;
 using runtime::InstanceState;
 

@@ -2,17 +2,17 @@
 
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_snapshot.h"
+#include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
 
 namespace osb::server {
 
-using namespace net::experimental::awaitable_operators;
+using namespace race;
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "async/race.h"
 
 namespace osb::execd {
 namespace {
@@ -24,7 +24,7 @@ net::awaitable<Result<bool>> collect(BodyPump& pump, std::string& block) {
 }  // namespace
 
 net::awaitable<Result<void>> BodyPump::run() {
-  using namespace net::experimental::awaitable_operators;
+  using namespace race;
   std::string current, next;
   auto more = co_await collect(*this, current);
   while (more && *more) {

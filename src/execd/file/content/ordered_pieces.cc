@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "async/race.h"
 
 namespace osb::execd {
 
@@ -47,7 +47,7 @@ net::awaitable<Result<bool>> OrderedPieces::take(Taker& taker) {
 }
 
 net::awaitable<Result<bool>> OrderedPieces::run(Taker taker) {
-  using namespace net::experimental::awaitable_operators;
+  using namespace race;
   static_assert(kWorkers == 3);
   pause_ = false;
   const auto hand_out = [&]() -> net::awaitable<Result<bool>> {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "async/race.h"
 
 namespace osb::execd {
 namespace {
@@ -23,7 +23,7 @@ net::awaitable<Result<bool>> make(FilePool pool, Stream& stream, std::string& ou
 }
 
 net::awaitable<Result<void>> send(FilePool pool, std::unique_ptr<Stream> stream, http::BodyWriter& writer) {
-  using namespace net::experimental::awaitable_operators;
+  using namespace race;
   while (stream->more) {
     auto [more, sent] =
         co_await (make(pool, *stream, stream->next, kPiece) && writer.write(std::string_view(stream->current)));
