@@ -1,5 +1,5 @@
 // Archives from strangers, unpacked with the rules of execd, of the SDK and of image layers: nothing appears beside the
-// directory, whatever they hold. The first byte says how the input is cut into pieces.
+// directory, for any contents. The first byte says how the input is cut into pieces.
 
 #include <algorithm>
 #include <cstdint>

@@ -83,7 +83,7 @@ class LocalService:
         program = BIN / "osb"
         if not os.access(program, os.X_OK):
             raise Problem(f"{program} is missing; 'make build' makes it.")
-        # The demo has its own key, whatever server the environment names.
+        #  The demo has its own key, even if the environment names another server.
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("OPENSANDBOX_", "OPEN_SANDBOX_"))}
         done = subprocess.run([program, command, "--dir", self.directory, *words], stdin=subprocess.DEVNULL,

@@ -65,11 +65,11 @@ constexpr std::size_t kBlockingThreads = 8;
 // Without a request for so long we are idle and give memory back.
 constexpr milliseconds kIdle{1000};
 
-// What a collector may take for the last numbers: nobody waits for the end of a sandbox because of them.
+// The time that a collector has for the last numbers: it must not delay the end of a sandbox.
 constexpr milliseconds kLastExport{2000};
 
-// What the end may take beyond its limit: more than all its steps together, unless one waits for a thread that hangs in
-// a dead file system and so for ever.
+// The time that the end may take beyond its limit: more than all its steps together. Only a thread that hangs in a dead
+// file system takes longer, and that would be for ever.
 constexpr milliseconds kLastResort{10'000};
 
 // Clients keep connections for minutes, upload what they like, and may read a stream as slowly as they want: that
@@ -90,7 +90,7 @@ std::string working_directory() {
   return out;
 }
 
-// Told where a person looks when the daemon does not come up, whatever the log says.
+// On stderr, also with another log: there a person looks when the daemon does not start.
 int refuse(const Error& error) {
   std::fprintf(stderr, "execd: %s\n", error.message.c_str());
   return 1;
@@ -99,7 +99,7 @@ int refuse(const Error& error) {
 // Where the sockets listen, opened or inherited; the ports are the proxy's own.
 Result<std::string> listen(const Options& options, http::Server& server, PortProxy& proxy) {
   std::string addresses;
-  // Also where nobody opened it here: clients name it when they mean us.
+  // Also when execd did not open the port itself: clients use this number for execd.
   if (options.port != 0) proxy.add_own_port(options.port);
   if (!options.opens_port()) proxy.add_own_port(kExecdPort);
   for (const int fd : options.listen_fds) {
@@ -135,7 +135,7 @@ void listen_for_code(const Options& options, const Environment& env, http::Serve
   }
 }
 
-// Null: nobody asked for telemetry, or for something that cannot be had.
+// Null: no telemetry is configured, or its settings cannot be used.
 std::unique_ptr<OtlpExporter> make_exporter(const Environment& env,
                                             std::shared_ptr<const sys::CgroupFiles> cgroup_files) {
   auto options = OtlpOptions::from_environment(env);
@@ -150,7 +150,7 @@ void report_bug(const http::Request& request, const std::exception& bug) {
             {{"error", bug.what()}, {"method", request.method}, {"path", http::loggable_path(request.path())}});
 }
 
-// Until it is time to end; gives the signal that said so. Signals that are none of our business go to the entrypoint.
+// Waits for a signal that ends execd, and returns it. Other signals go to the entrypoint.
 net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
   for (;;) {
     const auto number = co_await signals.next();
@@ -164,7 +164,7 @@ net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
   }
 }
 
-// The same way out as when somebody asks for it.
+// Ends execd in the same way as SIGTERM from outside.
 net::awaitable<void> end_with(Entrypoint& entrypoint) {
   if (co_await entrypoint.ended()) ::kill(::getpid(), SIGTERM);
 }
@@ -264,7 +264,7 @@ int serve(const Options& options, const Environment& env) {
   if (entrypoint && options.end_with_entrypoint) background.spawn("end with entrypoint", end_with(*entrypoint));
 
   int status = 0;
-  bool ended_by_itself = false;  // the entrypoint, before anybody asked for it
+  bool ended_by_itself = false;  // the entrypoint, before SIGTERM
   Event hurry(executor);
   Ending ending{reaper, entrypoint ? &*entrypoint : nullptr, {}, hurry};
   ending.services.push_back([&](milliseconds grace) { return commands.shutdown(grace); });

@@ -50,7 +50,7 @@ int run(net::io_context& io, net::awaitable<void> serve, const std::function<voi
 
 int serve_stdio(net::io_context& io, const sdk::Client& client, const std::vector<Tool>& tools,
                 const CommandLine& line) {
-  // Nothing but the protocol may get to the client: whatever else is printed goes to stderr.
+  // Only the protocol may get to the client: all other output goes to stderr.
   UniqueFd input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   UniqueFd output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!input || !output) return refuse("stdin and stdout have to be open");

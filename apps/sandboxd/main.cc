@@ -99,7 +99,7 @@ Result<UniqueFd> lock_state(const std::string& directory) {
   return fd;
 }
 
-// Only root and members of the group, whatever became of the socket's mode.
+// Only root and members of the group, even if the socket's mode was changed.
 Result<void> check_peer(int fd, gid_t group) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -115,7 +115,7 @@ Result<void> check_peer(int fd, gid_t group) {
   return fail(Code::Forbidden, "not a member of the socket's group");
 }
 
-// What keeps sandboxes of this host from having a network, if anything does.
+// The reason why sandboxes of this host cannot have a network; empty if they can.
 std::string why_no_bridge(const std::vector<HostCheck>& checks) {
   for (const HostCheck& check : checks) {
     if ((check.what == "veth" || check.what == "nftables") && check.state != HostCheck::State::Ok) {
@@ -158,7 +158,7 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   sandboxes.recover();
   if (no_bridge.empty()) {
     auto installed = (*firewall)->install();
-    // Somebody else's network in the way of ours is a mistake to be mended, not a property of the host.
+    // A foreign network in our subnet is a mistake that the operator has to fix, not a property of the host.
     if (!installed && installed.error().code == Code::Conflict) return refuse(installed.error());
     if (!installed) no_bridge = installed.error().message;
   }
@@ -172,7 +172,7 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   add_volume_routes(router, pool, **volumes);
   http::ServerOptions options;
   options.limits.body_stall = std::chrono::hours(1);
-  // Longer than the server waits for those who read through it: what they see is its limit.
+  // Longer than the server waits for clients that read through it, so that they meet the server's limit.
   options.limits.write_stall = std::chrono::hours(1);
   options.on_complete = http::access_log(LogLevel::Debug);
   options.secure =

@@ -42,7 +42,7 @@ constexpr char kUsage[] =
     "  --reload        accepted and ignored\n"
     "  --version       print the version\n"
     "\n"
-    "SIGHUP reads the configuration again; what needs a restart is named in the log.\n"
+    "SIGHUP reads the configuration again; the log names keys that need a restart.\n"
     "init-config writes a configuration to PATH (default ~/.sandbox.toml); --example takes\n"
     "native, docker, docker-zh, k8s or k8s-zh.\n";
 
@@ -191,7 +191,7 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
-// What a running server can change without ending; all of it is used on the loop.
+// The parts that a running server can change without a restart; all are used on the loop.
 struct LiveParts {
   Authenticator& authenticator;
   SandboxService& service;
@@ -325,7 +325,7 @@ int start(const std::vector<std::string>& args) {
   const auto guard = config::check_api_key(*config, environment);
   if (!guard) return refuse(guard.error());
   if (*guard == config::KeyGuard::Acknowledged) {
-    log_warn("no API key: everybody who reaches this address can run code on this machine");
+    log_warn("no API key: everyone who reaches this address can run code on this machine");
   }
   return serve(*config, line->config, environment);
 }

@@ -75,7 +75,7 @@ EnvMap environment(ObjectReader& r) {
   return envs;
 }
 
-// Whom a command or a terminal runs as.
+// The user that a command or a terminal runs as.
 void read_user(ObjectReader& r, auto& out) {
   out.uid = id_number(r, "uid");
   out.gid = id_number(r, "gid");

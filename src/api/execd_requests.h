@@ -12,10 +12,10 @@
 
 namespace osb::api {
 
-// The JSON requests of execd, one struct and one decoder each. A decoder takes the body as it came; what is wrong with
-// it is Code::InvalidRequest with reason INVALID_REQUEST_BODY and the field's JSON pointer. An absent, null or empty
-// string is "" here unless the difference matters. Strings that go to the kernel (commands, paths, environment) hold
-// no NUL byte: it would silently cut them short.
+// The JSON requests of execd, one struct and one decoder each. A decoder takes the body as it came; an error in it is
+// Code::InvalidRequest with reason INVALID_REQUEST_BODY and the field's JSON pointer. An absent, null or empty string
+// is "" here unless the difference matters. Strings that go to the kernel (commands, paths, environment) hold no NUL
+// byte: it would silently cut them short.
 
 using EnvMap = std::map<std::string, std::string>;
 
@@ -58,7 +58,7 @@ struct CreatePty {
 };
 Result<CreatePty> decode_create_pty(std::string_view body);  // the body may be empty
 
-// A text frame of a client on a PTY's WebSocket. Which fields count depends on the type, which may be one nobody knows.
+// A text frame of a client on a PTY's WebSocket. Which fields count depends on the type; unknown types are possible.
 struct PtyFrame {
   std::string type;
   std::string data;

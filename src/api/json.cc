@@ -29,7 +29,7 @@ std::string to_snake_case(std::string_view camel) {
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
-// An integral number, in whatever form it was written; nothing when it is none or does not fit.
+// An integral number, written as an integer or not (60.0); nothing when it is not integral or does not fit.
 std::optional<std::int64_t> whole_number(double number) {
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   if (!(number >= -kLimit && number < kLimit) || std::trunc(number) != number) return std::nullopt;

@@ -79,7 +79,7 @@ class ObjectReader {
   // The field itself, nullptr when absent or null.
   const json::value* find(std::string_view name) const;
 
-  // What a decoder finds wrong beyond types: reject("gid", "needs uid"). An empty name means the object itself.
+  // For errors that a decoder finds beyond types: reject("gid", "needs uid"). An empty name means the object itself.
   void reject(std::string_view name, std::string_view why);
 
   bool failed() const;

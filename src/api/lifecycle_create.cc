@@ -55,7 +55,7 @@ void read_network_policy(ObjectReader& r, CreateSandbox& out) {
   });
 }
 
-// What the fields demand of each other.
+// The rules between fields.
 void check_fields(ObjectReader& r, const CreateSandbox& create) {
   const bool image = create.image.has_value();
   const bool snapshot = !create.snapshot_id.empty();

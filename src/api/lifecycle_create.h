@@ -76,10 +76,10 @@ struct CreateSandbox {
   bool operator==(const CreateSandbox&) const = default;
 };
 
-// The schema: types, ranges and what the fields demand of each other. Errors are 422.
+// The schema: types, ranges and the rules between fields. Errors are 422.
 Result<CreateSandbox> decode_create_sandbox(std::string_view body);
 
-// Parts that other bodies share; what is wrong is rejected at the reader. A blank uri stays "".
+// Parts that other bodies share; errors are rejected at the reader. A blank uri stays "".
 ImageSpec read_image(ObjectReader& reader);
 Platform read_platform(ObjectReader& reader);
 
@@ -87,7 +87,7 @@ Platform read_platform(ObjectReader& reader);
 // bucket keys; without them the text may be shown.
 std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets);
 
-// What a backend can do, for the rules that depend on it. A text says why not; "" means it can.
+// The abilities of a backend, for the rules that depend on them. A text says why not; "" means yes.
 struct BackendRules {
   std::string backend = "NATIVE";      // prefix of its codes
   bool kubernetes_quantities = false;  // else Docker's grammar

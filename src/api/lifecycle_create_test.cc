@@ -98,7 +98,7 @@ TEST(CreateSandboxRequest, WithAPoolTheRestIsOptional) {
   EXPECT_TRUE(refused(decode_create_sandbox(R"({"extensions":{"poolRef":"  "}})"), 422, kParameter, "body: one of"));
 }
 
-TEST(CreateSandboxRequest, WhatBreaksTheSchemaIsA422ThatNamesThePlace) {
+TEST(CreateSandboxRequest, ErrorsAgainstTheSchemaAre422AndNameThePlace) {
   const struct {
     std::string body, message;
   } rows[] = {
@@ -151,7 +151,7 @@ TEST(CreateSandboxRequest, WhatBreaksTheSchemaIsA422ThatNamesThePlace) {
   }
 }
 
-TEST(CreateRulesTest, WhatCannotBeServedIsA400WithItsCode) {
+TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
   CreateRules rules;
   rules.now = Timestamp(seconds(1'700'000'000));
   rules.max_timeout = seconds(3600);
@@ -209,7 +209,7 @@ TEST(CreateRulesTest, WhatCannotBeServedIsA400WithItsCode) {
   }
 }
 
-TEST(CreateRulesTest, WhatCanBeServedPasses) {
+TEST(CreateRulesTest, SupportedRequestsPass) {
   CreateRules rules;
   rules.max_timeout = seconds(3600);
   rules.allowed_host_paths = {"/srv"};

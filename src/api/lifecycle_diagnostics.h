@@ -18,11 +18,11 @@ namespace osb::api {
 struct LogsQuery {
   std::optional<std::string> scope;  // one of the known ones; "" counts as container
   int tail = 100;
-  std::optional<std::chrono::seconds> since;  // how long ago; what cannot be read counts as ten minutes
+  std::optional<std::chrono::seconds> since;  // how long ago; an unreadable text counts as ten minutes
 };
 Result<LogsQuery> decode_logs_query(QueryPairs query);
 
-// GET /sandboxes/{id}/diagnostics/logs/stream, ours: what an entrypoint writes, as events.
+// GET /sandboxes/{id}/diagnostics/logs/stream, ours: the output of an entrypoint, as events.
 struct LogStreamQuery {
   std::optional<std::size_t> tail;  // nothing: all that is kept
   std::optional<std::chrono::seconds> since;

@@ -50,10 +50,10 @@ Failure refuse(Code code, std::string_view reason, std::string message);
 Failure invalid_parameter(std::string_view where, std::string_view why);
 // 422 SANDBOX::INVALID_PARAMETER at a place.
 Failure unprocessable(std::string_view where, std::string_view why);
-// What json.h found wrong, as the 422 it is here.
+// An error of json.h as a 422.
 Failure unprocessable(Error error);
 
-// A body as JSON; what is wrong with it is a 422.
+// A body as JSON; an invalid body is a 422.
 Result<json::value> parse_lifecycle_body(std::string_view body);
 // A decoder's end: the reader's first error as a 422.
 Result<void> finish_schema(const ObjectReader& reader);

@@ -50,7 +50,7 @@ Result<void> check_label_key(std::string_view key, std::string_view where) {
     const std::string_view prefix = key.substr(0, slash);
     name = key.substr(slash + 1);
     if (prefix.empty() || prefix.size() > kMaxPrefix || !is_dns_name(prefix)) {
-      return bad_label(where, key, "what precedes the '/' must be a DNS name in lower case of at most 253 characters");
+      return bad_label(where, key, "the part before '/' must be a DNS name in lower case of at most 253 characters");
     }
   }
   if (!is_label_name(name)) {

@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 
-// What lifecycle requests carry beside a body: query and path parameters, and the Prefer header. Parameters come as
-// decoded pairs in order; of a repeated one that is not a list the last counts.
+// Input of lifecycle requests beside a body: query and path parameters, and the Prefer header. Parameters come as
+// decoded pairs in order; of a repeated parameter that is not a list the last one counts.
 namespace osb::api {
 
 using QueryPairs = std::span<const std::pair<std::string, std::string>>;

@@ -1,4 +1,4 @@
-// The rules of POST /sandboxes beyond its schema: what is well formed and cannot be served.
+// The rules of POST /sandboxes beyond its schema: they refuse well-formed requests that cannot be served.
 
 #include <string_view>
 

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/time.h"
 
-// What the lifecycle API answers about sandboxes. Encoders give JSON text; a field without a value is left out and
-// never null, because clients break on null.
+// Answers of the lifecycle API about sandboxes. Encoders give JSON text; a field without a value is left out and never
+// null, because clients break on null.
 namespace osb::api {
 
 namespace state {

@@ -51,12 +51,12 @@ struct Volume {
   bool operator==(const Volume&) const = default;
 };
 
-// Reads /volumes; what breaks the schema is rejected at the reader.
+// Reads /volumes; errors against the schema are rejected at the reader.
 std::vector<Volume> read_volumes(ObjectReader& reader);
 json::array encode_volumes(std::span<const Volume> volumes, bool with_secrets);
 
-// The rules beyond the schema, in the contract's order; each 400 has its VOLUME:: code. Lexical only: whoever mounts
-// checks again on real paths. An empty allow-list refuses every host path.
+// The rules beyond the schema, in the contract's order; each 400 has its VOLUME:: code. Lexical only: the backend
+// checks again on real paths when it mounts. An empty allow-list refuses every host path.
 Result<void> check_volumes(std::span<const Volume> volumes, std::span<const std::string> allowed_host_paths);
 
 // Equal to an allowed prefix, or below it at a '/'. Backslashes count as '/', drive letters have no case.

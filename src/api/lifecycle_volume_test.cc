@@ -23,7 +23,7 @@ std::string ossfs(std::string_view fields) {
          std::string(fields) + "}}";
 }
 
-TEST(VolumeRequest, WhatBreaksTheSchemaIsA422) {
+TEST(VolumeRequest, ErrorsAgainstTheSchemaAre422) {
   const struct {
     std::string list, message;
   } rows[] = {

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/time.h"
 
-// What the server and sandboxd say to each other over the Unix socket (docs/sandboxd.md lists the routes). Ours alone:
-// no published client speaks it. Field names are those of the structs.
+// Messages between the server and sandboxd over the Unix socket (docs/sandboxd.md lists the routes). An internal API:
+// no published client uses it. Field names are those of the structs.
 namespace osb::api::native {
 
 enum class NetworkMode { Bridge, None, Host };
@@ -91,7 +91,7 @@ struct CreateSandbox {
   std::string runtime;
   std::string gpus;  // "", "all" or a number
 
-  // What execd shall ask for, 16 to 128 letters and digits; empty: sandboxd makes one. A secret, as `login` is.
+  // The token that execd will ask for, 16 to 128 letters and digits; empty: sandboxd makes one. A secret, like `login`.
   std::string execd_token;
 
   std::map<std::string, std::string> labels;  // the server's; kept and given back

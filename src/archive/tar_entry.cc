@@ -78,7 +78,7 @@ void append_extended(std::string& out, const std::string& records) {
 
 std::string sparse_map(const TarEntry& entry) {
   const auto& segments = entry.segments;
-  // A hole at the end is told by an empty segment behind it; GNU tar makes the file too short without.
+  // An empty segment behind a hole at the end marks it; without it GNU tar makes the file too short.
   const bool ends_in_hole = segments.empty() || segments.back().offset + segments.back().length < entry.size;
   std::string map = concat(segments.size() + (ends_in_hole ? 1 : 0), '\n');
   for (const auto& [offset, length] : segments) map += concat(offset, '\n', length, '\n');

@@ -49,7 +49,7 @@ Result<std::vector<Collector::Item>> read(std::string_view bytes, std::size_t pi
   return collector.items;
 }
 
-TEST(Tar, KeepsEveryFieldWhateverItsSize) {
+TEST(Tar, KeepsEveryFieldOfAnySize) {
   TarEntry entry;
   entry.type = TarEntry::Type::File;
   entry.path = "dir/" + std::string(300, 'n') + "\xff";

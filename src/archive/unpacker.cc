@@ -230,7 +230,7 @@ Result<void> Unpacker::make_directory(const EntryName& name, const TarEntry& ent
   if (!name.leaf.empty()) {
     const auto parent = enter_parent_of(name);
     if (!parent) return Failure(parent.error());
-    // Ours alone until it gets its mode: nobody looks into a tree that is half there.
+    // Only execd's user may enter it until it gets its mode: other users do not see a half-made tree.
     const auto make = [&](const char* leaf) { return ::mkdirat(*parent, leaf, 0700); };
     if (make(name.leaf.c_str()) < 0) {
       struct stat st;

@@ -26,8 +26,8 @@ struct UnpackRules {
 
   // Shared: others use the directory. A file or link appears complete, in one step, and replaces anything but a
   // directory; directories are closed to others until finish().
-  // Private: nobody else looks, the caller removes the tree after an error. Entries are made in place, which is faster,
-  // and a later entry replaces an earlier one of the same name, also a directory.
+  // Private: no other process reads the tree, and the caller removes it after an error. Entries are made in place,
+  // which is faster, and a later entry replaces an earlier one of the same name, also a directory.
   enum class Target { Shared, Private } target = Target::Shared;
 
   // Ignore: everything belongs to the caller.
@@ -55,7 +55,7 @@ struct UnpackRules {
   std::uint64_t max_bytes = INT64_MAX;
 };
 
-// Unpacks an archive into a directory and nowhere else, whatever the archive holds. All calls block.
+// Unpacks an archive into a directory and nowhere else, with any contents. All calls block.
 class Unpacker : public TarSink {
  public:
   Unpacker(UniqueFd root, UnpackRules rules);

@@ -24,8 +24,8 @@ struct BlockingPool::Impl {
     // `idle` counts sleepers not yet woken for an earlier piece, so a burst starts as many threads as it needs.
     if (queue.size() <= idle || workers.size() >= limit || !start()) {
       if (workers.empty()) {
-        // No thread to be had, and none that would ever come to it. A stalled loop is better than work that is lost:
-        // it may be the very work that ends what has used the threads up.
+        // No thread can be started, and none exists that would do the work. A stalled loop is better than lost work: it
+        // may be the very work that ends what has used the threads up.
         auto last = std::move(queue.back());
         queue.pop_back();
         lock.unlock();

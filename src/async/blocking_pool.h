@@ -43,7 +43,7 @@ class BlockingPool {
     }
   }
 
-  // Work that nobody waits for; it must not throw.
+  // Work without a waiting caller; it must not throw.
   void post(std::move_only_function<void()> work);
 
   // How many threads exist now.

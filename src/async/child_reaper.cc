@@ -95,7 +95,7 @@ ChildReaper::~ChildReaper() {
 
 void ChildReaper::watch(pid_t pid, std::move_only_function<void(sys::ExitStatus)> done) {
   impl_->waiters.insert_or_assign(pid, std::move(done));
-  // A zombie is left to the signal that it has raised; only a pid that nobody will ever report is looked at here.
+  // The signal of a zombie will report it later. Only a pid that no signal will ever report is handled here.
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0) return;
   net::post(impl_->executor, [impl = impl_, pid] {

@@ -24,10 +24,10 @@ class Descriptor {
   Descriptor(Descriptor&&) noexcept;
   Descriptor& operator=(Descriptor&&) noexcept;
 
-  // At least one byte, or 0 at the end. The end of a terminal (EIO on the master: nobody holds the other side) is an
-  // end like any other.
+  // At least one byte, or 0 at the end. The end of a terminal (EIO on the master: no process holds the other side) is
+  // an end like any other.
   net::awaitable<Result<std::size_t>> read_some(std::span<char> buffer);
-  // What is there now, without waiting: 0 at the end, nothing (Code::Unavailable) when a read would wait.
+  // The bytes that are there now, without waiting: 0 at the end, Code::Unavailable when a read would wait.
   Result<std::size_t> try_read(std::span<char> buffer);
   // All of it; EPIPE when the other side has gone (SIGPIPE must be ignored in this process).
   net::awaitable<Result<void>> write_all(std::string_view data);

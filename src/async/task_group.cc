@@ -27,7 +27,7 @@ void log_end(const std::string& name, const std::exception_ptr& thrown, bool sto
   try {
     std::rethrow_exception(thrown);
   } catch (const boost::system::system_error& e) {
-    if (stopping && e.code() == net::error::operation_aborted) return;  // what it was told to do
+    if (stopping && e.code() == net::error::operation_aborted) return;  // the expected end of a cancelled task
     log_error("task failed", {{"task", name}, {"error", e.what()}});
   } catch (const std::exception& e) {
     log_error("task failed", {{"task", name}, {"error", e.what()}});

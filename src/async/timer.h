@@ -49,9 +49,9 @@ class Notifier {
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
-  // Wakes everybody who waits now. They run after the caller has returned to the loop.
+  // Wakes all present waiters. They run after the caller has returned to the loop.
   void notify_all();
-  // Wakes the one who has waited longest.
+  // Wakes the waiter that has waited longest.
   void notify_one();
 
   // True: notified. False: cancelled, or the notifier is gone.

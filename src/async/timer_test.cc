@@ -167,7 +167,7 @@ TEST_F(NotifierTest, ANotificationIsNotSharedWithLaterWaiters) {
   run();
   EXPECT_FALSE(a_.done);
   notifier_->notify_all();
-  notifier_->notify_one();  // nobody is left to take it
+  notifier_->notify_one();  // no waiter is left to take it
   run();
   EXPECT_EQ(log_, std::vector<int>{1});
 }

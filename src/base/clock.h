@@ -35,7 +35,7 @@ class FakeClock final : public Clock {
   SystemTime now() const override { return now_.load(); }
   SteadyTime steady_now() const override { return steady_.load(); }
 
-  // Somebody sets the wall clock, forwards or back; intervals do not notice.
+  // Sets the wall clock, forwards or back; intervals do not change.
   void set(SystemTime now) { now_.store(now); }
 
   // Time passes, on both clocks.

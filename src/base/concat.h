@@ -8,8 +8,8 @@
 
 namespace osb {
 
-// Texts and numbers written one behind the other. What execd is made of uses this and not fmt, whose formatting of
-// floating point knows locales: in a static program that is 700 KB of locale tables and conversions nobody asks for.
+// Texts and numbers written one behind the other. The modules of execd use this and not fmt, whose formatting of
+// floating point knows locales: in a static program that is 700 KB of unused locale tables and conversions.
 //
 //   concat("bytes ", first, '-', last, '/', size)
 

@@ -6,7 +6,7 @@
 
 namespace osb {
 
-// What kind of failure it is: decides the HTTP status where a layer above has nothing better to say.
+// The kind of a failure. It decides the HTTP status unless a layer above sets another one.
 enum class Code {
   Internal,
   InvalidRequest,
@@ -36,7 +36,7 @@ struct Error {
 template <typename T>
 using Result = std::expected<T, Error>;
 
-// What a failing function returns, and what a caller passes on: return Failure(result.error());
+// A failing function returns it, and a caller passes it on: return Failure(result.error());
 using Failure = std::unexpected<Error>;
 
 inline Failure fail(Code code, std::string message) { return Failure(Error(code, std::move(message))); }

@@ -16,7 +16,7 @@
 namespace osb {
 
 // Log lines are an event and keys: log_info("sandbox created", {{"id", id}, {"ms", 12}}). The event is a fixed phrase;
-// whatever varies is a key. Values are escaped, so nobody outside can forge a line, a key or a terminal sequence.
+// everything that varies is a key. Values are escaped, so input cannot forge a line, a key or a terminal sequence.
 
 enum class LogLevel : std::uint8_t { Debug, Info, Warn, Error, Off };
 

@@ -27,7 +27,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }
 
-// What \s takes away at both ends.
+// Without the white space (\s of a regular expression) at both ends.
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\n\r\f\v";
   const auto first = text.find_first_not_of(kSpace);

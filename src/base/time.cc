@@ -92,7 +92,7 @@ class Scanner {
     rest_.remove_prefix(static_cast<std::size_t>(width));
     return true;
   }
-  // Digits as a fraction of a second; what lies behind the sixth is read and dropped.
+  // Digits as a fraction of a second; digits behind the sixth are read and dropped.
   bool fraction(std::int64_t& micros) {
     std::size_t count = 0;
     micros = 0;

@@ -22,10 +22,10 @@ std::string format_timestamp(Timestamp time);
 std::string format_timestamp_nanos(std::chrono::sys_time<std::chrono::nanoseconds> time);
 std::string format_timestamp_nanos(const timespec& time);
 
-// What clients may send for a moment: RFC 3339 with T or a space, seconds optional, no zone meaning UTC, digits after
-// the sixth dropped; a date alone, meaning its midnight; a number of seconds since 1970, or of milliseconds when its
-// absolute value is above 2e10. Dates that do not exist, offsets of a day or more, leap seconds and results outside
-// the years 0001 to 9999 are errors.
+// A moment as clients may send it: RFC 3339 with T or a space, seconds optional, no zone meaning UTC, digits after the
+// sixth dropped; a date alone, meaning its midnight; a number of seconds since 1970, or of milliseconds when its
+// absolute value is above 2e10. Dates that do not exist, offsets of a day or more, leap seconds and results outside the
+// years 0001 to 9999 are errors.
 Result<Timestamp> parse_timestamp(std::string_view text);
 
 // The same for a JSON number.
@@ -33,7 +33,7 @@ Result<Timestamp> timestamp_from_number(std::int64_t number);
 Result<Timestamp> timestamp_from_number(double number);
 
 Timestamp timestamp_now();
-// Now, in milliseconds since 1970: what event streams carry.
+// Now, in milliseconds since 1970, as in event streams.
 std::int64_t unix_millis();
 
 }  // namespace osb

@@ -8,8 +8,8 @@
 #include <vector>
 
 // A program's output with times, as execd keeps it in a file: every line begins with a stamp, the moment at which its
-// first byte came. Whatever the program writes stands behind a stamp, so it cannot make one up; readers take bytes
-// that follow no such rule as output without a time.
+// first byte came. All output of the program stands behind a stamp, so the program cannot forge one; readers take bytes
+// without a stamp as output without a time.
 namespace osb {
 
 // "2025-01-02T03:04:05.000000006Z ": always nine digits, always UTC, so that stamps compare as text.
@@ -23,13 +23,13 @@ std::string without_log_stamps(std::string_view text);
 
 // Output of one moment: a line with its newline, or a part of one that the next piece goes on with.
 struct LogPiece {
-  std::string time;  // RFC 3339; empty when nobody knows
+  std::string time;  // RFC 3339; empty when not known
   std::string text;
   bool operator==(const LogPiece&) const = default;
 };
 
-// Bytes of such a file, cut anywhere, into pieces. What a line has so far is given at once, except for a stamp or a
-// UTF-8 sequence that is not complete.
+// Bytes of such a file, cut anywhere, into pieces. An unfinished line is returned at once as far as it goes, except for
+// an incomplete stamp or UTF-8 sequence.
 class TimedLogReader {
  public:
   void feed(std::string_view bytes, std::vector<LogPiece>& out);

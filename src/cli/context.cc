@@ -115,7 +115,7 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
     }
     return config.use_server_proxy ? "" : "If this machine cannot reach the sandbox itself, use --use-server-proxy.";
   }
-  if (error.status == 503 && about("::UNAVAILABLE")) return "'osb doctor' says what the server is missing.";
+  if (error.status == 503 && about("::UNAVAILABLE")) return "'osb doctor' shows what the server is missing.";
   if (error.status == 401 && config.withheld) return withheld_hint(config);
   if (error.status == 401) return "Set the right one with --api-key or OPEN_SANDBOX_API_KEY.";
   if (about("HOST_PATH_NOT_ALLOWED")) {
@@ -123,7 +123,7 @@ std::string advice(const Context& context, const opensandbox::Error& error) {
   }
   if (error.not_found() && about("SANDBOX")) return "See 'osb sandbox list' for what there is.";
   if (error.not_found() && about("SNAPSHOT")) return "See 'osb snapshot list' for what there is.";
-  if (error.not_found() && about("FILE")) return "'osb ls' shows what is there.";
+  if (error.not_found() && about("FILE")) return "'osb ls' shows the existing files.";
   if (error.kind == ErrorKind::ReadyTimeout) return "Give it longer, or look at 'osb devops summary ID'.";
   return {};
 }

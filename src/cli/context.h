@@ -15,8 +15,8 @@
 
 namespace osb::cli {
 
-// What every action gets: the resolved configuration, where to write, and the connection, made when first asked for.
-// One per process; it outlives the command tree's actions.
+// Given to every action: the resolved configuration, the output, and the connection, which is made when first used. One
+// per process; it outlives the command tree's actions.
 class Context {
  public:
   explicit Context(Environment environment) : environment_(std::move(environment)) {}

@@ -3,7 +3,7 @@
 #include "cli/args/command.h"
 #include "cli/context.h"
 
-// What osb can do beyond the original's commands; called in commands.cc like the others.
+// Commands that the original lacks; called in commands.cc like the others.
 namespace osb::cli {
 
 // terminal/

@@ -8,7 +8,7 @@
 
 namespace osb::cli {
 
-// What went wrong, as people and scripts read it. `message` is one sentence; `hint` another one that says what to do.
+// An error for people and scripts. `message` is one sentence; `hint` is another one that says what to do.
 struct Problem {
   std::string title;  // "Sandbox Error", "Execution Error", ..; empty: plain "Error: .."
   std::string code;   // for scripts: "DOCKER::SANDBOX_NOT_FOUND", "INVALID_ARGUMENT", "USAGE", ..
@@ -19,7 +19,7 @@ struct Problem {
   std::string request_id = {};
 };
 
-// What an action gives back: osb's exit code, or what went wrong.
+// The result of an action: osb's exit code, or a problem.
 using Outcome = std::expected<int, Problem>;
 template <typename T>
 using Expected = std::expected<T, Problem>;

@@ -52,7 +52,7 @@ int report(Context& context, const Problem& problem) {
   return problem.exit_code;
 }
 
-// Output that nobody could read is a failure: a full disk is named, a reader that left (head) is SIGPIPE.
+// Output that could not be written is a failure: the error names a full disk; a reader that left (head) is SIGPIPE.
 int finish(Context& context, int status) {
   context.out().flush();
   const int error = context.out().write_error();

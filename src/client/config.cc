@@ -14,7 +14,7 @@ std::string from_environment(const char* name, std::string_view otherwise) {
   return value != nullptr && *value != '\0' ? value : std::string(otherwise);
 }
 
-// What cannot stand in a header line without changing the request.
+// False for control characters, which would change the request if they stood in a header line.
 bool is_header_text(std::string_view text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) return false;

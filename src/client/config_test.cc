@@ -61,10 +61,10 @@ TEST(ConnectionConfig, KeyOfTheEnvironmentGoesToTheServerOfTheEnvironmentOnly) {
   EXPECT_EQ(key_for("http://example.com:443"), "") << "not in the clear";
   EXPECT_EQ(key_for("http://example.com"), "");
   const Variable none("OPEN_SANDBOX_DOMAIN", "");
-  EXPECT_EQ(key_for("other:8080"), "secret") << "a key alone belongs to whatever is named";
+  EXPECT_EQ(key_for("other:8080"), "secret") << "a key without a domain goes to the server that is named";
 }
 
-TEST(ConnectionConfig, RefusesWhatCannotBe) {
+TEST(ConnectionConfig, RefusesInvalidValues) {
   EXPECT_EQ(url("ftp://host"), "error");
   EXPECT_EQ(url("host", "gopher"), "error");
   EXPECT_EQ(url("ho st"), "error");

@@ -16,7 +16,7 @@ Failure cancelled(std::string message);
 Failure local_error(std::string message);
 Failure pool_error(std::string code, std::string message);
 
-// What the transport or a decoder of the project said: no answer, or one that cannot be read.
+// An error of the transport or of a decoder: no answer, or one that cannot be read.
 Failure from_transport(const osb::Error& error);
 
 // Of an answer with a status from 400 on: {"code","message"}, execd's {"error"}, plain text.

@@ -101,7 +101,7 @@ class Run {
     return failure;
   }
 
-  // Asks for the rest until somebody answers or the time is up.
+  // Asks for the rest until execd answers or the time is up.
   Task<StreamReply> again(Error lost) {
     const auto until = Clock::now() + options_.reconnect_for;
     for (milliseconds pause(20);; pause = std::min(pause * 2, milliseconds(1000))) {
@@ -133,7 +133,7 @@ class Run {
   EventDecoder decoder_;
   std::vector<ExecutionEvent> events_;
   Execution execution_;
-  bool stop_ = false;  // the sink has enough: not a lost stream
+  bool stop_ = false;  // the sink stopped the stream: it is not lost
 };
 
 Task<Execution> run_one(std::unique_ptr<Run> run, Call first) { co_return co_await run->go(std::move(first)); }

@@ -7,7 +7,7 @@
 
 namespace opensandbox::async {
 
-// What a run's stream needs to know besides its first request.
+// Settings of a run's stream besides its first request.
 struct StreamOptions {
   bool keep_output = true;
   bool keep_json = false;

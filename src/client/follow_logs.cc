@@ -11,7 +11,7 @@
 namespace opensandbox::async {
 namespace {
 
-// What the lines of one piece of the stream say.
+// The decoded lines of one piece of the stream.
 struct Batch {
   std::vector<LogOutput> output;
   std::optional<LogEnd> end;

@@ -16,7 +16,7 @@ Task<std::vector<Image>> list_images(ClientState state) {
   co_return decode_images(*reply);
 }
 
-// What one line of a pull says.
+// One decoded line of a pull.
 struct PullLine {
   std::optional<PullProgress> progress;
   std::optional<Image> image;

@@ -15,7 +15,7 @@ namespace opensandbox {
 
 namespace json = boost::json;
 
-// Fields of answers. What is absent, null or of another type is empty: a client takes what it understands.
+// Fields of answers. A field that is absent, null or of another type is empty: a client takes what it understands.
 std::string text_of(const json::object& object, std::string_view key);
 std::optional<std::int64_t> int_of(const json::object& object, std::string_view key);
 std::optional<double> number_of(const json::object& object, std::string_view key);

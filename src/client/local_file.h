@@ -16,7 +16,7 @@ Failure from_errno(const std::string& what, int error);
 // All bytes or an error.
 Result<void> write_fd(int fd, std::string_view bytes, const std::string& what);
 
-// What is left of an open file; nothing for what is no regular file. A directory is an error.
+// The bytes left in an open file; nothing if it is no regular file. A directory is an error.
 Result<std::optional<std::uint64_t>> length_of(int fd, const std::string& what);
 
 // Pieces of a descriptor, at most `limit` bytes of it. A piece stays valid until the call after the next, as ReadAhead

@@ -25,8 +25,8 @@ namespace opensandbox {
 
 namespace net = boost::asio;
 
-// A thread that waits for a synchronous call to end and meanwhile runs what the call wants to have run there: the
-// caller's functions. On the caller's stack; the call ends before it does.
+// A thread that waits for the end of a synchronous call and meanwhile runs the caller's functions for it. The object is
+// on the caller's stack; the call ends before it does.
 class Caller {
  public:
   using Work = std::move_only_function<void()>;
@@ -70,7 +70,7 @@ class Caller {
   std::exception_ptr thrown_;  // touched by the calling thread only
 };
 
-// What a Client is: a loop on a thread of its own and the coroutine client on it.
+// The inside of a Client: a loop on a thread of its own and the coroutine client on it.
 struct Client::Core {
   explicit Core(const ConnectionConfig& config);
   ~Core();

@@ -22,7 +22,7 @@ class WriteBehind {
       : executor_(executor), caller_(caller), sink_(sink), changed_(std::move(executor)) {}
 
   async::ByteSink sink();
-  // After the last piece, whatever happened: hands the rest over and waits. The function's error, if it had one.
+  // After the last piece, also after an error: hands the rest over and waits. The function's error, if it had one.
   async::Task<void> finish();
 
  private:
@@ -46,7 +46,7 @@ class ReadAhead {
       : executor_(executor), caller_(caller), source_(source), changed_(std::move(executor)) {}
 
   async::ByteSource source();
-  // Whatever happened: waits for a call that is under way.
+  // Also after an error: waits for a call that is under way.
   net::awaitable<void> finish();
 
  private:

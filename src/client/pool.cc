@@ -57,14 +57,14 @@ Result<PoolConfig> completed(PoolConfig config) {
   if (config.warmup_concurrency == 0) config.warmup_concurrency = std::max(1, (config.max_idle + 4) / 5);
   if (config.owner_id.empty()) config.owner_id = "pool-owner-" + osb::new_uuid();
   if (!config.store) config.store = make_memory_store();
-  // A sandbox that nobody takes ends by itself.
+  // An unused sandbox ends by itself.
   config.creation.timeout = std::chrono::ceil<std::chrono::seconds>(config.idle_timeout);
   return config;
 }
 
 }  // namespace
 
-// The ticker is a thread of its own; what it does is in tick(). Everything else happens on the callers' threads.
+// The ticker is a thread of its own; it runs tick(). Everything else happens on the callers' threads.
 struct SandboxPool::Impl {
   Impl(Client c, PoolConfig cfg)
       : client(std::move(c)), config(std::move(cfg)), manager(client), target(config.max_idle) {}
@@ -109,7 +109,7 @@ struct SandboxPool::Impl {
     return stop;
   }
 
-  // Without waiting: what cannot be killed ends at its deadline.
+  // Without waiting: a sandbox that cannot be killed ends at its deadline.
   void kill_in_background(std::string id) const {
     auto core = client.core();
     core->run_in_background(async::SandboxManager(*core->client).kill(std::move(id)));
@@ -207,7 +207,7 @@ struct SandboxPool::Impl {
       }
     }
     for (std::size_t i = 0; i < fresh.size(); ++i) {
-      // Whoever holds the lock now counts differently, or the store is gone: what is not stored has no owner.
+      // Another process holds the lock now, or the store is gone: a sandbox that is not stored has no owner.
       Result<void> put = cancelled("the pool stops or lost its lock");
       if (!stopping() && hold_lock()) put = store().put_idle(config.name, fresh[i]);
       if (!put) {
@@ -220,7 +220,7 @@ struct SandboxPool::Impl {
     }
   }
 
-  // What the caller's functions throw must not end the program from a thread it does not know.
+  // An exception of the caller's functions must not end the program from the pool's thread.
   Result<Sandbox> warm_up() {
     try {
       return make_idle();

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kLargestFrame = 16 * 1024 * 1024;
 constexpr std::chrono::milliseconds kPing{30'000};
 constexpr std::chrono::milliseconds kSilence{75'000};
-// How the server's proxy closes what it cannot connect: execd has refused it, or nobody there was asked.
+// The codes with which the server's proxy closes a WebSocket: execd has refused it, or the proxy did not reach execd.
 constexpr std::uint16_t kRefusedByPort = 1008, kRefusedByServer = 1011;
 
 std::optional<PtyFrame> binary_frame(std::string data, std::uint64_t& offset) {

@@ -140,7 +140,7 @@ Task<void> kill_quietly(Client client, std::string id) {
   co_return Result<void>();
 }
 
-// Kills the sandbox unless it was told that all went well: also when the coroutine is cancelled half-way.
+// Kills the sandbox unless dismiss() was called, also when the coroutine is cancelled half-way.
 class Undo {
  public:
   Undo(Client client, std::string id) : client_(std::move(client)), id_(std::move(id)) {}

@@ -8,8 +8,8 @@
 
 namespace opensandbox::async {
 
-// One sandbox and where its ports are reached. Looked up with the first use and kept; forgotten when nobody answers
-// there or the sandbox was resumed, because an address may change then.
+// One sandbox and where its ports are reached. Looked up with the first use and kept; forgotten when an address does
+// not answer or the sandbox was resumed, because the address may change then.
 class SandboxState {
  public:
   SandboxState(Client client, std::string id) : client_(std::move(client)), id_(std::move(id)) {}

@@ -6,7 +6,7 @@
 
 #include "client/loop.h"
 
-// What the synchronous handles hold: the client, which keeps the loop alive, and the coroutine object.
+// The members of the synchronous handles: the client, which keeps the loop alive, and the coroutine object.
 namespace opensandbox {
 
 struct Sandbox::Impl {

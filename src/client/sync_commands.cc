@@ -10,7 +10,7 @@ using Type = ExecutionEvent::Type;
 
 std::string plain(const std::string& text) { return text == "\n" ? std::string() : text; }
 
-// False: the caller has enough.
+// False: the caller wants no more.
 bool dispatch(const ExecutionHandlers& handlers, const ExecutionEvent& event) {
   if (handlers.on_event && !handlers.on_event(event)) return false;
   switch (event.type) {

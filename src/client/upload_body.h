@@ -10,10 +10,10 @@
 
 namespace opensandbox {
 
-// A request body around a source of the caller: a head, what the source gives, a tail.
+// A request body around a source of the caller: a head, the source's bytes, a tail.
 class UploadBody final : public osb::http::BodySource {
  public:
-  // `length`: what the source will give. Another number is an error, because the request has said it by then.
+  // `length`: the number of bytes of the source. Another number is an error, because the request has announced it.
   UploadBody(std::string head, async::ByteSource source, std::string tail, std::optional<std::uint64_t> length)
       : head_(std::move(head)), source_(std::move(source)), tail_(std::move(tail)), length_(length) {}
 

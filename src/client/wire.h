@@ -16,7 +16,7 @@ namespace opensandbox {
 
 namespace net = boost::asio;
 
-// Whom requests go to: the server, or a port of a sandbox.
+// The target of requests: the server, or a port of a sandbox.
 struct Peer {
   static Result<Peer> parse(const std::string& url);  // http[s]://host[:port][/prefix]
   std::string origin;                                 // as http::Client wants it

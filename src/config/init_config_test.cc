@@ -37,7 +37,7 @@ TEST(InitConfig, EveryExampleLoads) {
     EXPECT_EQ(config->runtime.type, row.type);
     EXPECT_EQ(config->server.host, row.host);
     EXPECT_EQ(config->server.max_sandbox_timeout, std::chrono::seconds(86400));
-    EXPECT_TRUE(config->server.api_key.empty()) << "no key that everybody knows";
+    EXPECT_TRUE(config->server.api_key.empty()) << "no key that is public";
   }
   EXPECT_EQ(example_config("podman").error().code, Code::NotFound);
 }

@@ -10,7 +10,7 @@ namespace osb::config {
 namespace {
 
 constexpr std::string_view kPrompt =
-    "\x1b[31mNo API key is set: everybody who can reach this server can run code on it.\n"
+    "\x1b[31mNo API key is set: everyone who can reach this server can run code on it.\n"
     "Type YES within 30 seconds to start anyway: \x1b[0m";
 
 // A line, or nothing when it does not come in time.
@@ -47,7 +47,7 @@ Result<KeyGuard> check_api_key(const ServerConfig& config, const Environment& en
     if (read_line(stdin_fd, patience) == "YES") return KeyGuard::Acknowledged;
   }
   return fail(Code::Forbidden,
-              "no API key is set: set [server] api_key or OPENSANDBOX_SERVER_API_KEY, or, where nobody else can reach "
+              "no API key is set: set [server] api_key or OPENSANDBOX_SERVER_API_KEY, or, if only you can reach "
               "the server, OPENSANDBOX_INSECURE_SERVER=YES");
 }
 

@@ -7,11 +7,11 @@
 
 namespace osb::config {
 
-// A server without an API key lets everybody on its address run code. It starts only if somebody said so: with
-// OPENSANDBOX_INSECURE_SERVER=YES (exactly), or by typing YES within 30 seconds where stdin is a terminal.
+// A server without an API key lets everyone who reaches it run code. It starts only after a confirmation:
+// OPENSANDBOX_INSECURE_SERVER=YES (exactly), or YES typed within 30 seconds if stdin is a terminal.
 enum class KeyGuard {
   Protected,     // there is a key
-  Acknowledged,  // there is none, and that was wanted: warn
+  Acknowledged,  // there is none, and the user has confirmed it: warn
 };
 
 // Code::Forbidden otherwise; the message names the variable. `stdin_fd` and `prompt_fd` are 0 and 2 but in tests.

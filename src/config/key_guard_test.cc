@@ -33,7 +33,7 @@ struct Terminal {
 
 TEST(KeyGuardTest, AKeyIsEnough) { EXPECT_EQ(check_api_key(with_key("k"), kNothing, -1, -1), KeyGuard::Protected); }
 
-TEST(KeyGuardTest, WithoutAKeySomebodyMustSayExactlyYes) {
+TEST(KeyGuardTest, WithoutAKeyTheConfirmationIsExactlyYes) {
   for (const std::string& key : {"", "  \t"}) {
     const auto refused = check_api_key(with_key(key), kNothing, -1, -1);
     ASSERT_FALSE(refused);
@@ -74,7 +74,7 @@ TEST(KeyGuardTest, ATerminalIsAskedInRed) {
   }
 }
 
-TEST(KeyGuardTest, NobodyAtTheTerminalMeansNo) {
+TEST(KeyGuardTest, ASilentTerminalMeansNo) {
   const Terminal terminal;
   ASSERT_GE(terminal.slave.get(), 0);
   const UniqueFd null(::open("/dev/null", O_WRONLY));

@@ -21,7 +21,7 @@ TEST(Reload, NothingDiffersFromItself) {
   EXPECT_THAT(changes.restart, IsEmpty());
 }
 
-TEST(Reload, TellsWhatCanBeTakenOverFromWhatCannot) {
+TEST(Reload, SeparatesLiveKeysFromKeysThatNeedARestart) {
   ServerConfig running = parse("");
   const auto changes = take_over(running, parse(R"(
 [server]
@@ -135,7 +135,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {agent, "agent_sandbox", "ingress_enabled", "false", "\"perhaps\""},
       {signing, "ingress.secure_access", "active_key", "\"b\"", "\"c\""},
   };
-  // What is compared with: the same without the key.
+  // The other configuration: the same without the key.
   for (const auto& row : rows) {
     const auto file = [&](std::string_view value) {
       std::string text(row.around);

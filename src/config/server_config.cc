@@ -38,7 +38,7 @@ Result<std::string> read_file(const std::filesystem::path& path) {
 }
 
 Result<void> apply_environment(ServerConfig& config, const Environment& environment) {
-  // Also when it is empty: whoever defines it decides.
+  // Also when it is empty: a variable that is defined overrides the file.
   if (const std::string* key = environment.find(std::string(kKeyVariable))) config.server.api_key = *key;
   if (const std::string* ttl = environment.find("PENDING_FAILURE_TTL"); ttl != nullptr && !ttl->empty()) {
     const std::int64_t seconds = parse_number<std::int64_t>(*ttl).value_or(-1);
@@ -117,7 +117,7 @@ Result<ServerConfig> load_server_config(std::string_view flag, const Environment
   if (text) return parse_server_config(*text, path, environment);
   if (named || text.error().code != Code::NotFound) return with_context("configuration", text.error());
   auto config = parse_server_config("", "", environment);
-  // Nobody has said that others may reach it.
+  // Without a file no other machine may reach the server.
   if (config) config->server.host = "127.0.0.1";
   return config;
 }

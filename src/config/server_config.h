@@ -189,7 +189,7 @@ struct ServerConfig {
   std::chrono::seconds pending_failure_ttl{3600};  // PENDING_FAILURE_TTL: how long ended sandboxes stay visible
 };
 
-// What the environment says, read in one place so that tests can say something else.
+// The environment, read in one place so that tests can replace it.
 struct Environment {
   std::map<std::string, std::string> variables;
   static Environment of_this_process();
@@ -209,7 +209,7 @@ Result<ServerConfig> parse_server_config(std::string_view toml, const std::files
 // "~" and "~/x" by $HOME.
 std::filesystem::path expand_home(std::string_view path, const Environment& environment);
 
-// What matters at start, on one line for the log; secrets as ***.
+// The main settings on one line, for the log at start; secrets as ***.
 std::string describe(const ServerConfig& config);
 
 }  // namespace osb::config

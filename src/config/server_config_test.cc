@@ -266,7 +266,7 @@ TEST(ServerConfigText, TheEnvironmentReplacesTheKeyEvenWithNothing) {
   EXPECT_FALSE(parse("", environment));
 }
 
-TEST(ServerConfigText, WhatIsWrongIsNamedWithItsLine) {
+TEST(ServerConfigText, ErrorsAreNamedWithTheirLine) {
   constexpr std::string_view kDocker = "[runtime]\ntype='docker'\nexecd_image='e'\n";
   constexpr std::string_view kCluster = "[runtime]\ntype='kubernetes'\nexecd_image='e'\n";
   constexpr std::string_view kGateway =

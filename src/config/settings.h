@@ -15,7 +15,7 @@
 
 namespace osb::config {
 
-// What a reload does with a changed key.
+// The effect of a reload on a changed key.
 enum class Reload { Live, Restart, Ignored };
 
 // The values that a key may have, beyond its type.

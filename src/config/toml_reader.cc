@@ -18,7 +18,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-// What the parser quotes may be part of a value: only single characters stay.
+// The parser may quote a part of a value: only single characters stay.
 std::string without_quotes(std::string_view text) {
   std::string out;
   while (!text.empty()) {

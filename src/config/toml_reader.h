@@ -39,7 +39,7 @@ class TomlReader {
   // One map per table of an array of tables; members that are no strings are errors.
   std::vector<std::map<std::string, std::string>> tables(std::string_view section, std::string_view key);
 
-  // What a section finds wrong beyond types. Without a key the section itself is meant.
+  // Reports an error of a section beyond types. Without a key the section itself is meant.
   void reject(std::string_view section, std::string_view key, std::string_view why);
   bool failed() const;
   Result<void> finish() const;

@@ -1,4 +1,4 @@
-// What strangers send to the port: each case ends in a clear 4xx/5xx or a closed connection, and the server goes on.
+// Hostile bytes at the port: each case ends in a clear 4xx/5xx or a closed connection, and the server goes on.
 
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>

@@ -13,8 +13,8 @@
 
 namespace osb::http {
 
-// A body being received: a request's on the server, a response's on the client. Bytes are pulled, so the sender is
-// held back by TCP as long as nobody asks.
+// A body being received: a request's on the server, a response's on the client. Bytes are pulled, so TCP stops the
+// sender while the reader does not ask for more.
 class BodySource {
  public:
   virtual ~BodySource() = default;

@@ -125,7 +125,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
   SteadyClock::time_point swept = Reactor::now();
   bool closed = false;
 
-  // Origins come and go, as sandboxes do: nobody will ask for the connections of one that is gone.
+  // Origins come and go with sandboxes: connections of an origin that is gone will not be used again.
   void sweep() {
     const auto now = Reactor::now();
     if (now - swept < options.idle / 4) return;
@@ -154,7 +154,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
         list.clear();  // the rest is older still
         break;
       }
-      // Something has arrived that nobody asked for: an end, or a protocol violation.
+      // Something has arrived without a request: an end, or a protocol violation.
       char byte;
       Transport& transport = *last.connection->transport;
       const bool ended = certain
@@ -297,7 +297,7 @@ struct Client::Exchange {
     return with_context(request.method + " " + origin, std::move(error));
   }
 
-  // A 101 hands the connection itself over, so it must have been asked for, and nobody else may be writing to it.
+  // A 101 hands the connection itself over, so the request must have asked for it, and no upload may be writing to it.
   std::optional<Error> refuse_switch(const ResponseHead& got) const {
     if (got.status != 101) return std::nullopt;
     if (!request.headers.contains("Upgrade")) return Error(Code::Unavailable, "answered 101 without being asked to");
@@ -305,7 +305,7 @@ struct Client::Exchange {
     return std::nullopt;
   }
 
-  // The asker has ended its side. It may have left; then nobody would ever end the wait for upstream.
+  // The asker has ended its side. It may have left; then nothing else would end the wait for upstream.
   void asker_hung_up() {
     const ClientTimeouts& limits = request.timeouts;
     if (limits.head.count() > 0 && limits.head <= limits.after_hangup) return;
@@ -405,8 +405,8 @@ net::awaitable<Result<ClientResponse>> Client::run(std::unique_ptr<Exchange> x) 
     const bool stale = reused && !x->any_byte && error->code == Code::Unavailable;
     if (stale && repeatable(x->request)) continue;
     const Failure failure = x->failed(std::move(*error));
-    // The asker's session reads the rest of the body: nobody else may by then. Other sources may take their time to
-    // end.
+    // The asker's session reads the rest of the body, so the upload must not read it by then. Other sources may end
+    // later.
     const bool cancelled = (co_await net::this_coro::cancellation_state).cancelled() != net::cancellation_type::none;
     if (x->upload && x->request.asker != nullptr && !cancelled) co_await x->upload->end();
     co_return failure;

@@ -30,7 +30,7 @@ struct ClientTimeouts {
   std::chrono::milliseconds connect{10'000};
   std::chrono::milliseconds head{60'000};               // request sent -> response head; zero: none
   std::optional<std::chrono::milliseconds> body_stall;  // no byte of the response body for so long
-  // What is left for the head once the asker has ended its side: it has left, or has nothing more to say.
+  // The time left for the head once the asker has ended its side: it has left, or has nothing more to send.
   std::chrono::milliseconds after_hangup{5'000};
 };
 
@@ -49,7 +49,7 @@ struct ClientResponse {
   Headers headers;
   // Holds the connection; given back to the pool when read to its end, closed when dropped before.
   std::unique_ptr<BodySource> body;
-  // Set instead of `body` after a 101: the connection itself, and what came behind the head.
+  // Set instead of `body` after a 101: the connection itself, and the bytes behind the head.
   std::unique_ptr<Transport> upgraded;
   std::string buffered;
 };

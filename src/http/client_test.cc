@@ -49,7 +49,7 @@ class Endless final : public BodySource {
   int waiting = 0;
 };
 
-// Connections to nobody: the answer is there before the request, which stays unread.
+// Connections without a server: the answer is there before the request, which stays unread.
 class Answered final : public Connector {
  public:
   Answered(std::vector<UniqueFd>& peers, std::string answer) : peers_(peers), answer_(std::move(answer)) {}
@@ -66,7 +66,7 @@ class Answered final : public Connector {
   std::string answer_;
 };
 
-// True once the other end of the connection is closed; what it has sent is taken.
+// True once the other end of the connection is closed; reads everything it has sent.
 bool hung_up(const UniqueFd& peer) {
   char sink[64 * 1024];
   for (;;) {
@@ -155,7 +155,7 @@ TEST_F(ClientTest, AStaleConnectionIsReplaced) {
             "ok");
 }
 
-TEST_F(ClientTest, OriginsThatNobodyUsesAgainLeaveNothingBehind) {
+TEST_F(ClientTest, OriginsThatAreNotUsedAgainLeaveNothingBehind) {
   // Every origin is the same server.
   class Anywhere final : public Connector {
    public:
@@ -235,7 +235,7 @@ TEST_F(ClientTest, A101InTheMiddleOfAnUploadIsAnErrorAndEndsTheUpload) {
     auto response = await(io, scripted.send("x", std::move(request)));
     ASSERT_FALSE(response);
     EXPECT_TRUE(response.error().message.contains("101")) << response.error().message;
-    // Nobody uses the body or the connection any more; an asker may go on with the body at once.
+    // The client uses neither the body nor the connection any more; an asker may go on with the body at once.
     if (!with_asker) io.poll();
     EXPECT_EQ(silent->waiting, 0);
     EXPECT_EQ(body.use_count(), owners);
@@ -243,7 +243,7 @@ TEST_F(ClientTest, A101InTheMiddleOfAnUploadIsAnErrorAndEndsTheUpload) {
   }
 }
 
-TEST_F(ClientTest, NobodyListeningIsUnavailable) {
+TEST_F(ClientTest, APortWithoutAListenerIsUnavailable) {
   address = Address::tcp("127.0.0.1", 1);
   auto response = send({});
   ASSERT_FALSE(response);

@@ -18,8 +18,8 @@ struct Connection {
 
   // Receives at least one byte more; 0 at the end of the stream. TooLarge when `limit` bytes are waiting already.
   net::awaitable<Result<std::size_t>> fill(std::size_t limit);
-  // One try without waiting, for those who suspend by themselves (one coroutine less per request). Failed with EMSGSIZE
-  // stands for TooLarge.
+  // One try without waiting, for callers that suspend by themselves (one coroutine less per request). Failed with
+  // EMSGSIZE stands for TooLarge.
   Transport::Io fill_now(std::size_t limit);
   static Failure fill_failure(int error);
 };
@@ -41,7 +41,7 @@ class MessageBody final : public BodySource {
 
   bool finished() const { return state_ == State::End; }
   bool untouched() const { return !touched_; }
-  // True if reading to the end needs nothing from the peer but what is here already, or a little that it has promised.
+  // True if the rest of the body is here already, or is short and announced by the peer.
   bool cheap_to_finish() const;
 
  private:
@@ -53,7 +53,7 @@ class MessageBody final : public BodySource {
   net::awaitable<Result<std::string_view>> read_until_close();
   net::awaitable<Result<std::size_t>> more();
   Failure broken(Error error);
-  // What the chunks that are here already hold.
+  // The contents of the chunks that have arrived already.
   struct Ahead {
     bool data = false;
     bool end = false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of server, client and proxy share: a server on a loopback port, and raw connections to it.
+// Shared by the tests of server, client and proxy: a server on a loopback port, and raw connections to it.
 
 #include <chrono>
 #include <string>

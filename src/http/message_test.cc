@@ -37,7 +37,7 @@ TEST(Responses, CarryTheirContentType) {
   EXPECT_EQ(text_of(text_response(200, "x")), "x");
 }
 
-TEST(Problem, HasBothKeysWhateverIsGiven) {
+TEST(Problem, HasBothKeysForAnyError) {
   const Response response = problem(404, "SANDBOX::NOT_FOUND", "no \"x\"\n");
   EXPECT_EQ(response.status, 404);
   EXPECT_EQ(response.headers.get("Content-Type"), "application/json");

@@ -23,7 +23,7 @@ std::string request_id_of(const Request& request) {
   return usable ? std::string(given) : new_hex_id();
 }
 
-// What the response says depends on the origin, which caches have to know.
+// The response depends on the origin; Vary tells caches so.
 void allow_origin(Headers& headers, std::string_view origin) {
   headers.set("Access-Control-Allow-Origin", std::string(origin));
   if (!headers.has_token("Vary", "Origin")) headers.add("Vary", "Origin");

@@ -32,7 +32,7 @@ Request request_with(Headers headers, std::string method = "GET") {
 
 Response run(const Handler& handler, Request& request) { return testing::await(handler(request)); }
 
-// What is logged while the object lives goes to a file.
+// Sends the log to a file while the object lives.
 class CapturedLog {
  public:
   CapturedLog() {

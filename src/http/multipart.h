@@ -16,7 +16,7 @@ namespace osb::http {
 // The boundary of "multipart/form-data; boundary=..", quoted or not. Code::InvalidRequest says what is wrong with it.
 Result<std::string> boundary_of(std::string_view content_type);
 
-// The head of one part. Nothing in it is required: who needs a name asks for it.
+// The head of one part. Nothing in it is required: callers check for a name themselves.
 struct PartHead {
   std::string name;
   std::optional<std::string> filename;  // filename*, decoded to UTF-8, wins over filename; untrusted, may be a path
@@ -41,7 +41,7 @@ class MultipartParser {
     PartBegin,  // head() is valid until the next PartBegin
     Data,       // data() is valid until the next call; never empty
     PartEnd,
-    End,     // the closing boundary; what follows is ignored
+    End,     // the closing boundary; the bytes behind it are ignored
     Failed,  // error(); stays
   };
 

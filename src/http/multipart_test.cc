@@ -171,7 +171,7 @@ TEST(Multipart, EmptyPartsMayShareTheirLineBreakWithTheBoundary) {
   EXPECT_EQ(out.parts[1].data, "");
 }
 
-TEST(Multipart, WhatOnlyLooksLikeABoundaryIsData) {
+TEST(Multipart, TextThatOnlyLooksLikeABoundaryIsData) {
   for (const std::string_view data : {"\r\n--Bx", "--Bx", "\r\n--B-x", "\r\n-", "\r\r\n--", "\r\n\r\n--", "--", "\r",
                                       "\n--B--", "x--B--", "\r\n--C", "\r\n--", "--B-", "\r\n--b--"}) {
     const Outcome out = parse(one_part("", data));
@@ -320,7 +320,7 @@ TEST(MultipartReader, GivesPartsAndTheirPieces) {
   }
 }
 
-TEST(MultipartReader, SkipsPartsThatNobodyReads) {
+TEST(MultipartReader, SkipsPartsThatAreNotRead) {
   PiecewiseBody body(cut(kTwoParts, 5));
   MultipartReader reader(body, "B");
   testing::await([&]() -> net::awaitable<void> {

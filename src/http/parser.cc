@@ -15,7 +15,7 @@ constexpr CharSet char_set(auto member) {
   return out;
 }
 
-// RFC 9110, 5.6.2: what methods and field names are made of.
+// RFC 9110, 5.6.2: the characters of methods and field names.
 constexpr CharSet kToken = char_set([](unsigned char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
          std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
@@ -148,7 +148,7 @@ std::optional<bool> keeps_alive(const Headers& headers, int minor_version) {
   return minor_version >= 1 ? !close : keep_alive;
 }
 
-// What both kinds of heads have behind their first line.
+// The part behind the first line, which both kinds of heads have.
 template <typename Head>
 Result<void> parse_rest(std::string_view rest, Head& out) {
   if (auto parsed = parse_fields(rest, out.headers); !parsed) return parsed;
@@ -185,7 +185,7 @@ Result<RequestHead> parse_request_head(std::string_view head) {
     return fail(Code::InvalidRequest, "a request needs exactly one Host header");
   }
   if (!out.target.starts_with('/') && out.target != "*") {
-    // Absolute form, as sent to proxies: the authority is dropped, what remains is the origin form.
+    // Absolute form, as sent to proxies: the authority is dropped, the rest is the origin form.
     const std::size_t scheme = out.target.find("://");
     if (scheme == std::string::npos) return fail(Code::InvalidRequest, "the request target must start with '/'");
     const std::size_t path = out.target.find_first_of("/?", scheme + 3);

@@ -42,7 +42,7 @@ std::size_t find_head_end(std::string_view bytes, std::size_t& searched);
 // lengths, a length next to an encoding, encodings other than chunked, a missing or repeated Host are errors
 // (InvalidRequest; Unsupported for an unknown transfer coding or version).
 Result<RequestHead> parse_request_head(std::string_view head);
-// `to_head`: the request was a HEAD, so there is no body whatever the headers say.
+// `to_head`: the request was a HEAD, so there is no body, even if the headers announce one.
 Result<ResponseHead> parse_response_head(std::string_view head, bool to_head);
 
 // Takes chunked framing apart, piece by piece.

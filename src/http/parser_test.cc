@@ -78,7 +78,7 @@ std::string damaged(std::string head, std::mt19937& random) {
 }
 
 // Beast is a parser of its own origin: where two agree, a proxy and its upstream do.
-TEST(MessageHead, WhatIsAcceptedBeastReadsTheSameWay) {
+TEST(MessageHead, BeastReadsAcceptedHeadsTheSameWay) {
   const std::string seeds[] = {
       "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
       "POST /x?y=%20 HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nX-A: b c\t d\r\n\r\n",

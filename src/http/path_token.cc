@@ -43,7 +43,7 @@ std::string loggable_path(std::string_view path) {
     const std::string_view segment = path.substr(begin, end - begin);
     const auto decoded = percent_decode(segment);
     const std::string plain = decoded ? lower(*decoded) : "";
-    // What cannot be decoded could be anything.
+    // A segment that cannot be decoded may be the token's name.
     const bool named = !decoded || plain.find(kName) != std::string::npos;
     out += !segment.empty() && (hide || (named && plain != kName)) ? kHidden : segment;
     if (!segment.empty()) hide = named;

@@ -17,13 +17,13 @@ bool fits_path(std::string_view secret);
 // "/access-token/<secret>", to put behind a host or in front of a path.
 std::string path_of_token(std::string_view secret);
 
-// Takes "/access-token/<secret>" off the front of a request's target, whatever the secret is. Only that very spelling
-// at the very front counts, bytes as they came: no decoding, no empty or dotted segments, no second one behind it.
-// Nothing: the target does not begin so, and stays as it is.
+// Takes "/access-token/<secret>" off the front of a request's target, with any secret. Only that very spelling at the
+// very front counts, bytes as they came: no decoding, no empty or dotted segments, no second one behind it. Nothing:
+// the target does not begin so, and stays as it is.
 std::optional<std::string> take_path_token(std::string& target);
 
-// A path as logs may show it: what stands behind "access-token" is "***", also in spellings that open nothing, such as
-// "//access-token/<secret>" or "/%61ccess-token%2F<secret>": what a client got wrong is a secret too.
+// A path as logs may show it: the segment behind "access-token" is "***", also in spellings that open nothing, such as
+// "//access-token/<secret>" or "/%61ccess-token%2F<secret>": a misspelt secret is a secret too.
 std::string loggable_path(std::string_view path);
 
 }  // namespace osb::http

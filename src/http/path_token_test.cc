@@ -48,7 +48,7 @@ TEST(PathToken, OnlySecretsThatNeedNoEscapingFit) {
   }
 }
 
-TEST(PathToken, WhatIsMadeIsTaken) {
+TEST(PathToken, AMadePathIsTaken) {
   std::string target = path_of_token("t-0_1") + "/ping";
   EXPECT_EQ(take_path_token(target), "t-0_1");
   EXPECT_EQ(target, "/ping");

@@ -10,7 +10,7 @@
 
 namespace osb::http {
 
-// What a Range field asks for. Of several ranges only the first is served.
+// The request of a Range field. Of several ranges only the first is served.
 struct RangeRequest {
   enum class Kind {
     Whole,          // no Range field
@@ -39,7 +39,7 @@ std::optional<HttpTime> parse_http_date(std::string_view text);
 enum class TagComparison { Weak, Strong };
 bool etag_matches(std::string_view list, std::string_view etag, TagComparison comparison);
 
-// What is known about the thing that a request names.
+// The version of the resource that a request names.
 struct Validators {
   std::string etag;  // with its quotes; empty: none
   std::optional<HttpTime> last_modified;

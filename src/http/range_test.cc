@@ -70,7 +70,7 @@ TEST(HttpDate, ReadsTheThreeForms) {
   EXPECT_EQ(parse_http_date("Thursday, 01-Jan-26 00:00:00 GMT"), parse_http_date("Thu, 01 Jan 2026 00:00:00 GMT"));
 }
 
-TEST(HttpDate, WhatItWritesItReads) {
+TEST(HttpDate, ReadsItsOwnOutput) {
   for (std::int64_t second = -5'000'000'000; second < 20'000'000'000; second += 97'654'321) {
     const HttpTime time{std::chrono::seconds(second)};
     EXPECT_EQ(parse_http_date(format_http_date(time)), time);

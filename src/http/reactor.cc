@@ -110,7 +110,7 @@ void Reactor::waiting_began(const Entry& entry) {
 }
 
 void Reactor::waiting_ended() {
-  // A loop with nobody waiting must be able to run out of work.
+  // A loop without waiters must be able to run out of work.
   if (--waiting_ == 0) {
     epoll_.cancel();
     timer_.cancel();

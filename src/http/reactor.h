@@ -32,7 +32,7 @@ class Reactor : public net::execution_context::service {
 
   // The state of one socket; lives in its transport, at a fixed address, from add() to remove().
   struct Entry {
-    // What edges told us and no read or write has used up yet.
+    // Readiness that an edge reported and that no read or write has used up yet.
     bool readable = true;
     bool writable = true;
     // A short read or EAGAIN proved that the next edge will come; without that proof a wait re-arms.
@@ -83,7 +83,7 @@ class Reactor : public net::execution_context::service {
   std::list<Entry*> entries_;
   // Of the batch being served; kept for their memory.
   std::vector<Waiter> ready_;
-  std::vector<Entry*> hung_up_;  // those whose hangup somebody wants to know of
+  std::vector<Entry*> hung_up_;  // those with a hangup to report to on_hangup()
   std::size_t waiting_ = 0;
   bool armed_ = false;
 };

@@ -29,7 +29,7 @@ struct Pair {
   UniqueFd far;
 };
 
-TEST(Reactor, ALoopWithNobodyWaitingRunsOutOfWork) {
+TEST(Reactor, ALoopWithoutWaitersRunsOutOfWork) {
   net::io_context io(1);
   const Pair first(io), second(io);
   bool done = false;
@@ -53,7 +53,7 @@ TEST(Reactor, AHangupIsToldOnceAndBytesAreNone) {
   Pair watched(io), other(io);
   int told = 0;
   const auto tell = [&] { ++told; };
-  // Events are looked at as long as somebody waits for any of them.
+  // The reactor reads events as long as any waiter exists.
   const auto serve_events = [&] {
     net::co_spawn(io, other.near->wait(Transport::Wait::Readable), net::detached);
     io.restart();

@@ -177,7 +177,7 @@ net::awaitable<Result<void>> ResponseWriter::finish() {
 }
 
 net::awaitable<void> ResponseWriter::peer_closed() {
-  // Whatever the client sends meanwhile (a pipelined request) is kept; only its end counts. A client that has filled
+  // Bytes that the client sends meanwhile (a pipelined request) are kept; only its end counts. A client that has filled
   // the buffer with requests cannot be watched any further, and is then noticed by the next write.
   while (request_body_.finished()) {
     auto got = co_await connection_.fill(ReadBuffer::kSmall);

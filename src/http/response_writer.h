@@ -26,7 +26,7 @@ class ResponseWriter final : public BodyWriter {
   net::awaitable<Result<void>> flush() override;
   net::awaitable<void> peer_closed() override;
 
-  // True if finish() has nothing to send or to complain about.
+  // True if finish() has nothing to send and no error to report.
   bool complete() const { return mode_ == Mode::Length && left_ == 0 && head_.empty() && !failure_; }
 
   // After the producer returned: the final chunk. Fails when a promised length was not met.

@@ -15,8 +15,8 @@ using namespace race;
 // is free for the next request at once.
 constexpr std::size_t kWholeBody = 16 * 1024;
 
-// RFC 9110, 7.6.1: these belong to one connection, and so does whatever Connection names.
-// `connection`: the message's Connection fields.
+// RFC 9110, 7.6.1: these belong to one connection, and so do the fields that Connection names. `connection`: the
+// message's Connection fields.
 bool hop_by_hop(std::string_view name, const Headers& connection) {
   static constexpr std::array<std::string_view, 9> kNames = {
       "Connection", "Keep-Alive",        "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "TE",
@@ -45,7 +45,7 @@ net::awaitable<Result<void>> copy_body(BodySource& from, BodyWriter& to) {
 }
 
 net::awaitable<Result<void>> stream_body(std::unique_ptr<BodySource> from, BodyWriter& to) {
-  // What is here already needs no watching.
+  // Bytes that are here already need no watching.
   while (from->ready()) {
     auto piece = co_await from->read();
     if (!piece) co_return Failure(piece.error());
@@ -114,7 +114,7 @@ ClientRequest request_for(Request& request, ProxyTarget& target) {
   return out;
 }
 
-// What upstream would have sent as body; our session sends none in answer to a HEAD either way.
+// The length of upstream's body; in answer to a HEAD our session sends no body anyway.
 std::optional<std::uint64_t> declared_length(const Headers& headers) {
   return parse_number<std::uint64_t>(headers.get("Content-Length"));
 }

@@ -152,7 +152,7 @@ TEST_F(ProxyTest, AClientThatLeavesEndsTheUpstreamRequest) {
   while (backend->open_connections() > 0) io.run_one();  // hangs if the proxy kept the stream
 }
 
-// What stands behind says nothing until the gate is opened, or for good.
+// An upstream that does not answer until the gate is opened, or never.
 class SilentUpstream : public ProxyTest {
  protected:
   void start_silent(Millis after_hangup) {

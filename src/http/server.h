@@ -23,7 +23,7 @@ struct ServerLimits {
   std::chrono::milliseconds write_stall{600'000};  // a response of which the peer takes nothing for so long
 };
 
-// What happened to one request, for access logs and metrics; reported when the response is over.
+// The outcome of one request, for access logs and metrics; reported when the response is over.
 struct RequestSummary {
   const Request& request;
   int status;
@@ -53,7 +53,7 @@ class Server {
 
   // Binds and starts accepting; returns the address with the real port. A stale Unix socket file is replaced.
   Result<Address> listen(const Address& address);
-  // Takes over a listening socket made by somebody else.
+  // Takes over a listening socket that was made elsewhere.
   Result<void> listen(UniqueFd listener);
 
   // Stops accepting, lets running responses end, closes idle connections at once and the rest after `grace`: handlers

@@ -72,7 +72,7 @@ TEST_F(ServerTest, PipelinedRequestsAreAnsweredInOrder) {
   EXPECT_LT(second, third);
 }
 
-TEST_F(ServerTest, ABodyNobodyReadDoesNotBecomeTheNextRequest) {
+TEST_F(ServerTest, AnUnreadBodyDoesNotBecomeTheNextRequest) {
   serve([](Request&) -> net::awaitable<Response> { co_return text_response(200, "ok."); });
   auto connection = connect();
   send(*connection,

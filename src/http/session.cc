@@ -307,13 +307,13 @@ class Session {
   Request request_;
   std::shared_ptr<MessageBody> body_;
   Response response_;
-  SteadyClock::time_point started_;  // only where somebody wants to know
+  SteadyClock::time_point started_;  // only if the summary is wanted
   std::uint64_t body_bytes_ = 0;     // sent
   bool keep_ = true;                 // the connection, for a next request
   // While a head is read.
   std::size_t searched_ = 0;
   Transport::Wait wait_for_ = Transport::Wait::Readable;
-  // What send_now() sends: head and text, of which `unsent_` remains. The head's memory serves the next one too.
+  // The data of send_now(): head and text, of which `unsent_` remains. The head's memory serves the next one too.
   std::string out_;
   std::array<iovec, 2> pieces_;
   std::span<iovec> unsent_;

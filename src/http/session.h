@@ -11,7 +11,7 @@
 
 namespace osb::http {
 
-// What the server and one session share about that session.
+// State of a session that the server and the session share.
 struct SessionHandle {
   std::shared_ptr<Connection> connection;
   std::shared_ptr<net::cancellation_signal> cancel;  // ends the session wherever it waits

@@ -45,8 +45,8 @@ class Transport {
   virtual void set_deadline(std::optional<std::chrono::steady_clock::time_point> when) = 0;
   void set_timeout(std::optional<std::chrono::milliseconds> from_now);
   // Calls `then` once, when the peer has ended its side or the connection has broken: at once, or from the loop before
-  // any waiter runs. Bytes that nobody has read yet do not keep it back. Costs no system call. One at a time; empty:
-  // nobody wants to know any more. `then` may close transports and set deadlines, not destroy them.
+  // any waiter runs. Unread bytes do not delay it. Costs no system call. One at a time; an empty `then` removes it.
+  // `then` may close transports and set deadlines, not destroy them.
   virtual void on_hangup(std::move_only_function<void()> then) = 0;
   // The peer's IP address, or "unix".
   virtual std::string peer() const = 0;
@@ -62,7 +62,7 @@ class Transport {
   // Writes all of it. The pieces must stay valid meanwhile; they are used up.
   net::awaitable<Result<void>> write_all(std::span<iovec> pieces);
   net::awaitable<Result<void>> write_all(std::string_view bytes);
-  // What an Io that failed becomes for callers.
+  // A failed Io as an error for callers.
   static Failure failure(const char* what, int error);
   net::awaitable<Result<void>> send_file(int file, std::uint64_t offset, std::uint64_t count);
 };

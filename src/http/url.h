@@ -17,7 +17,7 @@ std::optional<std::string> percent_decode(std::string_view text);
 std::string percent_encode(std::string_view text, std::string_view keep = "");
 
 // A query string as key/value pairs in order; '+' means space; repeated keys stay. A broken escape is kept literally,
-// as browsers do. An encoded NUL is decoded too: who hands a value to the kernel has to look for it.
+// as browsers do. An encoded NUL is decoded too: a caller that passes a value to the kernel has to check for it.
 class Query {
  public:
   static Query parse(std::string_view query);

@@ -36,7 +36,7 @@ class WebSocket {
   virtual net::awaitable<Result<void>> send_binary(std::string_view bytes) = 0;
   // Sends a close frame (once) and waits shortly for the peer's.
   virtual net::awaitable<void> close(std::uint16_t code, std::string reason) = 0;
-  // Until the connection is lost: for who waits for something else than the peer, and so would not hear of it.
+  // Until the connection is lost: for a caller that does not read from the peer, and so would not notice.
   virtual net::awaitable<void> closed() = 0;
   virtual std::uint16_t close_code() const = 0;       // what the peer sent; 1006 when it sent none
   virtual std::string_view close_reason() const = 0;  // what came with it

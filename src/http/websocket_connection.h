@@ -17,11 +17,11 @@ namespace osb::http::ws {
 // An open connection behind both kinds of WebSocket. Internal to module http.
 //
 // Every operation keeps the connection alive (hence shared), so destroying the WebSocket under one is safe: detach()
-// ends it. Nothing runs in the background but one timer: pings and pongs are written as far as the socket takes them
-// by whoever makes them, and the rest goes out with the next writer.
+// ends it. Nothing runs in the background but one timer: the function that makes a ping or pong writes it as far as the
+// socket takes it, and the rest goes out with the next writer.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `transport` is used until detach(); `owned` is empty where somebody else keeps it until then.
+  // `transport` is used until detach(); `owned` is empty if the caller keeps it until then.
   Connection(Transport& transport, std::unique_ptr<Transport> owned, Role role, WebSocket::Options options,
              std::string buffered);
   void start();  // once it is in its shared_ptr
@@ -35,7 +35,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint16_t close_code() const { return peer_code_; }
   const std::string& close_reason() const { return peer_reason_; }
 
-  // Says goodbye as far as that goes without waiting.
+  // Sends a close frame as far as that is possible without waiting.
   void abort(std::uint16_t code);
   // Closes the transport and waits until no operation uses it any more.
   net::awaitable<void> finish();
@@ -55,7 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Operation(const Operation&) = delete;
     std::shared_ptr<Connection> self;
   };
-  // A place in the queue of writers; who is at its front may write.
+  // A place in the queue of writers; the first one may write.
   struct Turn {
     explicit Turn(Connection& c) : connection(c) { c.turns_.push_back(this); }
     ~Turn() {
@@ -104,8 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t inbox_used_ = 0;
   int busy_reads_ = 0;
 
-  // Control frames: what is due, and the encoded bytes on their way. Of several unanswered pings the last one counts
-  // (RFC 6455, 5.5.3), so a peer that only pings cannot make this grow.
+  // Control frames: those due, and the encoded bytes on their way. Of several unanswered pings the last one counts (RFC
+  // 6455, 5.5.3), so a peer that only pings cannot make this grow.
   std::optional<std::string> pong_;
   bool ping_due_ = false;
   std::optional<std::string> close_due_;

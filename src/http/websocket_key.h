@@ -7,8 +7,8 @@
 
 namespace osb::http::ws {
 
-// What the opening handshake proves. SHA-1 is what RFC 6455 asks for and protects nothing; it is written out here
-// because execd links no crypto library.
+// The proof of the opening handshake. RFC 6455 asks for SHA-1, which protects nothing here; the code is our own because
+// execd links no crypto library.
 std::string accept_for(std::string_view key);
 // 16 random bytes in base64.
 std::string new_key();

@@ -322,7 +322,7 @@ TEST_F(WebSocketTest, SilentPeerIsDropped) {
   EXPECT_EQ(error->code, Code::Timeout);
 }
 
-TEST_F(WebSocketTest, APeerThatIsGoneIsNoticedWhereNobodyReads) {
+TEST_F(WebSocketTest, APeerThatIsGoneIsNoticedWithoutAReader) {
   bool noticed = false;
   serve(
       [&](WebSocket& socket) -> net::awaitable<void> {
@@ -448,7 +448,7 @@ TEST_F(WebSocketTest, CancelledReadLosesNothing) {
 }
 
 TEST_F(WebSocketTest, SendCancelledHalfWayBreaksTheConnection) {
-  const std::string big(4'000'000, 'x');  // nobody reads it, so the socket fills up
+  const std::string big(4'000'000, 'x');  // the peer does not read it, so the socket fills up
   net::cancellation_signal stop_sending;
   bool ended = false;
   serve([&](WebSocket& socket) -> net::awaitable<void> {
@@ -547,7 +547,7 @@ TEST(WebSocketHandshake, SubprotocolIsChosenOnlyIfOffered) {
   EXPECT_EQ(chosen(), "osb.pty");
 }
 
-// What a client makes of an answer.
+// The result of a client's handshake with this answer.
 Result<std::unique_ptr<WebSocket>> handshake_with(const std::string& answer, Headers extra = {}) {
   net::io_context io(1);
   int fds[2];

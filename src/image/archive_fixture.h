@@ -60,7 +60,7 @@ inline std::string ref_name(const std::string& name) {
   return fmt::format(R"(,"annotations":{{"org.opencontainers.image.ref.name":"{}"}})", name);
 }
 
-// What `docker save` of versions before 25 writes.
+// An archive as `docker save` of versions before 25 writes it.
 inline Tar docker_archive(const std::string& tag, const std::vector<std::string>& tars) {
   Tar out;
   std::vector<std::string> paths;

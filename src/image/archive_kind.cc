@@ -14,7 +14,7 @@
 namespace osb::image {
 namespace {
 
-// Of the tar; what follows the first entries is not read here.
+// Of the tar; only the first entries are read here.
 constexpr std::uint64_t kLimit = std::uint64_t{1} << 40;
 constexpr std::size_t kMostRead = 32 << 20;
 constexpr std::size_t kDigestDigits = 64;
@@ -65,7 +65,7 @@ ArchiveKind archive_kind(ByteSource& source) {
   recorded->source = std::move(source);
   KindSink sink;
   const auto record = [recorded](std::span<char> buffer) -> Result<std::size_t> {
-    if (recorded->seen.size() >= kMostRead) return fail(Code::TooLarge, "archive: nothing says what it is");
+    if (recorded->seen.size() >= kMostRead) return fail(Code::TooLarge, "archive: of unknown kind");
     auto got = recorded->source(buffer);
     if (got) recorded->seen.append(buffer.data(), *got);
     return got;

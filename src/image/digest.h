@@ -9,8 +9,8 @@
 
 namespace osb::image {
 
-// What a blob is known by: the SHA-256 of its bytes. It always has all its digits, so its text can be used as a file
-// name or in a URL without another look.
+// The name of a blob: the SHA-256 of its bytes. It always has all its digits, so its text can be used as a file name or
+// in a URL without another check.
 class Digest {
  public:
   // "sha256:" and 64 lower-case hexadecimal digits. Another algorithm's well-formed digest is Code::Unsupported,

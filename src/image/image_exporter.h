@@ -13,8 +13,8 @@ namespace osb::image {
 struct ExportImage {
   std::vector<Reference> names;  // with tags; may be empty
   std::string config;            // as it came; its diff ids are replaced by those of the layers written
-  // Open directories, lowest first: layers of the store, and on top whatever else is to become a layer (a sandbox's
-  // upper directory). They must not change meanwhile; the caller keeps them open.
+  // Open directories, lowest first: layers of the store, and on top any other directory that becomes a layer (a
+  // sandbox's upper directory). They must not change meanwhile; the caller keeps them open.
   std::vector<int> layers;
 };
 

@@ -65,7 +65,7 @@ class ImageExporter : public ::testing::Test {
   ExportImage image_;
 };
 
-TEST_F(ImageExporter, WhatIsExportedComesBackTheSame) {
+TEST_F(ImageExporter, AnExportedImageComesBackTheSame) {
   std::string archive;
   const auto made = save(archive);
   ASSERT_TRUE(made) << made.error().message;

@@ -190,7 +190,7 @@ Result<std::string> Spool::text(std::string_view name, std::size_t limit) const 
   return out;
 }
 
-// What is to be made: an image of the archive, checked but for its layers.
+// An image of the archive to import, checked except for its layers.
 struct Plan {
   std::vector<std::string> names;
   Digest manifest;
@@ -397,7 +397,7 @@ Result<std::vector<ImportedImage>> Importer::run() {
   const bool docker = spool_.contains("manifest.json");
   if (!docker && !spool_.contains("index.json")) {
     return fail(Code::InvalidRequest,
-                "archive: neither manifest.json nor index.json in it: not what `docker save` or OCI tools write. The "
+                "archive: neither manifest.json nor index.json in it: not of `docker save` or OCI tools. The "
                 "tar of a root directory needs a name for its image");
   }
   auto plans = docker ? docker_plans() : oci_plans();

@@ -24,7 +24,7 @@ struct ImageRecord {
   std::string config;            // the image's configuration, as it came
   std::vector<Digest> diff_ids;  // lowest layer first
   std::int64_t created = 0;      // when it was recorded here: seconds since 1970
-  bool local = false;            // from an archive or a directory: nobody could fetch it again
+  bool local = false;            // from an archive or a directory: it cannot be fetched again
 };
 
 struct LayerStoreOptions {
@@ -32,7 +32,7 @@ struct LayerStoreOptions {
   std::function<void(std::string_view step)> after_step;
 };
 
-// Unpacked layers on disk, one copy of each for everybody, and the names of images made of them.
+// Unpacked layers on disk, one copy of each shared by all images, and the names of images made of them.
 //
 //   layers/<diff id>/root   the tree, a lower directory for overlayfs
 //   layers/<diff id>/layer.json
@@ -40,8 +40,8 @@ struct LayerStoreOptions {
 //   tmp/                    what is being made or removed; emptied by open()
 //   lock                    held by the process that uses the store
 //
-// A layer is built in tmp/, synced and renamed: what lies in layers/ is whole, also after a power cut. All calls block
-// and may come from any thread. The directory belongs to root alone (0700).
+// A layer is built in tmp/, synced and renamed: everything in layers/ is complete, also after a power cut. All calls
+// block and may come from any thread. The directory belongs to root alone (0700).
 class LayerStore {
   struct State;
 
@@ -117,8 +117,8 @@ class LayerStore {
     std::uint64_t layers = 0;
     std::uint64_t bytes = 0;
   };
-  // Removes layers that no image, no lease and nobody in `in_use` (sandboxes that outlived a restart) needs, those
-  // not asked for longest first, until the store holds at most `keep_bytes`.
+  // Removes layers that no image and no lease needs and that are not in `in_use` (sandboxes that outlived a restart),
+  // least recently used first, until the store holds at most `keep_bytes`.
   Result<Collected> collect(const std::set<Digest>& in_use, std::uint64_t keep_bytes = 0);
 
  private:

@@ -162,7 +162,7 @@ TEST_F(LayerStoreTest, ImagesAreRememberedListedAndRemoved) {
   EXPECT_EQ(store_->images().size(), 1u);
 }
 
-TEST_F(LayerStoreTest, OnlyWhatNobodyNeedsIsCollectedOldestFirst) {
+TEST_F(LayerStoreTest, OnlyUnusedLayersAreCollectedOldestFirst) {
   const std::string image = layer("image"), leased = layer("leased"), used = layer("used"), old = layer("old"),
                     fresh = layer("fresh");
   const auto lease = ensure(leased);
@@ -216,7 +216,7 @@ TEST_F(LayerStoreTest, ACollectionRightAfterALayerAppearsLeavesItToItsMaker) {
   EXPECT_TRUE(fs::exists(added->root() / "etc/b"));
 }
 
-TEST_F(LayerStoreTest, AnExceptionWhileALayerIsMadeKeepsNobodyWaiting) {
+TEST_F(LayerStoreTest, AnExceptionWhileALayerIsMadeLeavesNoWaiter) {
   bool broken = true;
   open({.after_step = [&](std::string_view) {
     if (broken) throw std::runtime_error("no memory");

@@ -141,7 +141,7 @@ struct LayerStream::Impl {
   }
 
   struct Buffer {
-    std::unique_ptr<char[]> data;  // not a vector: nobody needs it zeroed
+    std::unique_ptr<char[]> data;  // not a vector: it need not be zeroed
     std::size_t size = 0;
   };
 
@@ -167,7 +167,7 @@ struct LayerStream::Impl {
     return stop ? nullptr : &buffers[head % kBuffers];
   }
   void publish(const Buffer& buffer) {
-    // Here rather than in next(): who reads has files to write.
+    // Here rather than in next(): the reader has files to write.
     uncompressed.update({buffer.data.get(), buffer.size});
     bytes += buffer.size;
     const std::lock_guard lock(mutex);

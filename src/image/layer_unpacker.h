@@ -11,7 +11,7 @@
 namespace osb::image {
 
 struct UnpackOptions {
-  // What the layer must be; a mismatch is Code::InvalidRequest. Absent: not compared (the sums are returned anyway).
+  // The expected sums; a mismatch is Code::InvalidRequest. Absent: not compared (the sums are returned anyway).
   std::optional<Digest> digest;   // of the bytes as they come, compressed or not
   std::optional<Digest> diff_id;  // of the uncompressed tar
 
@@ -43,8 +43,8 @@ struct UnpackedLayer {
 //
 // No entry can touch anything outside `root`: names are taken as relative to it, ".." is refused, and parents are
 // opened beneath it without following symbolic links (openat2). Nothing but us may change the directory meanwhile. A
-// later entry of the same name replaces the earlier one. Whatever fails leaves a partial tree behind: the caller
-// removes it. Nothing is synced to disk.
+// later entry of the same name replaces the earlier one. A failure leaves a partial tree behind: the caller removes it.
+// Nothing is synced to disk.
 //
 // Blocks, needs root (CAP_CHOWN, CAP_MKNOD, CAP_SETFCAP, CAP_FOWNER, CAP_DAC_OVERRIDE). Code::InvalidRequest is the
 // layer's fault and names the entry.

@@ -13,7 +13,7 @@ namespace osb::image {
 // Where a produced stream goes: takes all bytes or fails, which ends the production with that error. May block.
 using ByteSink = std::move_only_function<Result<void>(std::string_view)>;
 
-// What the directories of a tree mean.
+// The kind of a directory tree.
 enum class TreeKind {
   Plain,    // an ordinary root directory
   Overlay,  // an upper or lower directory of overlayfs: character devices 0/0 are whiteouts, trusted.overlay.opaque
@@ -39,10 +39,10 @@ struct WrittenLayer {
 // the same tree of it again.
 //
 // The same tree gives the same bytes (names are sorted). Other file systems mounted below are not entered: their mount
-// points are empty directories. Symbolic links are never followed, so that a tree that somebody changes meanwhile gives
-// at worst a strange layer; a file that shrinks while it is read is Code::Conflict. An Overlay tree with redirected
-// directories or metadata-only copies is Code::Unsupported: it cannot be read without its lower layers (mount with
-// redirect_dir=off,metacopy=off). Names that a layer cannot hold (".wh.") are Code::InvalidRequest.
+// points are empty directories. Symbolic links are never followed, so that a tree that another process changes
+// meanwhile gives at worst a strange layer; a file that shrinks while it is read is Code::Conflict. An Overlay tree
+// with redirected directories or metadata-only copies is Code::Unsupported: it cannot be read without its lower layers
+// (mount with redirect_dir=off,metacopy=off). Names that a layer cannot hold (".wh.") are Code::InvalidRequest.
 //
 // Blocks; needs root (CAP_DAC_READ_SEARCH, CAP_SYS_ADMIN for trusted.*).
 Result<WrittenLayer> write_layer(int root, TreeKind kind, ByteSink sink, Holes holes = Holes::Keep);

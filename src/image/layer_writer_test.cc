@@ -337,7 +337,7 @@ TEST_F(LayerWriter, OtherFileSystemsBelowAreNotEntered) {
   EXPECT_EQ(tar_.find("secret"), std::string::npos);
 }
 
-TEST_F(LayerWriter, WhatALayerCannotHoldIsRefusedByName) {
+TEST_F(LayerWriter, NamesThatALayerCannotHoldAreRefused) {
   file(".wh.file");
   auto got = write();
   ASSERT_FALSE(got);
@@ -350,7 +350,7 @@ TEST_F(LayerWriter, WhatALayerCannotHoldIsRefusedByName) {
   fs::create_directory(tree_ / "d");
   set_attribute(tree_ / "d", "trusted.overlay.redirect", "/other");
   EXPECT_EQ(write().error().code, Code::Unsupported);
-  EXPECT_TRUE(write(TreeKind::Plain)) << "there it is somebody else's attribute";
+  EXPECT_TRUE(write(TreeKind::Plain)) << "there it is an ordinary attribute";
 }
 
 TEST_F(LayerWriter, ADeepTreeNeedsNoDescriptorPerLevel) {

@@ -61,7 +61,7 @@ Kind kind_of(std::string_view media_type) {
   while (media_type.ends_with(' ')) media_type.remove_suffix(1);
   if (media_type == kOciManifest || media_type == kDockerManifest) return Kind::Manifest;
   if (media_type == kOciIndex || media_type == kDockerList) return Kind::Index;
-  // What file servers say about any JSON.
+  // Types that file servers give to any JSON.
   if (media_type.empty() || media_type == "application/json" || media_type == "text/plain" ||
       media_type == "application/octet-stream") {
     return Kind::Unknown;
@@ -220,7 +220,7 @@ Result<std::variant<Manifest, Index>> decode_manifest(std::string_view text, std
       return fail(Code::Unsupported, "manifest: media type " + std::string(type) + " is not supported");
     }
     if (said != Kind::Unknown && said != shape) {
-      return fail(Code::InvalidRequest, "manifest: its content is not what its media type says");
+      return fail(Code::InvalidRequest, "manifest: its content does not fit its media type");
     }
   }
   const auto give = [](auto read) -> Result<std::variant<Manifest, Index>> {

@@ -13,9 +13,9 @@
 
 namespace osb::image {
 
-// Decoders of what registries and archives say about an image: OCI's and Docker's (schema 2) documents, which differ
-// only in their media types. What is wrong is Code::InvalidRequest with the field's JSON pointer, what is well-formed
-// but not for us Code::Unsupported. Strings hold no NUL byte. All limits are far above what real images have.
+// Decoders of the documents about an image in registries and archives: OCI's and Docker's (schema 2), which differ only
+// in their media types. Errors are Code::InvalidRequest with the field's JSON pointer; well-formed documents that we do
+// not support are Code::Unsupported. Strings hold no NUL byte. All limits are far above what real images have.
 
 inline constexpr std::size_t kMaxManifestBytes = 4 << 20;
 inline constexpr std::size_t kMaxConfigBytes = 8 << 20;
@@ -55,10 +55,10 @@ struct Index {
 };
 
 // `media_type` is what the transport said (Content-Type), which may be empty; the document's own mediaType must agree.
-// One that could be read both ways is refused: two readers of one digest must not see two images.
+// A document that could be read both ways is refused: two readers of one digest must not see two images.
 Result<std::variant<Manifest, Index>> decode_manifest(std::string_view text, std::string_view media_type = "");
 
-// What `docker save` writes as manifest.json: names of entries of the archive.
+// manifest.json of `docker save`: names of entries of the archive.
 struct DockerArchiveImage {
   std::string config;
   std::vector<std::string> tags;    // "debian:12"

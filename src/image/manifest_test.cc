@@ -125,7 +125,7 @@ TEST(ImageConfig, EverythingThatRunsAContainerIsRead) {
   EXPECT_EQ(got->diff_ids[1].to_string(), digest('b'));
 }
 
-TEST(ImageConfig, WhatTheKernelWouldMisreadIsRefused) {
+TEST(ImageConfig, TextsThatTheKernelWouldMisreadAreRefused) {
   const auto why = [](const std::string& config) {
     auto got = decode_image_config(R"({"config":)" + config + R"(,"rootfs":{"type":"layers","diff_ids":[]}})");
     return got ? std::string("accepted") : got.error().message;

@@ -151,7 +151,7 @@ TEST_F(PullerTest, TlsAndItsAuthorityAreUsed) {
   ASSERT_TRUE(got) << got.error().message;
 }
 
-TEST_F(PullerTest, WhatIsNotThereOrNotAllowedIsSaid) {
+TEST_F(PullerTest, MissingAndForbiddenImagesAreReported) {
   DockerRegistry registry(dir_ / "registry");
   registry.push(io_, *client_, three_layers());
   const std::string box = registry.host() + "/demo/box";

@@ -25,7 +25,7 @@ struct Reference {
   std::string to_string() const;
   // As people write it: without the default registry, "library/" and the tag "latest".
   std::string familiar() const;
-  // What follows /manifests/ in the registry's API: the digest, or else the tag.
+  // The name behind /manifests/ in the registry's API: the digest, or else the tag.
   std::string manifest_name() const { return digest ? digest->to_string() : tag; }
   // Where the registry answers: docker.io itself is only a web site.
   std::string registry_host() const { return registry == "docker.io" ? "registry-1.docker.io" : registry; }

@@ -45,7 +45,7 @@ TEST(Reference, IsCompletedAsDockerDoes) {
   }
 }
 
-TEST(Reference, WhatIsNoNameIsRefused) {
+TEST(Reference, InvalidNamesAreRefused) {
   const std::string cases[] = {"",
                                " ",
                                "a b",

@@ -7,7 +7,7 @@
 
 namespace osb::image {
 
-// What a 401 asks for. Bearer wins where a registry offers both.
+// The challenge of a 401. Bearer wins if a registry offers both.
 struct Challenge {
   enum class Scheme { None, Basic, Bearer } scheme = Scheme::None;
   std::string realm;

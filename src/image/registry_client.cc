@@ -64,7 +64,7 @@ std::optional<std::uint64_t> range_start(std::string_view field) {
   return start;
 }
 
-// The file a blob goes into, with the sum of what is in it.
+// The file a blob goes into, with the sum of its contents.
 struct Sink {
   UniqueFd file;
   tls::Sha256 sum;
@@ -93,7 +93,7 @@ net::awaitable<Result<void>> drain(http::BodySource& body, Sink& sink, std::uint
   std::string piece;
   for (bool more = true; more;) {
     const auto got = co_await body.read();
-    // What came before the connection broke counts.
+    // Bytes that came before the connection broke count.
     more = got && !got->empty();
     if (more) piece += *got;
     if (sink.size + piece.size() > limit) co_return fail(Code::InvalidRequest, "longer than its manifest says");
@@ -218,7 +218,7 @@ net::awaitable<Result<void>> RegistryClient::authenticate(const http::Headers& h
 // 200 or 206, or an error. Answers a challenge once: the first time, or when a token has expired.
 net::awaitable<Result<ClientResponse>> RegistryClient::get(std::string target, http::Headers headers) {
   const auto unreachable = [this](Error error) {
-    if (error.code == Code::Internal) error.code = Code::Unavailable;  // a peer that left, or that nobody vouches for
+    if (error.code == Code::Internal) error.code = Code::Unavailable;  // the peer has gone, or is not trusted
     return with_context(reference_.familiar(), std::move(error));
   };
   if (auto known = co_await find_origin(); !known) co_return unreachable(known.error());

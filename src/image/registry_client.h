@@ -28,7 +28,7 @@ struct RegistryAccess {
   int retries = 4;
 };
 
-// What a name means for one platform.
+// The image behind a name, for one platform.
 struct ResolvedImage {
   Digest digest;  // of `manifest`
   Manifest manifest;

@@ -21,7 +21,7 @@ std::vector<std::string> capability_names(CapabilitySet set);
 // All that this kernel knows (/proc/sys/kernel/cap_last_cap).
 CapabilitySet all_capabilities();
 
-// What /proc/PID/status says of a process.
+// The capabilities of a process in /proc/PID/status.
 struct ProcessCapabilities {
   CapabilitySet effective = 0, permitted = 0, inheritable = 0, bounding = 0, ambient = 0;
 };

@@ -128,7 +128,7 @@ std::string cpu_quota(std::uint64_t millis) { return std::to_string(millis * (kC
 class CpuV1 final : public CgroupController {
  public:
   Result<void> apply(const std::string& directory, const Limits& limits) const override {
-    if (!limits.cpu_millis) return {};  // the period is 100 ms unless somebody changes it
+    if (!limits.cpu_millis) return {};  // the period is 100 ms unless another program changed it
     return set(directory + "/cpu.cfs_quota_us", cpu_quota(*limits.cpu_millis), cpu_limit(*limits.cpu_millis));
   }
   void read(const std::string&, CgroupUsage&) const override {}  // the v2 directory counts time

@@ -10,7 +10,7 @@
 #include "support/temp_dir.h"
 #include "sys/text_file.h"
 
-// On directories of plain files: what is written where. That the kernel understands it is limited_cgroup_test's part.
+// On directories of plain files: checks the written files. limited_cgroup_test checks that the kernel understands them.
 
 namespace osb::kernel {
 namespace {
@@ -55,7 +55,7 @@ TEST(CgroupController, MemoryOnV2WithoutSwapAccounting) {
   EXPECT_EQ(cgroup.text("memory.swap.max"), "(absent)");
 }
 
-TEST(CgroupController, MemoryOnV2IsNotTakenFromWhoUsesIt) {
+TEST(CgroupController, MemoryInUseIsNotReclaimedOnV2) {
   FakeCgroup cgroup{{"memory.max", "max"}, {"memory.high", "max"}, {"memory.current", "90000000\n"}};
   const auto refused = apply(cgroup, Kind::Memory, Dialect::V2, {.memory_bytes = 64 << 20});
   EXPECT_EQ(refused.error().code, Code::Conflict);
@@ -100,7 +100,7 @@ TEST(CgroupController, CpuPidsAndIo) {
   EXPECT_EQ(cgroup.text("blkio.throttle.write_bps_device"), "8:16 2000");
 }
 
-TEST(CgroupController, WhatIsNotAskedForIsNotWritten) {
+TEST(CgroupController, AbsentLimitsAreNotWritten) {
   FakeCgroup nothing{};
   for (const Kind kind : CgroupController::kKinds) {
     for (const Dialect dialect : {Dialect::V1, Dialect::V2}) EXPECT_TRUE(apply(nothing, kind, dialect, {}));

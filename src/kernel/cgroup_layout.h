@@ -11,7 +11,7 @@
 
 namespace osb::kernel {
 
-// What the factory found. Paths of cgroups are `parent` + "/" + id.
+// The cgroups of this host, as the factory found them. Paths of cgroups are `parent` + "/" + id.
 struct CgroupLayout {
   struct Controller {
     CgroupController::Kind kind;
@@ -23,12 +23,12 @@ struct CgroupLayout {
   std::string v2_parent;  // always there
   std::vector<Controller> controllers;
   std::vector<std::string> v1_parents;  // one per hierarchy, even where it has several controllers
-  // The hierarchy of v1 that only counts and limits io. A cgroup in it costs as much as the one for pids, so there is
-  // one only for who asks for the limit.
+  // The hierarchy of v1 that only counts and limits io. A cgroup in it costs as much as the one for pids, so only
+  // cgroups with such a limit have one.
   std::string io_parent;
 };
 
-// What members of cgroup `id` may see: names, and the directories behind them (LimitedCgroup::open_view).
+// The view of cgroup `id` for its members: names, and the directories behind them (LimitedCgroup::open_view).
 std::vector<std::pair<std::string, std::string>> view_of(const CgroupLayout& layout, const std::string& id);
 
 // Names of the cgroups directly in a cgroup's directory.

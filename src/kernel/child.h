@@ -35,7 +35,7 @@ struct VforkOptions {
 // ignored.
 Result<VforkChild> vfork_child(void (*fn)(void*), void* argument, const VforkOptions& options);
 
-// Waits for the end of a child, whatever its exit signal, and frees its pid.
+// Waits for the end of a child with any exit signal, and frees its pid.
 void reap(const VforkChild& child);
 
 }  // namespace osb::kernel

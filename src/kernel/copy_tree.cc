@@ -262,7 +262,7 @@ class TreeCopier {
       const ssize_t copied = ::copy_file_range(from, &in, to, &out, step, 0);
       if (copied == 0) return {};  // shorter than it was
       if (copied > 0) {
-        // Only a head start: what it cannot do, the sync does and reports.
+        // Only a head start: the sync does the rest and reports errors.
         if (copied >= kWriteEarly) static_cast<void>(::sync_file_range(to, at, copied, SYNC_FILE_RANGE_WRITE));
         at += copied;
       } else if (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS) {

@@ -9,8 +9,8 @@ namespace osb::kernel {
 struct CopyTreeOptions {
   // The source is the upper directory of an overlay and the copy shall serve as a lower one elsewhere. Of overlayfs's
   // own attributes (trusted.overlay.*) those stay that say what is deleted: opaque and whiteout, and those of an
-  // overlay inside the overlay (trusted.overlay.overlay.*). Those that speak of this one mount go: origin, impure,
-  // nlink, upper, uuid, protattr. Those without which the tree is not complete are refused, because the data is
+  // overlay inside the overlay (trusted.overlay.overlay.*). Attributes about this one mount are dropped: origin,
+  // impure, nlink, upper, uuid, protattr. Those without which the tree is not complete are refused, because the data is
   // elsewhere: redirect and metacopy (Code::Unsupported); so is any that we do not know.
   bool overlay_upper = false;
 
@@ -32,9 +32,9 @@ struct CopiedTree {
 // Sockets and other device nodes are left out. In an overlay's upper directory one of them may hide a file of a lower
 // layer: then a whiteout takes its place, so that nothing reappears. Inode flags (chattr) are not copied.
 //
-// The source should be at rest (its processes frozen): what changes meanwhile may or may not be in the copy, and a file
-// that disappears fails it. Whatever happens in the source, nothing outside it is read: names are opened one by one
-// without following symbolic links. Other mounts below it are not entered. Paths longer than PATH_MAX are
+// The source should be at rest (its processes frozen): a change meanwhile may or may not be in the copy, and a file
+// that disappears is an error. Nothing outside the source is read, even if it changes meanwhile: names are opened one
+// by one without following symbolic links. Other mounts below it are not entered. Paths longer than PATH_MAX are
 // Code::Unsupported.
 //
 // Blocks, needs root. A failure leaves a partial copy behind: the caller removes it. Nothing is synced to disk.

@@ -73,7 +73,7 @@ Result<void> copy_attributes(EntryRef from_entry, EntryRef to_entry, bool overla
     const auto fate = overlay_upper ? overlay_attribute(name) : OverlayAttribute::Keep;
     if (fate == OverlayAttribute::Drop) continue;
     if (fate == OverlayAttribute::Refuse) {
-      return fail(Code::Unsupported, fmt::format("attribute {}: part of what it stands for lies in another layer; "
+      return fail(Code::Unsupported, fmt::format("attribute {}: a part of this entry lies in another layer; "
                                                  "mount overlays with redirect_dir=off and metacopy=off",
                                                  name));
     }

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 
-// Parts of copy_tree: what belongs to an entry besides its contents. Errors name no path, the caller adds it.
+// Parts of copy_tree: the attributes of an entry. Errors name no path, the caller adds it.
 namespace osb::kernel {
 
-// What becomes of an attribute of an overlay's upper directory in a lower one; see CopyTreeOptions.
+// How to treat an attribute of an overlay's upper directory in a lower one; see CopyTreeOptions.
 enum class OverlayAttribute { Keep, Drop, Refuse };
 OverlayAttribute overlay_attribute(std::string_view name);
 
@@ -25,7 +25,7 @@ Result<void> copy_attributes(EntryRef from, EntryRef to, bool overlay_upper, std
 // Owner, then attributes, then mode, then times: each undoes part of the ones after it.
 Result<void> copy_metadata(EntryRef from, EntryRef to, const struct stat& st, bool overlay_upper, std::string& buffer);
 
-// Whether a directory of an overlay's upper is merged with one below it: what is missing in it shows the lower one's.
+// Whether a directory of an overlay's upper is merged with one below it: entries missing in it come from the lower one.
 Result<bool> is_merged_directory(int directory);
 
 }  // namespace osb::kernel

@@ -24,7 +24,7 @@
 
 #include "base/unique_fd.h"
 
-// What tests of tree copies and of what is built on them share.
+// Shared by tests of tree copies and of code built on them.
 namespace osb::testing {
 
 inline UniqueFd open_directory(const std::filesystem::path& path) {
@@ -59,7 +59,7 @@ inline void make_socket(const std::filesystem::path& path) {
   ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
 }
 
-// Mounts made by this test process are seen by nobody else, and go with it.
+// No other process sees the mounts of this test process, and they go with it.
 inline void use_private_mounts() {
   ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
   ASSERT_EQ(::mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
@@ -156,7 +156,7 @@ class TreeDump {
   std::map<std::pair<dev_t, ino_t>, std::string> first_name_;
 };
 
-// What differs, as lines; empty when nothing does.
+// The differences, as lines; empty when there are none.
 inline std::string difference(const std::map<std::string, std::string>& want,
                               const std::map<std::string, std::string>& got) {
   std::string out;

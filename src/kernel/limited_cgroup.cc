@@ -143,7 +143,7 @@ Result<void> LimitedCgroup::make(bool with_io) const {
     }
     if (::mkdir(path.c_str(), 0755) == 0) continue;
     if (errno != EEXIST) return sys::from_errno("create cgroup " + path, errno);
-    // Whoever had this name before has lost the v2 directory: a leftover, with limits of its own.
+    // A leftover of an earlier cgroup with this name, whose v2 directory is gone. It has limits of its own.
     if (auto removed = remove_cgroup_tree(path); !removed) return removed;
     if (::mkdir(path.c_str(), 0755) < 0) return sys::from_errno("create cgroup " + path, errno);
   }

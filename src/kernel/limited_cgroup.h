@@ -19,9 +19,9 @@ namespace osb::kernel {
 class CgroupController;
 struct CgroupLayout;
 
-// What is absent is not limited (in update(): stays as it is).
+// An absent value means no limit (in update(): the limit stays as it is).
 struct Limits {
-  std::optional<std::uint64_t> memory_bytes = {};  // without swap: what does not fit is killed, not paged out
+  std::optional<std::uint64_t> memory_bytes = {};  // without swap: beyond it processes are killed, not paged out
   std::optional<std::uint64_t> cpu_millis = {};    // 1000 is one CPU
   std::optional<std::uint64_t> pids = {};          // processes and threads
   struct Io {
@@ -41,14 +41,14 @@ inline constexpr std::uint64_t kLargestCpuMillis = 1'000'000;
 inline constexpr std::uint64_t kSmallestPids = 8;
 inline constexpr std::uint64_t kLargestPids = 4 << 20;  // pid_max of 64-bit kernels
 
-// Code::InvalidRequest that names the limit nobody could live with.
+// Code::InvalidRequest names a limit that is too small or too large to work.
 Result<void> check_limits(const Limits& limits);
 
 // The disk that holds `path`, as io limits want it (a partition counts as its disk). Code::Unsupported for file systems
 // that are not on one disk (overlay, btrfs, tmpfs, network).
 Result<dev_t> io_device(const std::string& path);
 
-// What a cgroup has used and holds, as far as the host's controllers tell.
+// The usage of a cgroup, as far as the host's controllers report it.
 struct CgroupUsage {
   std::uint64_t cpu_usec = 0;
   std::optional<std::uint64_t> memory_bytes;        // with page cache
@@ -60,7 +60,7 @@ struct CgroupUsage {
   std::uint64_t oom_kills = 0;  // members killed because the memory limit was reached
 };
 
-// What a process needs to begin its life in a cgroup. Order: clone with CLONE_INTO_CGROUP and `v2_directory`, then the
+// Descriptors for a process that starts in a cgroup. Order: clone with CLONE_INTO_CGROUP and `v2_directory`, then the
 // still single-threaded child writes "0" to each of `v1_tasks` (none on a pure v2 host). Moving it from outside would
 // wait for an RCU period. All are close-on-exec.
 struct CgroupJoin {
@@ -93,15 +93,15 @@ class LimitedCgroup {
 
   // Code::InvalidRequest or Code::Unsupported as for create() (on v1 also for io when it had no such limit at first);
   // Code::Conflict when more memory is in use than the new
-  // limit allows: nobody is killed by an update.
+  // limit allows: an update kills no process.
   Result<void> update(const Limits& limits) const;
 
-  // Returns when all members stand still (or run again). A member that does not in time: thawed again, Code::Timeout.
+  // Returns when all members stand still (or run again). If one does not in time, all are thawed: Code::Timeout.
   Result<void> freeze(bool on, std::chrono::milliseconds limit = std::chrono::seconds(10)) const;
   Result<bool> frozen() const;
 
   // SIGKILL to all members, also frozen ones and those that are just being forked. Returns before they have ended.
-  // Nobody can be started in the cgroup after this.
+  // No process can be started in the cgroup after this.
   Result<void> kill() const;
 
   Result<bool> populated() const;  // any live member, here or below
@@ -111,8 +111,8 @@ class LimitedCgroup {
   // it (from offset 0) to be told again.
   Result<UniqueFd> open_events() const;
 
-  // With cgroups that members made below. Code::Conflict while there are live members. What is gone is a success, and
-  // what fails half-way can be called again: the v2 directory, by which list() finds it, goes last.
+  // With cgroups that members made below. Code::Conflict while there are live members. A cgroup that is gone is a
+  // success, and a removal that failed can be repeated: the v2 directory, by which list() finds it, goes last.
   Result<void> remove() const;
 
   Result<CgroupUsage> usage() const;
@@ -135,7 +135,7 @@ class LimitedCgroups {
   // hierarchy that can be seen, so that a restarted daemon finds its cgroups wherever it was started from; with
   // systemd's DelegateSubgroup=daemon from the delegated unit instead. On v2 the controllers are handed down to the
   // parent; where "no internal processes" forbids it (in a container), the processes at the top move to a leaf `daemon`
-  // first. A host without a cgroup2 mount gets one of our own, visible to nobody else.
+  // first. A host without a cgroup2 mount gets one of our own, visible to this process only.
   static Result<LimitedCgroups> open(std::string_view parent, const sys::CgroupSources& sources = {});
 
   // Code::Conflict if it exists. Code::InvalidRequest names a limit that cannot be met, Code::Unsupported a controller

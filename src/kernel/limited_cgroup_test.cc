@@ -14,7 +14,7 @@
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
-// On the host's real cgroups, whatever their kind: hybrid on most test hosts, v2 in tests/privileged/uml.
+// On the host's real cgroups of any kind: hybrid on most test hosts, v2 in tests/privileged/uml.
 
 namespace osb::kernel {
 namespace {
@@ -69,7 +69,7 @@ TEST_F(LimitedCgroupTest, WithoutAMemoryLimitNoneIsReported) {
   EXPECT_EQ(make().usage()->memory_limit_bytes, std::nullopt);
 }
 
-TEST_F(LimitedCgroupTest, NamesAreOwnedByWhoMadeThem) {
+TEST_F(LimitedCgroupTest, ANameBelongsToItsMaker) {
   const auto cgroup = make({}, "box-1");
   EXPECT_EQ(cgroups_->create("box-1", {}).error().code, Code::Conflict);
   EXPECT_THAT(cgroups_->list(), ElementsAre("box-1"));
@@ -236,7 +236,7 @@ TEST_F(LimitedCgroupTest, AnEmptyOneCanBeFrozen) {
   EXPECT_TRUE(cgroup.freeze(true));
   EXPECT_EQ(cgroup.frozen().value(), true);
   EXPECT_TRUE(cgroup.freeze(false));
-  EXPECT_EQ(cgroup.freeze(true, 0ms).has_value(), true) << "no time is needed for nobody";
+  EXPECT_EQ(cgroup.freeze(true, 0ms).has_value(), true) << "an empty cgroup needs no time";
 }
 
 TEST_F(LimitedCgroupTest, AFrozenTreeCanBeKilledAndRemoved) {
@@ -325,7 +325,7 @@ TEST_F(LimitedCgroupTest, LimitsCanChangeWhileMembersRun) {
   EXPECT_EQ(refused.error().code, Code::Conflict) << refused.error().message;
   EXPECT_EQ(cgroup.usage()->memory_limit_bytes, 96u << 20);
   EXPECT_EQ(cgroup.oom_kills().value(), 0u);
-  EXPECT_FALSE(sys::wait_ended(member.pidfd.get(), 0ms)) << "an update kills nobody";
+  EXPECT_FALSE(sys::wait_ended(member.pidfd.get(), 0ms)) << "an update kills no process";
   EXPECT_TRUE(cgroup.update({.pids = 30}));
 }
 

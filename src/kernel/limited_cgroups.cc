@@ -99,8 +99,8 @@ Result<void> move_to_leaf(const std::string& directory) {
   return fail(Code::Conflict, "cgroup " + directory + ": its processes cannot be moved to " + leaf);
 }
 
-// Enables our controllers for the children of `directory`. Those the kernel refuses (a realtime process in the way of
-// cpu) stay off and are missing later.
+// Enables our controllers for the children of `directory`. Controllers that the kernel refuses (a realtime process
+// blocks cpu) stay off and are missing later.
 void enable_controllers(const std::string& directory, bool top) {
   const auto offered = sys::read_text(directory + "/cgroup.controllers");
   const auto enabled = sys::read_text(directory + "/cgroup.subtree_control");
@@ -171,7 +171,7 @@ Result<LimitedCgroup> LimitedCgroups::create(const std::string& id, const Limits
   if (auto ok = check_id(id); !ok) return Failure(ok.error());
   if (auto ok = check_limits(limits); !ok) return Failure(ok.error());
   LimitedCgroup cgroup(layout_, id);
-  // The v2 directory first and by mkdir alone: who makes it owns the name.
+  // The v2 directory first and by mkdir alone: the process that makes it owns the name.
   const std::string v2 = cgroup.v2_directory();
   if (::mkdir(v2.c_str(), 0755) < 0) return sys::from_errno("create cgroup " + v2, errno);
   Result<void> done = cgroup.make(limits.io.has_value());

@@ -123,7 +123,7 @@ TEST(LimitedCgroups, ControllersComeFromTheHierarchyThatHasThem) {
   }
 }
 
-// What a crash between two steps leaves.
+// Leftovers of a crash between two steps.
 TEST(LimitedCgroups, LeftoversInAV1HierarchyAreReplaced) {
   const testing::TempDir root;
   fs::create_directories(root / "v2/osb");

@@ -29,8 +29,8 @@ class FsContext {
   static Result<FsContext> open(const std::string& type);
 
   Result<void> set(const char* key, const std::string& value);  // up to 255 bytes
-  // Creates it and returns it as a detached mount with these MOUNT_ATTR_ flags. What the kernel wrote about a failure
-  // is in the error.
+  // Creates it and returns it as a detached mount with these MOUNT_ATTR_ flags. The error contains the kernel's own
+  // message about a failure.
   Result<UniqueFd> mount(std::uint64_t attributes);
 
  private:

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kBase = 5'000'000;
 
-// What the child that mounts an overlay needs and answers.
+// Input and result of the child that mounts an overlay.
 struct Task {
   int namespace_fd;
   const Overlay* overlay;

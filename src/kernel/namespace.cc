@@ -18,7 +18,7 @@
 namespace osb::kernel {
 namespace {
 
-// What a child that makes a namespace was told and has to tell.
+// Input and result of a child that makes a namespace.
 struct Task {
   int userns = -1;
   int made = -1;  // number in our table of descriptors (CLONE_FILES)
@@ -114,8 +114,8 @@ std::vector<std::string> mount_points(std::string_view mountinfo) {
 
 Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count) {
   const std::string what = fmt::format("make user namespace at id {}", id_base);
-  // The child ends at once. As long as it is not reaped, its namespace can be found through its pid, and nobody has to
-  // wait for anybody.
+  // The child ends at once. As long as it is not reaped, its namespace can be found through its pid, without further
+  // synchronisation.
   auto child = vfork_child(&do_nothing, nullptr, {.clone_flags = CLONE_NEWUSER});
   if (!child) return with_context(what, child.error());
   const std::string proc = fmt::format("/proc/{}/", child->pid);
@@ -155,7 +155,8 @@ Result<void> enter_private_mount_namespace(std::span<const std::string> keep) {
     const bool needed = point == "/" || point.starts_with("/sys/fs/cgroup") ||
                         std::ranges::any_of(kNeeded, [&](std::string_view path) { return path == point; }) ||
                         std::ranges::any_of(keep, holds);
-    // What holds a needed mount is needed itself, so nothing needed goes with it. Gone already: as good.
+    // A mount that contains a needed mount is needed itself, so no needed mount goes with it. A mount that is gone
+    // already is no error.
     if (!needed) ::umount2(point.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
   }
   return {};

@@ -23,7 +23,7 @@ namespace {
 #define OSB_NEEDS_ROOT() \
   if (::geteuid() != 0) GTEST_SKIP() << "needs root"
 
-// What `fn` prints in a forked child; namespaces it joins stay there.
+// The output of `fn` in a forked child; namespaces it joins stay there.
 template <typename F>
 std::string in_child(F fn) {
   int fds[2];

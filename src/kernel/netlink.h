@@ -73,7 +73,7 @@ class NetlinkBatch {
   std::vector<std::string> whats_;
 };
 
-// A netlink socket belongs to the network namespace it was opened in, whoever uses it. One thread at a time.
+// A netlink socket belongs to the network namespace it was opened in, in any thread that uses it. One thread at a time.
 class NetlinkSocket {
  public:
   // In the namespace of the calling thread; `protocol` is NETLINK_ROUTE, NETLINK_NETFILTER, ..

@@ -21,7 +21,7 @@ void put_header(nlmsghdr* message) {
   header->version = NFNETLINK_V0;
 }
 
-// What it takes to delete exactly one entry.
+// The data that is needed to delete exactly one entry.
 struct Entry {
   std::vector<char> original;  // content of CTA_TUPLE_ORIG
   std::uint32_t id = 0;

@@ -307,7 +307,8 @@ Result<void> LinkMonitor::wait(const std::function<Result<bool>()>& done, std::c
     pollfd wanted{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
     if (::poll(&wanted, 1, static_cast<int>(left.count())) < 0 && errno != EINTR)
       return sys::from_errno("wait for news about interfaces", errno);
-    // What it was does not matter, done() looks for itself; lost news (ENOBUFS) are a reason to look, too.
+    // The contents do not matter, because done() checks the state itself; lost messages (ENOBUFS) are a reason to
+    // check, too.
     char drop[8192];
     while (::recv(socket_.fd(), drop, sizeof drop, MSG_DONTWAIT) >= 0 || errno == ENOBUFS) {
     }

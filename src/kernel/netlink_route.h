@@ -28,7 +28,7 @@ struct VethPair {
 };
 void add_veth(NetlinkBatch& batch, const VethPair& pair);
 
-// What is absent stays as it is.
+// An absent value stays as it is.
 struct LinkChange {
   std::optional<bool> up = {};
   std::optional<bool> arp = {};

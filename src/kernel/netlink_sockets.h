@@ -6,8 +6,8 @@
 
 namespace osb::kernel {
 
-// Sockets of a network namespace that can live on without a process: connections that still say goodbye, and what
-// somebody outside holds.
+// Sockets of a network namespace that can live on without a process: connections that are still closing, and sockets
+// that a process outside holds.
 struct SocketCounts {
   unsigned tcp = 0;
   unsigned time_wait = 0;
@@ -21,8 +21,8 @@ Result<SocketCounts> count_sockets(int netns_fd);
 // CONFIG_INET_DIAG_DESTROY; Code::Unsupported otherwise.
 Result<void> end_tcp_sockets(int netns_fd);
 
-// Ends the TCP connections of the calling thread's namespace to an address (host byte order): for one that has gone
-// without a word. Whoever reads from them is told at once (ECONNABORTED). Code::Unsupported as above.
+// Ends the TCP connections of the calling thread's namespace to an address (host byte order): for a peer that has gone
+// without closing them. Their readers fail at once (ECONNABORTED). Code::Unsupported as above.
 Result<void> end_tcp_connections_to(std::uint32_t address);
 
 }  // namespace osb::kernel

@@ -16,7 +16,7 @@ struct nftnl_rule;
 // byte order.
 namespace osb::kernel {
 
-// What rules and sets look at.
+// The fields of a packet that rules and sets compare.
 enum class NftField : std::uint8_t { InputInterface, Source, Destination, Protocol, DestinationPort };
 
 // The value of some fields one after the other, as a key or as data of an element.

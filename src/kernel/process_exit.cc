@@ -80,7 +80,7 @@ Result<UniqueFd> open_same(const ProcessIdentity& identity) {
   const Result<std::string>& boot = boot_id();
   if (!boot) return Failure(boot.error());
   if (*boot != identity.boot_id || identity.pid <= 0) return gone();
-  // The descriptor first: what is read after it is about the process it holds, or about nobody.
+  // The descriptor comes first: everything read after it is about the process it holds, or about no process.
   auto fd = sys::open_pidfd(identity.pid);
   if (!fd && fd.error().sys_errno == ESRCH) return gone();
   if (!fd) return fd;
@@ -98,7 +98,7 @@ std::optional<sys::ExitStatus> exit_of(int pidfd, std::chrono::milliseconds limi
     return ::ioctl(pidfd, kGetInfo, &info) == 0;
   };
   PidfdInfo info{};
-  // Once nobody is left, an old kernel fails here as well as one that can tell but was not asked in time.
+  // Once the process is reaped, an old kernel fails here, and so does a newer one that was not asked in time.
   if (!ask(info)) return std::nullopt;
   if (!(info.mask & kInfoExit)) {
     pollfd reaped{pidfd, 0, 0};  // POLLHUP needs no asking

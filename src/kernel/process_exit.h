@@ -12,7 +12,7 @@
 
 namespace osb::kernel {
 
-// A process by name, across restarts of ours and reboots of the host: a pid alone comes back for somebody else.
+// Identifies a process across our restarts and reboots of the host: the kernel reuses a pid for another process.
 struct ProcessIdentity {
   std::string boot_id;            // of the kernel that runs it
   pid_t pid = 0;                  // in our pid namespace

@@ -39,7 +39,7 @@ TEST(ProcessIdentity, FindsTheSameProcessAgain) {
   ASSERT_TRUE(sys::wait_ended(child.pidfd.get(), 20s));
   EXPECT_EQ(open_same(*identity).error().code, Code::NotFound) << "a zombie";
   EXPECT_TRUE(sys::reap(child));
-  EXPECT_EQ(open_same(*identity).error().code, Code::NotFound) << "nobody";
+  EXPECT_EQ(open_same(*identity).error().code, Code::NotFound) << "no process";
   EXPECT_EQ(identify(child.pid).error().code, Code::NotFound);
 }
 
@@ -70,7 +70,7 @@ TEST(ProcessIdentity, ANameCannotForgeFields) {
   EXPECT_EQ(before.value(), after.value());
 }
 
-// The process is a grandchild that somebody else reaps.
+// The process is a grandchild that another process reaps.
 TEST(ProcessExit, OfAProcessThatIsNotOurChild) {
   struct {
     const char* how;

@@ -7,15 +7,15 @@
 namespace osb::kernel {
 
 // Limits on what directory trees take on disk, by the file system's project quotas (xfs, ext4; mounted with prjquota).
-// Files made below a limited directory count for its project, whoever makes them; only root of the host can take them
-// out of it. `directory` is any open directory of the file system in question unless said otherwise.
+// Files made below a limited directory by any user count for its project; only root of the host can take them out of
+// it. `directory` is any open directory of the file system in question unless said otherwise.
 
 bool has_project_quotas(int directory);
 
 // A project that nothing belongs to and nothing limits.
 Result<std::uint32_t> unused_project(int directory);
 
-// What counts for the project is refused beyond so many bytes: ENOSPC on xfs, EDQUOT on ext4. 0: no limit.
+// Limits the project to so many bytes; beyond them writes fail: ENOSPC on xfs, EDQUOT on ext4. 0: no limit.
 Result<void> limit_project(int directory, std::uint32_t project, std::uint64_t bytes);
 
 // The empty directory, and all that will be made below it, count for the project.

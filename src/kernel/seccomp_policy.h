@@ -15,9 +15,9 @@
 namespace osb::kernel {
 
 // A seccomp program for this machine's architecture, from rules that know system calls by name. Starts closed and opens
-// by name. What no rule names answers ENOSYS, not EPERM: libc then falls back to an older call. Names the architecture
-// or this build does not know are skipped: they stay closed, so one list fits all hosts. Calls made through another
-// architecture's entry (32-bit, x32) kill the process.
+// by name. A call that no rule names fails with ENOSYS, not EPERM: libc then falls back to an older call. Names the
+// architecture or this build does not know are skipped: they stay closed, so one list fits all hosts. Calls made
+// through another architecture's entry (32-bit, x32) kill the process.
 //
 // We compile the program ourselves, as a binary search over ranges of numbers: libseccomp has no "otherwise" for a call
 // with conditions, and compares all 64 bits of an argument of which the kernel uses 32.
@@ -39,7 +39,7 @@ class SeccompPolicy {
   SeccompPolicy& allow_if(const char* name, std::initializer_list<Argument> all_of);
   SeccompPolicy& deny_if(const char* name, std::initializer_list<Argument> all_of, int error = EPERM);
 
-  // Code::Unsupported on an architecture nobody has thought about; Code::Internal when it is longer than the kernel
+  // Code::Unsupported on an architecture that is not supported; Code::Internal when it is longer than the kernel
   // takes.
   Result<std::vector<sock_filter>> program() const;
 

@@ -37,7 +37,7 @@ int error_of(long number, A... arguments) {
   return ::syscall(number, arguments...) < 0 ? errno : 0;
 }
 
-TEST(SeccompPolicy, WhatIsNotNamedIsUnknown) {
+TEST(SeccompPolicy, CallsThatAreNotNamedAreUnknown) {
   SeccompPolicy policy;
   policy.allow({"exit_group", "getpid"}).deny({"getppid"}).deny({"getuid"}, EACCES);
   EXPECT_EQ(run_under(policy, [] { return error_of(SYS_getpid); }), 0);
@@ -48,7 +48,7 @@ TEST(SeccompPolicy, WhatIsNotNamedIsUnknown) {
   EXPECT_EQ(run_under(policy, [] { return error_of(-1); }), ENOSYS);
 }
 
-TEST(SeccompPolicy, NamesNobodyKnowsAreSkipped) {
+TEST(SeccompPolicy, UnknownNamesAreSkipped) {
   SeccompPolicy policy;
   policy.allow({"exit_group", "no_such_call_ever", "fchmodat2"});
   EXPECT_EQ(run_under(policy, [] { return 7; }), 7);

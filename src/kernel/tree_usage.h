@@ -17,8 +17,8 @@ struct TreeUsageLimits {
   unsigned depth = 128;  // each level holds a descriptor
 };
 
-// What lies below the open directory. The tree may be somebody else's, who changes it meanwhile: symbolic links and
-// mounts are not followed, what vanishes is not counted. Blocks, for about 2 µs an entry.
+// The size of the tree below the open directory. Another process may change it meanwhile: symbolic links and mounts are
+// not followed, files that vanish are not counted. Blocks, for about 2 µs an entry.
 Result<TreeUsage> tree_usage(int directory, const TreeUsageLimits& limits = {});
 
 }  // namespace osb::kernel

@@ -19,14 +19,14 @@ namespace osb::mcp {
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  // Something besides an answer.
+  // A message that is no answer: progress, a notification.
   virtual void send(std::string message) = 0;
   // Once per request, either: its answer, or there will never be one (it was cancelled).
   virtual void answer(std::string message) { send(std::move(message)); }
   virtual void drop() {}
 };
 
-// A request that takes time: its arguments, and what it may tell and hear meanwhile. On the loop, like everything here.
+// A request that takes time: its arguments, its progress and its cancellation. On the loop, like everything here.
 class Call : public std::enable_shared_from_this<Call> {
  public:
   struct Environment {
@@ -38,7 +38,7 @@ class Call : public std::enable_shared_from_this<Call> {
     bool published;           // results have the published shapes
     std::size_t reply_bytes;  // most bytes of a result, encoded as plain text
   };
-  // `progress_token` null: nobody wants progress.
+  // `progress_token` null: the client wants no progress.
   Call(const Environment& environment, json::object arguments, json::value progress_token,
        std::shared_ptr<Outlet> outlet);
 
@@ -66,7 +66,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void on_cancel(std::function<void()> action);
 
   void cancel();
-  // The request is over: what is left of the output goes out now, and no progress after it.
+  // The request is over: sends the rest of the output now, and no progress after it.
   void close();
   Outlet& outlet() { return *outlet_; }
 

@@ -59,8 +59,8 @@ const std::string_view kUsage =
     "                                 output schemas, structured content, a time stamp per line; not for models\n"
     "\n"
     "Clients:\n"
-    "  --keep | --cleanup             leave or remove (default) what a client made when it goes\n"
-    "  --list all|own                 what sandbox_list shows (default: all for stdio, own for streamable-http)\n"
+    "  --keep | --cleanup             keep or remove (default) a client's sandboxes when it disconnects\n"
+    "  --list all|own                 sandboxes in sandbox_list (default: all for stdio, own for streamable-http)\n"
     "  --log-level LEVEL              debug, info, warn, error or off, to stderr (default: info)\n"
     "\n"
     "Streamable HTTP:\n"
@@ -70,7 +70,7 @@ const std::string_view kUsage =
     "  --token-file PATH              bearer token that clients must send (or: $OPENSANDBOX_MCP_TOKEN)\n"
     "  --allow-origin ORIGIN          web pages that may connect, besides those of this machine; repeatable\n"
     "  --allow-host NAME              names of this server in the Host header; repeatable\n"
-    "  --session-timeout-seconds N    a session ends when nobody was connected for so long (default: 1800)\n"
+    "  --session-timeout-seconds N    a session ends after so long without a connection (default: 1800)\n"
     "\n"
     "  --version, --help\n";
 
@@ -196,7 +196,7 @@ Result<void> fill_secrets(CommandLine& line) {
   const bool loopback = is_loopback_host(line.host);
   if (!loopback && line.http.token.empty()) {
     return fail(Code::InvalidRequest, "--host " + line.host +
-                                          " is reachable from other machines, and who reaches it can run code: give " +
+                                          " can be reached from other machines, which could run code: give " +
                                           "--token-file or " + kTokenVariable);
   }
   // Beyond this machine it has names that we do not know; the token guards it.

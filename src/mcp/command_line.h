@@ -31,8 +31,8 @@ struct CommandLine {
 // Touches nothing but its arguments.
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args);
 
-// Reads keys and tokens from the files and variables that hold them, and refuses what would be open to everybody: an
-// address beyond this machine without a token.
+// Reads keys and tokens from the files and variables that hold them, and refuses an address beyond this machine without
+// a token, because everyone could use it.
 Result<void> fill_secrets(CommandLine& line);
 
 }  // namespace osb::mcp

@@ -12,7 +12,7 @@ using namespace race;
 
 // Finds out about clients that went without a word, and keeps proxies from closing a quiet stream.
 constexpr std::chrono::seconds kKeepAlive(20);
-// A stream that nobody reads does not grow beyond this many events.
+// A stream without a reader does not grow beyond this many events.
 constexpr std::size_t kMostUnread = 10'000;
 
 }  // namespace

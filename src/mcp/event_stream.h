@@ -27,7 +27,7 @@ class EventStream final : public Outlet, public std::enable_shared_from_this<Eve
   void send(std::string message) override { add({std::move(message), false}); }
   void answer(std::string message) override;
   void drop() override;
-  // Ends the copies; what is sent from now on goes nowhere.
+  // Ends the copies; later messages are dropped.
   void close();
 
   bool complete() const { return closed_ || left_ == std::size_t{0}; }
@@ -38,7 +38,7 @@ class EventStream final : public Outlet, public std::enable_shared_from_this<Eve
   std::uint64_t sent() const { return sent_; }
   // Until something changes.
   net::awaitable<bool> wait() { return changed_.wait(); }
-  // Those that are still kept.
+  // The answers that are still kept.
   std::vector<std::string> answers() const;
 
   // Writes events behind number `after` as they come, until the stream is complete, the client leaves or another copy

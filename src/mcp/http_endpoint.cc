@@ -112,8 +112,8 @@ http::Response HttpEndpoint::refusal(const http::Request& request, bool& refused
   refused = true;
   if (request.path() != options_.path)
     return rpc_refusal(404, "there is nothing here; the endpoint is " + options_.path);
-  // A page in somebody's browser must not talk to a server on his machine, also not under a name of its own that it
-  // lets point here (DNS rebinding).
+  // A web page in a browser must not talk to a server on the same machine, not even under a name of the page's own that
+  // resolves to this address (DNS rebinding).
   const auto listed = [](const std::vector<std::string>& list, std::string_view value) {
     return std::ranges::any_of(list, [&](const std::string& each) { return http::iequals(each, value); });
   };
@@ -243,7 +243,7 @@ net::awaitable<http::Response> HttpEndpoint::post_to(ClientPtr client, Payload p
   const bool stream_taken = accepts(request, "text/event-stream");
   const bool json_taken = accepts(request, "application/json");
   if (!stream_taken) {
-    // Only one object fits: what comes besides the answers is dropped.
+    // Only one object fits: messages other than answers are dropped.
     while (!events->complete()) co_await events->wait();
   }
   if (events->complete() && json_taken && (!batch || !stream_taken)) {
@@ -319,7 +319,7 @@ void HttpEndpoint::leave(const ClientPtr& client) {
   client->idle.async_wait([this, weak = std::weak_ptr(client)](const boost::system::error_code& cancelled) {
     const ClientPtr idle = weak.lock();
     if (cancelled || !idle || idle->connections > 0) return;
-    log_info("session ends: nobody has been connected for too long");
+    log_info("session ends: no connection for too long");
     end(idle);
   });
 }

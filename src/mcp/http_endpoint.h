@@ -27,7 +27,7 @@ struct HttpOptions {
   std::size_t max_sessions = 1000;
 };
 
-// The streamable HTTP transport on one path: POST takes messages, GET is the stream of what the server says by itself,
+// The streamable HTTP transport on one path: POST takes messages, GET is the stream of the server's own messages,
 // DELETE ends a session. Each session is a client of its own, known by an id that cannot be guessed.
 class HttpEndpoint {
  public:
@@ -46,7 +46,7 @@ class HttpEndpoint {
   struct Client;
   using ClientPtr = std::shared_ptr<Client>;
 
-  // What keeps a request out before anybody looks at it: wrong path, origin, host or token.
+  // The reasons to refuse a request before it is read: wrong path, origin, host or token.
   http::Response refusal(const http::Request& request, bool& refused) const;
   net::awaitable<http::Response> post(http::Request& request);
   net::awaitable<http::Response> post_to(ClientPtr client, Payload payload, const http::Request& request);

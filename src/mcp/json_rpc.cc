@@ -34,7 +34,7 @@ Decoded decode_message(json::value& value) {
   const json::value* method = object->if_contains("method");
   if (method == nullptr) {
     if (!object->contains("result") && !object->contains("error")) return invalid(out.id, "/method: is missing");
-    // An answer to something we never asked; its id may be null when it tells of an unreadable request.
+    // An answer without a request of ours; its id may be null when it reports an unreadable request.
     out.kind = Message::Kind::Response;
     return out;
   }

@@ -37,7 +37,7 @@ struct Message {
   json::object params;       // empty when absent. The result or error of a response is dropped: we ask nothing.
 };
 
-// What cannot be taken as a message, and how to answer it. The id is null where none could be read.
+// Input that is no valid message, and the answer to it. The id is null if none could be read.
 struct Malformed {
   json::value id = nullptr;
   RpcError error;
@@ -50,7 +50,7 @@ struct Payload {
   std::vector<Decoded> messages;  // never empty
 };
 
-// Any bytes: what is wrong becomes a Malformed, never an exception. Nesting is limited to 64 levels.
+// Takes any bytes: an error becomes a Malformed, never an exception. Nesting is limited to 64 levels.
 Payload decode_payload(std::string_view text);
 
 // How many answers it asks for: one per request and per malformed message.

@@ -30,7 +30,7 @@ TEST(JsonRpc, TellsRequestsNotificationsAndResponsesApart) {
   }
 }
 
-TEST(JsonRpc, WhatIsWrongIsAnsweredWithTheIdWhereThereIsOne) {
+TEST(JsonRpc, ErrorsAreAnsweredWithTheIdIfThereIsOne) {
   struct {
     const char* text;
     int code;

@@ -27,7 +27,7 @@ class Sandboxes {
   std::optional<sdk::Sandbox> find(const std::string& id) const;
   void remove(const std::string& id);
   std::vector<std::string> ids() const;
-  // Those to be removed when the client goes; they are forgotten here.
+  // The sandboxes to remove when the client disconnects; they are forgotten here.
   std::vector<sdk::Sandbox> take_created();
 
   // Files that the client wrote: they are listed as resources. The oldest go beyond kMostFiles per sandbox.
@@ -43,7 +43,7 @@ class Sandboxes {
   // Sorted, each sandbox with its root first.
   std::vector<File> files() const;
 
-  // What shell sessions printed; gone with the sandbox.
+  // The output of shell sessions; removed with the sandbox.
   KeptOutput& kept_output() { return kept_output_; }
 
   // Changes with what files() returns.

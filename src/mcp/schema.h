@@ -10,7 +10,7 @@
 
 namespace osb::mcp {
 
-// JSON Schemas of tools: built here, shown to clients, and what arguments are checked against, so that the three agree.
+// JSON Schemas of tools: built here, shown to clients, and used to check arguments, so that the three agree.
 namespace schema {
 
 json::object string(std::string_view description);

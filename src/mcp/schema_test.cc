@@ -26,7 +26,7 @@ TEST(Schema, FillsDefaultsAndTakesJsonInStrings) {
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, json::parse(R"({"name":"x","count":4,"env":{"A":"1"},"kind":"a",
       "entries":[{"path":"/p","mode":755},{"path":"/q","mode":700}]})"));
-  // A string stays one where a string is expected, whatever it holds.
+  // A string stays a string where a string is expected, with any contents.
   EXPECT_EQ(conform(sample(), json::parse(R"({"name":"{}"})"))->at("name"), "{}");
 }
 

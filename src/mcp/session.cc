@@ -135,7 +135,7 @@ void Session::handle_notification(const Message& message) {
   if (message.method != "notifications/cancelled") return;  // the others tell us nothing that we use
   const json::value* id = message.params.if_contains("requestId");
   if (id == nullptr) return;
-  // One that has just been answered is unknown: that is fine.
+  // A request that has just been answered is unknown: that is fine.
   const auto found = running_.find(json::serialize(*id));
   if (found == running_.end()) return;
   const std::shared_ptr<Running> running = found->second;
@@ -232,7 +232,7 @@ void Session::start(const Message& message, json::object arguments, const Tool* 
       net::bind_cancellation_slot(running->stop.slot(), [self = shared_from_this(), running](std::exception_ptr) {}));
 }
 
-// Ends with an answer, whatever happens in between, except when it was cancelled: then nobody waits for one.
+// Ends with an answer, also after an error, except when it was cancelled: then the client does not wait for one.
 net::awaitable<void> Session::run(std::shared_ptr<Running> running) {
   const auto begin = std::chrono::steady_clock::now();
   RpcResult result;

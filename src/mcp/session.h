@@ -46,13 +46,13 @@ class Session : public std::enable_shared_from_this<Session> {
           std::shared_ptr<Outlet> general);
   ~Session();
 
-  // What the client sent, decoded. Every request and every malformed message is answered to, or dropped by, `outlet`.
+  // A decoded payload of the client. Every request and every malformed message is answered to, or dropped by, `outlet`.
   void receive(Payload payload, const std::shared_ptr<Outlet>& outlet);
 
   bool initialized() const { return !version_.empty(); }
   std::string_view version() const { return version_; }
 
-  // The client has gone: ends its calls, what they run and, unless they are to be kept, its sandboxes. Returns when
+  // The client has disconnected: ends its calls, their commands and, unless they are kept, its sandboxes. Returns when
   // that is done. To be awaited before the loop ends.
   net::awaitable<void> close();
 

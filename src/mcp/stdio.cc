@@ -20,7 +20,7 @@ using namespace race;
 constexpr std::size_t kMostUnsent = 16 << 20;
 
 // A descriptor on the loop, or one that cannot wait (a file, /dev/null) and therefore never has to. The flags belong to
-// whoever gave it to us and are put back.
+// the program that started us and are restored.
 class Channel {
  public:
   Channel(net::any_io_executor loop, UniqueFd fd) : flags_(::fcntl(fd.get(), F_GETFL)) {
@@ -66,7 +66,7 @@ class Channel {
 
 }  // namespace
 
-// Cuts what arrives into lines. One that is too long is skipped up to its end and reported in its place.
+// Cuts the input into lines. A line that is too long is skipped up to its end and reported in its place.
 struct StdioServer::Lines {
   // Calls `take` for every line and `refuse` for those that are too long; leaves an unfinished one for later.
   template <typename Take, typename Refuse>
@@ -93,7 +93,7 @@ struct StdioServer::Lines {
   bool skipping = false;
 };
 
-// What is to be sent, in order; written by one coroutine.
+// The messages to send, in order; written by one coroutine.
 class StdioServer::Output final : public Outlet {
  public:
   explicit Output(net::any_io_executor loop) : changed_(loop) {}

@@ -18,7 +18,7 @@ struct ToolError {
   std::string code;     // for programs: the server's, INVALID_ARGUMENT, NOT_AVAILABLE, ..
   int status = 0;       // HTTP status, where there was one
   std::string request_id;
-  // What goes out as the structured result besides the error; null for none. Has to fit the tool's output schema.
+  // The structured result besides the error; null for none. Has to fit the tool's output schema.
   json::value structured = nullptr;
 };
 
@@ -56,7 +56,7 @@ struct Tool {
 
 // Every tool, in the order that clients see.
 std::vector<Tool> all_tools();
-// Those of the published server and the few others that most agents use.
+// The tools of the published server and the few others that most agents use.
 std::vector<Tool> common_tools();
 
 // How results are encoded. Plain: one text block with compact JSON, without null members, at most `max_bytes` long.

@@ -23,7 +23,7 @@ struct Reply {
   std::vector<Reply> items;
 };
 
-// More is no answer that anybody asked for.
+// A longer reply is refused: no command here has one.
 struct Limits {
   std::int64_t text_bytes = 1 << 20;
   std::int64_t items = 1024;

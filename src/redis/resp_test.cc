@@ -27,7 +27,7 @@ TEST(Resp, RepliesAreReadAsTheyArrive) {
   EXPECT_TRUE(bytes.empty());
 }
 
-TEST(Resp, WhatIsNotRedisIsRefused) {
+TEST(Resp, RepliesThatAreNotRedisAreRefused) {
   for (const char* wrong : {"HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$99999999\r\n", "*99999\r\n", "$1\r\nabc",
                             "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"}) {
     std::string bytes = wrong;

@@ -14,7 +14,7 @@
 
 namespace osb::runtime {
 
-// What a backend can do beside its parts; the rules of a create depend on the inherited fields.
+// The abilities of a backend beside its parts; the rules of a create depend on the inherited fields.
 struct Capabilities : api::BackendRules {
   std::string daemon = "the backend";  // the program behind it, as people call it
   bool signed_routes = false;

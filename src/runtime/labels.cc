@@ -3,7 +3,7 @@
 namespace osb::runtime {
 namespace {
 
-// What engines and images put there by themselves.
+// Labels that engines and images add by themselves.
 constexpr std::string_view kForeignPrefixes[] = {"org.opencontainers.image.", "com.docker.", "desktop.docker."};
 
 bool is_metadata(std::string_view name) {

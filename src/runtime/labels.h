@@ -26,7 +26,7 @@ inline constexpr std::string_view kAccessRenew = "opensandbox.io/access-renew-ex
 api::StringMap make_labels(const std::string& id, const api::CreateSandbox& create,
                            std::optional<Timestamp> expires_at);
 
-// What the labels say about a sandbox.
+// The data of a sandbox in its labels.
 struct Marked {
   std::optional<Timestamp> expires_at;  // nothing: lives until deleted
   std::optional<api::Platform> platform;

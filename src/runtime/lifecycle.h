@@ -29,7 +29,7 @@ class Observer {
   virtual void on_all(std::vector<Instance> instances) = 0;
   virtual void on_change(Instance instance) = 0;
   virtual void on_removed(std::string id) = 0;
-  // The backend cannot be heard; on_all() follows when it can.
+  // The connection to the backend is lost; on_all() follows when it is back.
   virtual void on_lost(const Error& why) = 0;
 };
 

@@ -15,7 +15,7 @@ class Snapshots {
   virtual ~Snapshots() = default;
   virtual net::awaitable<Result<void>> create(std::string sandbox, std::string snapshot) = 0;
   virtual net::awaitable<Result<bool>> exists(std::string snapshot) = 0;
-  // One that is missing: success. Code::Conflict: a sandbox stands on it.
+  // A missing snapshot is a success. Code::Conflict: a sandbox uses it.
   virtual net::awaitable<Result<void>> remove(std::string snapshot) = 0;
   // The snapshot as an OCI archive. Code::Unsupported where this one snapshot has no such form.
   virtual net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_archive(std::string snapshot) = 0;

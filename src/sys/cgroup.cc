@@ -201,7 +201,7 @@ Result<void> CommandCgroup::kill() const {
   const auto deadline = Clock::now() + kKillTime;
   const std::string freezer = directory_ + (kind_ == Kind::V2 ? "/cgroup.freeze" : "/freezer.state");
   if (kind_ != Kind::V1Other && write_text(freezer, kind_ == Kind::V2 ? "1" : "FROZEN")) {
-    // v1 freezes in the background, on whatever processor a member runs, and answers FREEZING until all stand still.
+    // v1 freezes in the background, on the processor of each member, and answers FREEZING until all stand still.
     bool still = false;
     do {
       const auto state = kind_ == Kind::V1Freezer ? read_text(freezer) : Result<std::string>("FROZEN");

@@ -55,7 +55,7 @@ class CommandCgroup {
   enum class Use {
     Free,    // no live member, here or below
     Busy,    // some
-    Spoilt,  // none, but what begins in it would not run, or it is gone. Members may have frozen it; and after a kill()
+    Spoilt,  // none, but new processes would not run, or it is gone. Members may have frozen it; and after a kill()
              // Linux (6.18) at once kills what is born in it from outside (CLONE_INTO_CGROUP).
   };
   Use use() const;
@@ -82,7 +82,7 @@ class CommandCgroups {
   // Nothing when no hierarchy lets us make directories.
   static std::optional<CommandCgroups> find(const CgroupSources& sources = {});
 
-  // `name` is one path component that nobody else uses.
+  // `name` is one path component that is not in use.
   Result<CommandCgroup> create_leaf(const std::string& name) const;
 
   // Names of cgroups here that begin with `prefix`.

@@ -22,7 +22,7 @@ constexpr std::string_view kPrefix = "osb-execd-";
 constexpr std::size_t kMaxIdle = 8;
 constexpr int kWatchAttempts = 100;
 
-// Locks a pool's directory, or fails because somebody has it. The kernel lets go of it when its holder dies.
+// Locks a pool's directory, or fails if another process has it. The kernel unlocks it when its holder dies.
 Result<UniqueFd> lock_directory(const std::string& path) {
   auto directory = open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
   if (directory && ::flock(directory->get(), LOCK_EX | LOCK_NB) < 0) return from_errno("lock " + path, errno);
@@ -114,7 +114,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
     if (settle(leaf) && on_kept) on_kept();
   }
 
-  // What becomes of a leaf that nobody has. Returns whether it is kept.
+  // Decides about a leaf without a lease. Returns whether it is kept.
   bool settle(Place leaf) {
     for (int attempt = 0; attempt < kWatchAttempts; ++attempt) {
       const auto use = leaf->cgroup.use();
@@ -142,7 +142,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
     if (leaf->cgroup.kind() == CommandCgroup::Kind::V2) {
       auto file = open_at(AT_FDCWD, leaf->cgroup.directory() + "/cgroup.events", O_RDONLY);
       char text[256];
-      // What changes after this read makes it an event, also before the descriptor is watched.
+      // A change after this read is an event, even if the descriptor is not watched yet.
       const ssize_t size = file ? ::read(file->get(), text, sizeof text) : -1;
       if (size < 0 || std::string_view(text, size).find("populated 1") == std::string_view::npos) return false;
       event.events = EPOLLPRI;

@@ -14,8 +14,8 @@ namespace osb::sys {
 // left processes behind is kept until these have ended.
 //
 // Nothing is looked at or made before the first lease(). Directories of such pools whose process has died without
-// close() are then removed, if they have no members: a pool holds a lock on its directory as long as it lives. Where no
-// cgroup can be had there simply are no leases.
+// close() are then removed, if they have no members: a pool holds a lock on its directory as long as it lives. If no
+// cgroup can be made, there are no leases.
 //
 // One thread. A lease may outlive the pool.
 class CgroupPool {
@@ -28,8 +28,8 @@ class CgroupPool {
   CgroupPool(const CgroupPool&) = delete;
   CgroupPool& operator=(const CgroupPool&) = delete;
 
-  // An empty cgroup that nobody else has until the last copy is gone; null where there are none. Whoever kills by it
-  // holds a copy meanwhile, for the next command may get it.
+  // An empty cgroup for one user until the last copy is gone; null if there are no cgroups. Hold a copy while you kill
+  // by it, because afterwards the next command may get it.
   Lease lease();
   // No more of them: processes cannot be put into them here.
   void give_up(std::string_view why);
@@ -41,8 +41,8 @@ class CgroupPool {
   std::size_t kept() const;
   std::size_t idle() const;
 
-  // Removes all directories. What commands have left behind goes on in our own cgroup. The descriptor of events() is
-  // closed, leases mean nothing any more, and there will be no new ones.
+  // Removes all directories. Processes that commands have left behind go on in our own cgroup. The descriptor of
+  // events() is closed, leases mean nothing any more, and there will be no new ones.
   void close();
 
  private:

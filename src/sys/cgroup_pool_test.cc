@@ -115,7 +115,7 @@ TEST_P(CgroupPoolTest, EmptyLeavesAreUsedAgain) {
   EXPECT_FALSE(pool.lease());
 }
 
-TEST_P(CgroupPoolTest, ALeafIsKeptUntilWhatACommandLeftBehindHasEnded) {
+TEST_P(CgroupPoolTest, ALeafIsKeptUntilTheLastProcessOfItsCommandHasEnded) {
   int kept = 0;
   CgroupPool pool(sources(), [&] { ++kept; });
   auto lease = pool.lease();
@@ -187,7 +187,7 @@ TEST_P(CgroupPoolTest, DirectoriesOfTheDeadAreRemovedAndThoseOfTheLivingAreNot) 
   CgroupPool living(sources());
   ASSERT_TRUE(living.lease());
   const std::string home = directories(own_).at(0);
-  // As a killed process leaves them: nobody holds the lock.
+  // As a killed process leaves them, without a lock.
   fs::create_directories(own_ + "/osb-execd-dead/c0");
   fs::create_directories(own_ + "/osb-execd-busy/c1");
   fs::create_directories(own_ + "/somebody-elses/c0");

@@ -16,7 +16,7 @@ namespace {
 
 using Directory = CgroupDirectories::Directory;
 
-// v1 writes "no limit" as the highest number of pages; nobody has this much.
+// v1 writes "no limit" as the highest number of pages; no machine has this much.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
 
 template <typename T>

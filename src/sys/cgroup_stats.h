@@ -21,7 +21,7 @@ using CgroupFiles = std::map<std::string, UniqueFd, std::less<>>;
 // Limits of all visible ancestors count: the tightest one is the sandbox's.
 class CgroupStats {
  public:
-  // Finds the directories once: a process rarely changes its cgroup. What is in `given` is read from there.
+  // Finds the directories once: a process rarely changes its cgroup. Files in `given` are read from there.
   explicit CgroupStats(const CgroupSources& sources = {}, std::string proc = "/proc",
                        std::shared_ptr<const CgroupFiles> given = {});
 

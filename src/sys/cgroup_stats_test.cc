@@ -234,7 +234,7 @@ TEST(StatsOnThisHost, AreSane) {
   ASSERT_TRUE(host_cpu_time());
   EXPECT_GT(host_cpu_time()->busy, 0U);
   CpuMeter meter(stats);
-  // Burn 50 ms of CPU time: whatever else runs, it must show.
+  // Burn 50 ms of CPU time: it must show, even with other load.
   const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 20;
   while (std::clock() < end) {
   }

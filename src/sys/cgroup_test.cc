@@ -109,7 +109,7 @@ TEST(CommandCgroups, V1JoinsByTask) {
   const auto leaf = found->create_leaf("c1");
   ASSERT_TRUE(leaf);
   EXPECT_EQ(leaf->join_file(), own + "/c1/tasks");
-  EXPECT_TRUE(leaf->kill()) << "nobody there";
+  EXPECT_TRUE(leaf->kill()) << "no member";
   EXPECT_TRUE(leaf->remove());
   EXPECT_TRUE(leaf->remove()) << "gone already";
   EXPECT_FALSE(fs::exists(leaf->directory()));
@@ -160,7 +160,7 @@ TEST_P(RealCgroup, KillEndsAllMembers) {
   EXPECT_THAT(leaf->pids(), ::testing::Contains(child->pid));
   EXPECT_EQ(leaf->remove().error().sys_errno, EBUSY);
   EXPECT_TRUE(leaf->kill());
-  EXPECT_EQ(::read(reader.get(), &c, 1), 0) << "the end: nobody holds the pipe";
+  EXPECT_EQ(::read(reader.get(), &c, 1), 0) << "the end: no process holds the pipe";
   EXPECT_EQ(reap(*child)->signal, SIGKILL);
   // The pipe is closed before a task leaves its cgroup: the last ones may still be on their way.
   while (!leaf->pids().empty()) ::sched_yield();

@@ -13,7 +13,7 @@ namespace osb::sys {
 // like the others while a child runs in our memory.
 using KernelSigset = std::uint64_t;
 
-// No handler may run in the child: it would run in our memory, behind our back.
+// No handler may run in the child: it would change our memory without our knowledge.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked();

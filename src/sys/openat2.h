@@ -15,7 +15,7 @@ namespace osb::sys {
 // With RESOLVE_BENEATH or RESOLVE_IN_ROOT the kernel answers EAGAIN when any rename or mount on the host happens while
 // it follows "..", even one that has nothing to do with the path. So the call is repeated, after EINTR too. A busy host
 // needs one or two attempts; a sandbox that renames in a loop costs a few thousand. After kOpenAttempts the call fails
-// with EAGAIN, so nobody holds the calling thread forever.
+// with EAGAIN, so a sandbox cannot hold the calling thread forever.
 inline constexpr int kOpenAttempts = 100'000;
 
 // Returns a descriptor, or -1 with errno set. Async-signal-safe: children that share our memory call it before exec.

@@ -38,7 +38,7 @@ class UserDatabase {
   std::vector<gid_t> groups_of(const User& user);
 
  private:
-  // What changes when a file is replaced or written.
+  // Attributes that change when a file is replaced or written.
   struct Stamp {
     dev_t device = 0;
     ino_t inode = 0;

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 // A process that outruns this many scans is stopped by the kill that follows and the next round.
 constexpr int kStopScans = 200;
-// One that cannot be stopped, because the kernel holds it, is waited for so many scans.
+// The number of scans to wait for a process that cannot be stopped because the kernel holds it.
 constexpr int kQuietScans = 50;
 
 std::vector<pid_t> list_pids(const std::string& proc) {
@@ -145,7 +145,7 @@ std::vector<Process> stop_all(const ProcessTree& tree, Clock::time_point deadlin
     for (const Process& process : found) {
       if (stopped.emplace(process.pid, process.start).second) fresh.push_back(process);
     }
-    // One that is in the middle of a fork stops behind it.
+    // A process in the middle of a fork stops after it.
     const bool at_rest = fresh.empty() && (++quiet > kQuietScans || std::ranges::all_of(found, &Process::stopped));
     if (at_rest || scan >= kStopScans || Clock::now() >= deadline) return found;
     if (fresh.empty()) ::sched_yield();

@@ -26,7 +26,7 @@ struct Process {
 
 std::optional<Process> read_process(pid_t pid, const std::string& proc = "/proc");
 
-// A command and everything that came out of it. Who belongs to it:
+// A command and all its descendants. Its members:
 //  1. the members of its own cgroup, where it has one;
 //  2. the leader, its process group, its session, and all their descendants;
 //  3. processes that were re-parented to us and carry the marker in their environment, and all their descendants.
@@ -57,9 +57,9 @@ int signal_tree(const ProcessTree& tree, int signal);
 // Ends them all: kills the cgroup, stops members until a scan finds no new ones (the stopped do not fork, so a fork
 // bomb loses), kills them, waits for their end and scans again, until none is left. A signal to a process goes through
 // a pidfd whose start time was checked, so a reused pid is never hit; groups all of whose members belong to the tree
-// are signalled at once. Zombies are left to whoever reaps them. Without a cgroup one thing may escape: a process that
-// forks and exits faster than it can be looked at. Blocks, usually for a millisecond, at most about `limit`
-// (Code::Timeout: a process in the kernel's hands does not die): call it where blocking is allowed.
+// are signalled at once. Zombies are left to the process that reaps them. Without a cgroup one thing may escape: a
+// process that forks and exits faster than it can be looked at. Blocks, usually for a millisecond, at most about
+// `limit` (Code::Timeout: a process in the kernel's hands does not die): call it where blocking is allowed.
 Result<void> kill_tree(const ProcessTree& tree, std::chrono::milliseconds limit = std::chrono::seconds(5));
 
 }  // namespace osb::sys

@@ -60,7 +60,7 @@ class ProcessTreeTest : public ::testing::Test {
 
   ProcessTree tree_;
   Child child_;
-  UniqueFd output_;  // kept open: nobody gets SIGPIPE
+  UniqueFd output_;  // kept open: no process gets SIGPIPE
 };
 
 TEST_F(ProcessTreeTest, FindsChildrenThatLeftGroupAndSession) {
@@ -132,7 +132,7 @@ TEST_F(ProcessTreeTest, AnEmptyTreeIsKilledAtOnce) {
   EXPECT_TRUE(kill_tree(ProcessTree{}));
   ProcessTree self;
   self.leader = ::getpid();
-  EXPECT_TRUE(collect_tree(self).empty()) << "never ourselves, nor what we started for somebody else";
+  EXPECT_TRUE(collect_tree(self).empty()) << "never ourselves, nor processes of other commands";
 }
 
 // Runs `body` in a forked copy of the test that cannot have more than `processes` processes.

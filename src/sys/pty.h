@@ -10,8 +10,8 @@ struct WindowSize {
   unsigned short rows = 24;
 };
 
-// Both ends close-on-exec, neither the controlling terminal of anybody (see SpawnPlan::controlling_tty). Close
-// `terminal` here once a child has it: the master reports the end (EIO) only when nobody holds the other side.
+// Both ends close-on-exec, neither a controlling terminal (see SpawnPlan::controlling_tty). Close `terminal` here once
+// a child has it: the master reports the end (EIO) only when no process holds the other side.
 struct Pty {
   UniqueFd master;
   UniqueFd terminal;

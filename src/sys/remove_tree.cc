@@ -69,7 +69,7 @@ Result<void> empty_directory(UniqueFd current) {
     if (!parent) return Failure(parent.error());
     struct stat st;
     if (::fstat(parent->get(), &st) < 0) return from_errno("stat", errno);
-    // Somebody moved the directory we were in: ".." may now be anywhere.
+    // Another process moved the directory we were in: ".." may now be anywhere.
     if (st.st_dev != levels.back().device || st.st_ino != levels.back().inode) {
       return fail(Code::Internal, "directory was moved while it was removed");
     }

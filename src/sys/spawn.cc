@@ -326,7 +326,7 @@ Cloned clone_child(const SpawnPlan& plan, PreparedExec& exec) {
   return out;
 }
 
-// What a standard descriptor becomes that nobody named.
+// /dev/null, for a standard descriptor that the plan does not name.
 Result<UniqueFd> open_nothing() {
   auto null = open_at(AT_FDCWD, "/dev/null", O_RDWR);
   if (null || null.error().sys_errno == EMFILE || null.error().sys_errno == ENFILE) return null;
@@ -384,7 +384,7 @@ Result<Child> spawn(const SpawnPlan& plan) {
   report->write.reset();
   const Report failed = read_report(report->read.get());
   if (failed.step == Step::None) return child;
-  (void)reap(child);  // somebody else may have: then there is nothing left to free
+  (void)reap(child);  // an error means that it is reaped already
   if (failed.step == Step::Exec) return from_errno("exec " + plan.program, failed.error);
   return from_errno("spawn " + plan.program + ": " + describe(failed.step, plan), failed.error);
 }

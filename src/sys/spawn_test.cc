@@ -87,7 +87,7 @@ TEST(Spawn, TheDirectoryMayBeALinkButNoneToWhatWeHaveOpen) {
   SpawnPlan plan = shell("pwd -P");
   plan.cwd = dir / "link";
   EXPECT_EQ(run(plan).out, target.string() + "\n");
-  plan.cwd = "/proc/self";  // an ordinary link, whatever the file system
+  plan.cwd = "/proc/self";  // an ordinary link on every file system
   EXPECT_THAT(run(plan).out, StartsWith("/proc/"));
 
   const UniqueFd open(::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -311,7 +311,7 @@ TEST(Spawn, NamespacesAreMadeAndAFirstProcessMaySpawn) {
   EXPECT_EQ(run(plan).out, "1\n");
 }
 
-// What runs in a forked copy of the test; the exit code says what went wrong.
+// Runs `body` in a forked copy of the test; the exit code names the failed check.
 int exit_code_of(int (*body)(), int clone_flags = 0) {
   const long pid = ::syscall(SYS_clone, SIGCHLD | clone_flags, nullptr, nullptr, nullptr, 0UL);
   if (pid == 0) ::_exit(body());
@@ -369,7 +369,7 @@ TEST(Spawn, ManyThreadsMaySpawnAtOnce) {
   EXPECT_EQ(good, 40);
 }
 
-TEST(SpawnIntoCgroup, WhatIsNoCgroupIsDoneWithoutAndTold) {
+TEST(SpawnIntoCgroup, APathThatIsNoCgroupIsReportedAndNotUsed) {
   const auto directory = open_at(AT_FDCWD, "/tmp", O_PATH | O_DIRECTORY);
   ASSERT_TRUE(directory);
   const auto file = open_at(AT_FDCWD, "/dev/full", O_WRONLY);

@@ -9,8 +9,8 @@
 
 namespace osb::sys {
 
-// A file that nobody sees until it is complete. It has no name at all where the file system can do that (O_TMPFILE), so
-// that not even a killed daemon leaves it behind; otherwise a hidden one, which goes with the object.
+// A file that is invisible until it is complete. It has no name at all where the file system can do that (O_TMPFILE),
+// so that not even a killed daemon leaves it behind; otherwise a hidden one, which goes with the object.
 class StagedFile {
  public:
   // In (or on the file system of) `directory`; mode 0777 less the umask.
@@ -21,7 +21,7 @@ class StagedFile {
 
   int fd() const { return file_.get(); }
 
-  // All of it, at the end of what is there, or an error (disk full).
+  // Appends all of it, or fails (disk full).
   Result<void> write(std::string_view bytes);
 
   // Gives it its name, in one step that replaces what has the name now; a directory is not replaced. The error keeps

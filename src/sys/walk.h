@@ -34,9 +34,9 @@ class DirectoryNames {
   std::vector<Name> names_;
 };
 
-// Walks a tree in pre-order, each directory in byte order, symlinks reported and not entered. What vanishes meanwhile
-// is skipped; a directory that cannot be read is an error. Memory follows the names of the directories on the way to
-// the current entry, and the number of open descriptors is bounded, so neither size nor depth of the tree is limited.
+// Walks a tree in pre-order, each directory in byte order, symlinks reported and not entered. Entries that vanish are
+// skipped; a directory that cannot be read is an error. Memory follows the names of the directories on the way to the
+// current entry, and the number of open descriptors is bounded, so neither size nor depth of the tree is limited.
 class Walker {
  public:
   struct Entry {

@@ -43,7 +43,7 @@ TEST(Resolver, LocalhostIsFound) {
 TEST(Resolver, BadNamesAreNamed) {
   net::io_context io(1);
   Resolver resolver(io.get_executor());
-  // Longer than a label may be: refused without asking anybody.
+  // Longer than a label may be: refused without a query.
   const std::string bad = std::string(64, 'a') + ".invalid";
   const auto got = await(io, resolver.resolve(bad, 10s));
   ASSERT_FALSE(got);
@@ -132,7 +132,7 @@ TEST_F(ConnectorTest, PlainHttpToATlsPortIsAnsweredInClearText) {
   const auto got = get("http://127.0.0.1:" + std::to_string(port));
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_NE(got->find("this port speaks HTTPS: use https://"), std::string::npos) << *got;
-  // Whatever is sent behind it does not destroy the answer.
+  // Bytes sent behind it do not destroy the answer.
   for (const std::string method : {"DELETE", "OPTIONS", "CONNECT"}) {
     auto raw = await(io_, http::connect_plain(http::Address::tcp("127.0.0.1", port), 5s));
     ASSERT_TRUE(raw) << raw.error().message;

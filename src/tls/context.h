@@ -12,8 +12,8 @@ struct ssl_ctx_st;  // OpenSSL's SSL_CTX: its headers stay in the .cc files
 
 namespace osb::tls {
 
-// A certificate with the chain below its root, and the private key, both in PEM. An encrypted key is an error: there is
-// nobody to ask for a passphrase.
+// A certificate with the chain below its root, and the private key, both in PEM. An encrypted key is an error: a server
+// cannot ask for a passphrase.
 struct Identity {
   static Result<Identity> load(const std::filesystem::path& chain, const std::filesystem::path& key);
   std::string chain_pem;
@@ -24,7 +24,7 @@ struct ClientOptions {
   // Trusted instead of the system's roots; both may be given.
   std::filesystem::path ca_file;
   std::string ca_pem;
-  // Takes any certificate of anybody: no protection against an active attacker.
+  // Accepts every certificate: no protection against an active attacker.
   bool insecure = false;
   // Takes a stream that ends without close_notify for complete. For servers known to leave so; HTTP with a length or
   // chunks does not need it.
@@ -32,7 +32,7 @@ struct ClientOptions {
   std::optional<Identity> identity;  // shown when the server asks for it
 };
 
-// What connections of one client have in common. TLS 1.2 and newer, forward secrecy and authenticated ciphers only.
+// Settings that connections of one client share. TLS 1.2 and newer, forward secrecy and authenticated ciphers only.
 // Made once (reading the system's roots takes milliseconds) and never changed: may be shared between threads.
 class ClientContext {
  public:

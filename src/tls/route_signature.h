@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-// Routes to a port of a sandbox that carry their own permission (OSEP-0011): whoever has the link gets in until it
+// Routes to a port of a sandbox that carry their own permission (OSEP-0011): everyone with the link has access until it
 // expires. The server signs them, the ingress gateway checks them. A link cannot be taken back, except with its key.
 //
 // The signature is 32 bits of a keyed SHA-256, which the wire format fixes: a gateway must slow down guessing.
@@ -40,7 +40,7 @@ Result<void> verify_route(const RouteKeys& keys, std::string_view sandbox_id, st
 // 64 bits.
 std::string encode_route_expiry(std::uint64_t expires);
 std::optional<std::uint64_t> decode_route_expiry(std::string_view text);
-// Whether a text has the form of a signature: what a gateway needs to tell a signed route from a plain one.
+// Whether a text has the form of a signature; a gateway tells signed routes from plain ones by it.
 bool is_route_signature(std::string_view text);
 
 // How a gateway reads routes.

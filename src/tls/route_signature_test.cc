@@ -35,7 +35,7 @@ TEST(RouteSignature, MatchesTheVectorsOfTheContract) {
   }
 }
 
-TEST(RouteSignature, WhatWasSignedIsAcceptedUntilItsLastSecond) {
+TEST(RouteSignature, ASignedRouteIsAcceptedUntilItsLastSecond) {
   for (const Vector& vector : vectors()) {
     const RouteKeys keys = {{vector.key.id, vector.key.secret}, {'z', "another"}};
     EXPECT_TRUE(verify_route(keys, vector.id, vector.port, vector.want, vector.expires));
@@ -45,7 +45,7 @@ TEST(RouteSignature, WhatWasSignedIsAcceptedUntilItsLastSecond) {
   }
 }
 
-TEST(RouteSignature, WhatDiffersIsRefused) {
+TEST(RouteSignature, AChangedRouteIsRefused) {
   const RouteKeys keys = {{'k', "secret-key-bytes"}, {'b', "another"}};
   const RouteSignature good = {"x2qxvk", "f7c55e77k"};
   ASSERT_TRUE(verify_route(keys, "my-sandbox", 8080, good, 0));

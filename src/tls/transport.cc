@@ -27,7 +27,7 @@ Io failed(int error) { return {.kind = Io::Kind::Failed, .error = error}; }
 Io again(Transport::Wait what) { return {.kind = Io::Kind::Again, .wait_for = what}; }
 Io done(std::size_t bytes) { return {.kind = Io::Kind::Done, .bytes = bytes}; }
 
-// The names a certificate is for, for the error message of somebody who used another one.
+// The names in a certificate, for the error message when the client used another name.
 std::string names_of(const X509* certificate) {
   std::string names;
   auto* list = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
@@ -158,7 +158,7 @@ class TlsTransport final : public Transport {
   net::awaitable<Result<void>> wait(Wait what) override {
     if (what == Wait::Readable && broken_ == 0) {
       if (!drained_) co_return Result<void>();  // decrypted bytes, or whole records, are here already
-      if (shut_ && !stuck_.empty()) {           // no writer any more, so nobody else sends our close_notify
+      if (shut_ && !stuck_.empty()) {           // no writer any more, so nothing else sends our close_notify
         auto ready = co_await inner_->wait(Wait::Writable);
         if (ready) finish_shutdown();
         co_return ready;
@@ -174,7 +174,7 @@ class TlsTransport final : public Transport {
   net::any_io_executor executor() override { return inner_->executor(); }
 
  private:
-  // What an SSL call that did not succeed means. After a fatal error the SSL object must not be used any more.
+  // The meaning of an SSL call that did not succeed. After a fatal error the SSL object must not be used any more.
   Io outcome(int rc) {
     switch (SSL_get_error(ssl_.get(), rc)) {
       case SSL_ERROR_WANT_READ:
@@ -335,7 +335,7 @@ class TlsTransport final : public Transport {
       const iovec piece{stuck_.data(), stuck_.size()};
       const Io io = inner_->try_write({&piece, 1});
       if (io.kind == Io::Kind::Again) return false;
-      stuck_.erase(0, io.kind == Io::Kind::Done ? io.bytes : stuck_.size());  // broken: who writes next finds out
+      stuck_.erase(0, io.kind == Io::Kind::Done ? io.bytes : stuck_.size());  // broken: the next write reports it
     }
     return true;
   }

@@ -9,7 +9,7 @@
 
 namespace osb::tls {
 
-// TLS over an open transport, which it takes over. What comes back is a Transport like any other, with these rules:
+// TLS over an open transport, which it takes over. The result is a Transport like any other, with these rules:
 //
 // - shutdown_write() sends close_notify; close() alone does not, so a stream that was broken off does not look
 // complete.

@@ -153,7 +153,7 @@ TEST_F(TlsTest, ReaderThatStopsHoldsTheWriterBack) {
     }
     ASSERT_EQ(io.kind, Transport::Io::Kind::Done);
     taken += io.bytes;
-    ASSERT_LT(taken, 16U << 20) << "nobody reads, so this must end";
+    ASSERT_LT(taken, 16U << 20) << "the peer does not read, so this must end";
   }
   // The record that did not fit is repeated, and nothing is lost or doubled.
   bool sent = false;

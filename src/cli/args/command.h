@@ -15,7 +15,7 @@
 
 namespace osb::cli {
 
-// What the shell may offer for a value.
+// The kind of value that the shell offers for completion.
 enum class Completes { Nothing, Files, Sandboxes, Snapshots, Images, RemotePaths };
 
 // An option (with a value) or a flag (without). Made by Command, refined by chaining.
@@ -65,7 +65,7 @@ struct Candidate {
   std::string help;
 };
 
-// What the shell should be offered: fixed words, and a kind that needs looking up.
+// The completions for the shell: fixed words, and a kind that needs a lookup.
 struct Completion {
   std::vector<Candidate> words;
   Completes dynamic = Completes::Nothing;
@@ -82,9 +82,9 @@ struct Completion {
 //     command.action([&context, &options]() -> Outcome { .. return 0; });
 //   }
 //
-// Parsing follows the original: options and arguments may be mixed, an option takes the next word as its value
-// whatever it looks like, "--" ends the options, short flags may be joined ("-it"), "--name=value" works, the last of
-// a repeated option wins unless it collects into a vector. Options of a group stand before its command's name.
+// Parsing follows the original: options and arguments may be mixed, an option takes any next word as its value, "--"
+// ends the options, short flags may be joined ("-it"), "--name=value" works, the last of a repeated option wins unless
+// it collects into a vector. Options of a group stand before its command's name.
 class Command {
  public:
   Command(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
@@ -148,7 +148,7 @@ class Command {
   };
   Expected<Parsed> parse(const std::vector<std::string>& words);
 
-  // What may stand in place of the last word.
+  // The words that can replace the last word.
   Completion complete(const std::vector<std::string>& words);
 
   std::string help_text() const;

@@ -139,7 +139,7 @@ void add_logs(Command& group, Context& context) {
   };
   Options& o = group.values<Options>();
   Command& command = execution_command(group, "logs", "Show the output of a background command.", o);
-  command.option("--cursor", "INTEGER", "Only what came after this cursor.", o.cursor);
+  command.option("--cursor", "INTEGER", "Only output after this cursor.", o.cursor);
   command.formats(kAllFormats);
   command.action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);

@@ -66,7 +66,7 @@ Outcome exec(Context& context, ExecOptions& options) {
 }  // namespace
 
 void add_exec_command(Command& root, Context& context) {
-  Command& command = root.command("exec", "Run a command in a sandbox that is there.");
+  Command& command = root.command("exec", "Run a command in an existing sandbox.");
   command.details(
       "osb exec NAME COMMAND [ARGUMENT..]: output byte for byte, the exit code is the command's. -i passes standard "
       "input on, -it opens an interactive terminal as 'osb shell' does. -o json prints one document at the end: "
@@ -74,7 +74,7 @@ void add_exec_command(Command& root, Context& context) {
       "stderr, exit_code, reason, duration.");
   ExecOptions& options = command.values<ExecOptions>();
   command.argument("SANDBOX_ID", options.shell.id).completes(Completes::Sandboxes);
-  command.argument("COMMAND", options.shell.program.argv, "What to run; -- may stand before it.");
+  command.argument("COMMAND", options.shell.program.argv, "The command to run; -- may stand before it.");
   command.ends_with_command_line();
   command.flag("-i,--interactive", "Pass standard input on.", options.interactive);
   command.flag("-t,--tty", "In an interactive terminal; usually written -it.", options.tty);

@@ -106,7 +106,7 @@ int ended_by(const ExecutionEvent::ErrorInfo& error) {
 
 Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run) {
   if (output_lost_) {
-    // Nobody reads any more (head): the command must not go on for nobody.
+    // The reader of the output has gone (head), so the command must not go on.
     if (!execution_id_.empty()) (void)commands_->interrupt(execution_id_);
     return exit_code_of_signal(SIGPIPE);
   }

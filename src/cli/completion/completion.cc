@@ -9,7 +9,7 @@
 namespace osb::cli {
 namespace {
 
-constexpr std::chrono::seconds kPatience(2);  // somebody has just pressed Tab
+constexpr std::chrono::seconds kPatience(2);  // a user has just pressed Tab
 constexpr int kMost = 200;
 
 // `suffix` stands behind every candidate.
@@ -23,7 +23,7 @@ void offer_sandboxes(const opensandbox::SandboxManager& manager, const std::stri
     const std::string help = info.status.state + " " + info.image + info.snapshot_id;
     const std::string name = name_of(info);
     if (!name.empty() && name.starts_with(prefix)) out.push_back({name + suffix, help});
-    // One that has a name is offered by its id only to a user who has begun to type the id.
+    // A sandbox with a name is offered by its id only if the user has begun to type the id.
     if (info.id.starts_with(prefix) && (name.empty() || !prefix.empty())) out.push_back({info.id + suffix, help});
   }
 }
@@ -110,7 +110,7 @@ void look_up(Context& context, Completion& found, const std::string& word) {
   }
 }
 
-// Tab completion never complains: what cannot be looked up is not offered.
+// Tab completion reports no errors: values that cannot be looked up are not offered.
 Outcome complete(Command& root, Context& context, const std::vector<std::string>& given) {
   const std::vector<std::string> words = rejoined(given);
   if (words.empty()) return 0;
@@ -146,7 +146,7 @@ void add_completion(Command& root, Context& context) {
     return 0;
   });
 
-  Command& hidden = root.command("__complete", "What may stand in place of the last word.").hidden().without_config();
+  Command& hidden = root.command("__complete", "Completions of the last word.").hidden().without_config();
   Options& h = hidden.values<Options>();
   hidden.argument("WORDS", h.words).optional();
   hidden.action([&root, &context, &h] { return complete(root, context, h.words); });

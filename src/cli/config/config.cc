@@ -40,7 +40,7 @@ std::optional<bool> parse_switch(const std::optional<std::string>& text) {
   return text ? api::parse_lax_bool(*text) : std::nullopt;
 }
 
-// What the file says, the profile's table before the general ones.
+// The values of the file; the profile's table comes before the general ones.
 struct FileValues {
   std::optional<std::string> profile;  // that was used
   std::string key_source;

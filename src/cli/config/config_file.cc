@@ -37,7 +37,7 @@ std::string quoted_string(std::string_view text) {
 }
 
 bool is_number(std::string_view text) {
-  // What TOML reads as an integer or a float: no blanks, no hex, no leading zeros or dots.
+  // A text that TOML reads as an integer or a float: no blanks, no hex, no leading zeros or dots.
   if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return false;
   const std::string_view digits = text.front() == '-' || text.front() == '+' ? text.substr(1) : text;
   if (digits.empty() || digits.front() < '0' || digits.front() > '9' || digits.back() == '.') return false;
@@ -52,7 +52,7 @@ bool is_number(std::string_view text) {
 }
 
 std::string toml_value(std::string_view field, std::string_view value) {
-  // These are text whatever they look like: a key of digits only, a time-out of "600".
+  // These are always text: a key may have digits only, and a time-out may be "600".
   for (const std::string_view text : {"api_key", "domain", "protocol", "profile", "image", "timeout"}) {
     if (field == text) return quoted_string(value);
   }

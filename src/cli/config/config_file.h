@@ -7,7 +7,7 @@
 
 namespace osb::cli {
 
-// What `osb config init` writes: every key, commented out.
+// The file that `osb config init` writes: every key, commented out.
 std::string_view config_template();
 
 // `text` with one key set, everything else as it was, comments included: the line that sets it, or the commented-out

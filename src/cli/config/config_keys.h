@@ -26,7 +26,7 @@ Expected<ConfigKey> find_config_key(std::string_view name);
 // The value as the file shall have it. A value that is not allowed is an error that tells what is.
 Expected<std::string> checked_value(const ConfigKey& key, std::string_view value);
 
-// Letters, digits, '_' and '-': what needs no quotes in TOML.
+// Letters, digits, '_' and '-': such a key needs no quotes in TOML.
 bool is_bare_key(std::string_view text);
 
 }  // namespace osb::cli

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The missing ones of `directory` and those above it are made, as `around`'s owner would have: the one that was there.
+// Makes `directory` and the missing directories above it. They belong to the owner of `around`, the first one that
+// exists.
 Result<void> make_directories(const fs::path& directory, struct stat& around) {
   std::vector<fs::path> missing;
   fs::path at = directory;
@@ -40,7 +41,7 @@ Result<void> replace(const fs::path& target, std::string_view text, ConfigAccess
   if (!exists) {
     if (auto made = make_directories(target.parent_path(), like); !made) return made;
   }
-  // A name that nobody can have prepared: root writes into a user's directory.
+  // A name that cannot be guessed: root writes into a directory where a user could prepare a link.
   std::string temporary = target.string() + ".XXXXXX";
   const UniqueFd file(::mkostemp(temporary.data(), O_CLOEXEC));  // 0600
   if (file.get() < 0) return sys::from_errno("create " + temporary, errno);

@@ -12,8 +12,8 @@ enum class ConfigAccess {
   Private,   // the owner's only: there is a key in it
 };
 
-// Whole or not at all; a new file is its owner's only. A symbolic link stays one. Root (sudo osb up --save) leaves the
-// file to whom it belonged, and gives what it makes to the owner of the directory around it.
+// Whole or not at all; only its owner can read a new file. A symbolic link stays one. Root (sudo osb up --save) keeps
+// the owner of the file, and gives a new file to the owner of its directory.
 Expected<void> write_config(const std::filesystem::path& path, std::string_view text, ConfigAccess access);
 
 }  // namespace osb::cli

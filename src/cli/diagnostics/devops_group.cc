@@ -45,7 +45,7 @@ void add_devops_group(Command& root, Context& context) {
       [](const SandboxManager& m, const Options& o) { return m.logs_text(o.id, o.tail, o.since); },
       "Warning: `osb devops logs` is deprecated. Use `osb diagnostics logs`.");
   logs_command.option("-n,--tail", "INTEGER", "How many lines (default: 100).", logs.tail);
-  logs_command.option("-s,--since", "TEXT", "Only what is newer than this, such as 10m.", logs.since);
+  logs_command.option("-s,--since", "TEXT", "Only lines newer than this, such as 10m.", logs.since);
 
   Options& inspect = group.values<Options>();
   add(

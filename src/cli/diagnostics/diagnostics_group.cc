@@ -28,7 +28,7 @@ Outcome show(Context& context, const opensandbox::Result<opensandbox::Diagnostic
 
 void add(Command& group, Context& context, bool logs) {
   Command& command = logs ? group.command("logs", "Show logs of a sandbox.")
-                          : group.command("events", "Show what happened to a sandbox.");
+                          : group.command("events", "Show the events of a sandbox.");
   Options& o = command.values<Options>();
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
   command

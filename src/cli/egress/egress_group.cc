@@ -53,7 +53,7 @@ Outcome patch(Context& context, Options& o) {
 }  // namespace
 
 void add_egress_group(Command& root, Context& context) {
-  Command& group = root.command("egress", "See and change what a sandbox may reach.");
+  Command& group = root.command("egress", "See and change the hosts that a sandbox may reach.");
   Command& get = group.command("get", "Show the rules.");
   Options& g = get.values<Options>();
   get.argument("SANDBOX_ID", g.id).completes(Completes::Sandboxes);

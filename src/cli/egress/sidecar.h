@@ -6,8 +6,8 @@
 
 namespace osb::cli {
 
-// Only sandboxes with a network policy answer about egress and credentials. Where nobody answered, the server is asked
-// once what is the matter with the sandbox, and that becomes the problem; every other outcome stays as it is.
+// Only sandboxes with a network policy answer about egress and credentials. If the sidecar did not answer, osb asks the
+// server once for the sandbox's state, and that becomes the problem; every other outcome stays as it is.
 Outcome explain_silence(Context& context, const std::string& sandbox, Outcome outcome);
 
 }  // namespace osb::cli

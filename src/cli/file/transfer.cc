@@ -80,7 +80,7 @@ opensandbox::ByteSource stdin_source() {
   };
 }
 
-// What is written, in the file's encoding; nothing when standard input is to be sent as it comes.
+// The content to write, in the file's encoding; nothing when standard input is sent as it comes.
 Expected<std::optional<std::string>> content_of(const WriteOptions& o) {
   if (is_utf8(o.encoding)) return o.content;
   std::string text = o.content.value_or("");
@@ -180,7 +180,7 @@ void add_file_transfers(Command& group, Context& context) {
   WriteOptions& w = write_command.values<WriteOptions>();
   write_command.argument("SANDBOX_ID", w.id).completes(Completes::Sandboxes);
   write_command.argument("PATH", w.path);
-  write_command.option("-c,--content", "TEXT", "What to write; without it stdin is read.", w.content);
+  write_command.option("-c,--content", "TEXT", "The content to write; without it stdin is read.", w.content);
   write_command.option("--encoding", "TEXT", "Encoding of the file (default: utf-8).", w.encoding);
   w.permission.add_to(write_command);
   write_command.formats(kFormats);

@@ -20,7 +20,7 @@ using namespace race;
 
 constexpr std::chrono::seconds kConnect(10);
 
-// Until this side has ended; then the other one is told.
+// Until this side has ended; then it ends the other one.
 net::awaitable<void> copy(http::Transport& from, http::Transport& to) {
   std::string buffer(64 * 1024, '\0');
   for (;;) {

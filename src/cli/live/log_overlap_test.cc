@@ -5,7 +5,7 @@
 namespace osb::cli {
 namespace {
 
-TEST(LogOverlap, WhatWasAddedIsNew) {
+TEST(LogOverlap, AddedLinesAreNew) {
   EXPECT_EQ(new_part("", "a\n"), "a\n");
   EXPECT_EQ(new_part("a\n", "a\nb\n"), "b\n");
   EXPECT_EQ(new_part("a\n", "a\n"), "");

@@ -38,7 +38,7 @@ std::string_view last_lines(std::string_view text, std::int64_t lines) {
   return text.substr(from + 1);
 }
 
-// False: nobody reads any more.
+// False: the reader of the output has gone.
 bool print(Context& context, std::string_view text) {
   context.out().text(text);
   context.out().flush();
@@ -64,7 +64,7 @@ Outcome look_repeatedly(Context& context, const LogsOptions& options) {
   while (options.follow && read) {
     pollfd wait{signals.fd(), POLLIN, 0};
     if (::poll(&wait, 1, kBetweenLooks) > 0) return exit_code_after(signals.take().value_or(SIGINT));
-    const auto info = manager->get(options.id);  // before the log: what it says at its end is still shown
+    const auto info = manager->get(options.id);  // before the log, so that the log's last lines are still shown
     auto now = manager->logs(options.id, "container", kMostLines);
     if (now) {
       read = print(context, new_part(seen, now->content));
@@ -177,14 +177,14 @@ Outcome command_logs(Context& context, LogsOptions& options) {
 }  // namespace
 
 void add_logs_command(Command& root, Context& context) {
-  Command& command = root.command("logs", "Print what the entrypoint or a background command has written.");
-  command.details("With -f also what it writes from now on, until it has ended or Ctrl-C; the command goes on.");
+  Command& command = root.command("logs", "Print the output of the entrypoint or of a background command.");
+  command.details("With -f also new output, until the program ends or Ctrl-C; Ctrl-C does not stop the program.");
   LogsOptions& options = command.values<LogsOptions>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
   command.argument("EXECUTION_ID", options.execution, "Of a background command; else the entrypoint.").optional();
-  command.flag("-f,--follow", "Go on as it writes.", options.follow);
+  command.flag("-f,--follow", "Also print new output.", options.follow);
   command.option("-n,--tail", "N", "Begin with the last N lines.", options.tail).range(1, kMostLines);
-  command.option("--since", "TIME", "Only what the entrypoint wrote since then: 90s, 15m, 2h, 1d.", options.since);
+  command.option("--since", "TIME", "Only output of the entrypoint since then: 90s, 15m, 2h, 1d.", options.since);
   command.flag("-t,--timestamps", "The entrypoint's lines with their times.", options.timestamps);
   command.formats({Format::Raw});
   command.action([&context, &options] {

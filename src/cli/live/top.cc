@@ -57,7 +57,7 @@ class Sampler {
   }
 
  private:
-  // One that does not answer costs its own time only.
+  // A sandbox that does not answer delays only its own row.
   void measure(std::vector<TopRow>& rows) const {
     constexpr std::size_t kThreads = 16;
     std::atomic<std::size_t> next = 0;
@@ -84,7 +84,7 @@ void put(std::string_view text) {
   }
 }
 
-// The screen as long as the table is on it; what was there before comes back.
+// The screen as long as the table is on it; the old contents come back.
 struct Screen {
   explicit Screen(bool wide) : wide_(wide) { put("\x1b[?1049h\x1b[?25l"); }
   ~Screen() { put("\x1b[?25h\x1b[?1049l"); }
@@ -175,7 +175,7 @@ void add_top_command(Command& root, Context& context) {
   command.option("-m,--metadata", "KEY=VALUE", "With this metadata only; repeatable.", options.metadata);
   command.option("--sort", "COLUMN", "cpu (the default), memory, age or deadline.", options.order)
       .choices({"cpu", "memory", "age", "deadline"});
-  command.option("--interval", "DURATION", "Between two looks; two seconds.", options.interval);
+  command.option("--interval", "DURATION", "Time between two updates; two seconds.", options.interval);
   command.flag("--once", "Print the table once, also on a terminal.", options.once);
   command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return top(context, options); });

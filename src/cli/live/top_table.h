@@ -16,7 +16,7 @@ struct TopRow {
 
 enum class TopOrder { Cpu, Memory, Age, Deadline };
 
-// Busiest, biggest, oldest or soonest first; what is not known last.
+// Busiest, biggest, oldest or soonest first; unknown values last.
 void sort_rows(std::vector<TopRow>& rows, TopOrder order);
 
 // "3s", "12m", "5h03m", "2d04h"; "0s" for what is negative.

@@ -25,14 +25,14 @@ struct WaitOptions {
 
 constexpr std::string_view kDeleted = "deleted";
 
-// What a sandbox never leaves again.
+// A state that a sandbox never leaves again.
 bool is_final(const std::string& state) {
   return state == opensandbox::state::kFailed || state == opensandbox::state::kTerminated || state == kDeleted;
 }
 
 struct Waiting {
   std::string id;
-  std::string state;    // the last one heard of
+  std::string state;    // the last known one
   std::string message;  // that came with it
   std::optional<opensandbox::Error> error;
 };
@@ -44,7 +44,7 @@ net::awaitable<void> watch(opensandbox::async::SandboxManager manager, std::stri
     out.message = info != nullptr ? info->status.message : std::string();
     co_return out.state != wanted && !is_final(out.state);
   });
-  // Somebody who waits for the end is content when there is nothing any more.
+  // A wait for `deleted` succeeds when the sandbox does not exist any more.
   if (!result && result.error().not_found() && wanted == kDeleted) {
     out.state = kDeleted;
   } else if (!result) {
@@ -122,7 +122,7 @@ void add_wait_command(Command& root, Context& context) {
   command.argument("SANDBOX_ID", options.ids).completes(Completes::Sandboxes);
   command.option("--for", "STATE", "Running by default; deleted: until it is gone.", options.state)
       .choices({"Pending", "Running", "Pausing", "Paused", "Resuming", "Stopping", "Terminated", "Failed", "deleted"});
-  command.option("--timeout", "DURATION", "How long at most; forever by default.", options.timeout);
+  command.option("--timeout", "DURATION", "The longest wait; no limit by default.", options.timeout);
   command.formats({Format::Table, Format::Json, Format::Yaml});
   command.action([&context, &options] { return wait(context, options); });
 }

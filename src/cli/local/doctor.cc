@@ -10,7 +10,7 @@
 namespace osb::cli {
 namespace {
 
-// What was looked at, in order. A failed one is something that keeps osb from working; a warning is not.
+// The checks, in order. A failed check keeps osb from working; a warning does not.
 class Findings {
  public:
   void ok(std::string what, std::string detail) { add(std::move(what), "ok", std::move(detail), ""); }
@@ -66,7 +66,7 @@ void check_key(const Config& config, const opensandbox::Client& client, Findings
   }
 }
 
-// False: nobody answers.
+// False: no server answers.
 bool check_server(const Config& config, const opensandbox::Client& client, Findings& findings) {
   std::string base = client.config().base_url();
   const std::string root = base.substr(0, base.rfind("/v1"));
@@ -119,7 +119,7 @@ void check_programs(Findings& findings) {
   }
 }
 
-// What sandboxd says about this host; what it can do without is a warning.
+// The checks of sandboxd for this host; a missing optional feature is a warning.
 void check_kernel(Findings& findings) {
   const std::filesystem::path sandboxd = program_directory() / "sandboxd";
   if (::access(sandboxd.c_str(), X_OK) != 0) return findings.skipped("kernel", "needs sandboxd");
@@ -190,7 +190,7 @@ Outcome doctor(Context& context) {
 
 void add_doctor_command(Command& root, Context& context) {
   Command& command = root.command("doctor", "Check configuration, server, backend and kernel, and say what to do.");
-  command.details("Exit code 1 when something keeps osb from working. Warnings are what can be done without.");
+  command.details("Exit code 1 when something keeps osb from working. Warnings concern optional features.");
   command.formats({Format::Table, Format::Json, Format::Yaml});
   command.without_config();
   command.action([&context] { return doctor(context); });

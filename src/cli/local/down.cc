@@ -113,7 +113,7 @@ void show_stopped(Output& out, const fs::path& directory, const StoppedService& 
 }
 
 void add_down_command(Command& root, Context& context) {
-  Command& command = root.command("down", "Stop what 'osb up' has started; nothing is deleted without --purge.");
+  Command& command = root.command("down", "Stop the service of 'osb up'; nothing is deleted without --purge.");
   command.details(
       "Ends the server and sandboxd. Images, snapshots, volumes and sandboxes stay; running sandboxes keep running, "
       "and "

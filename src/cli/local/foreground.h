@@ -9,8 +9,8 @@
 
 namespace osb::cli {
 
-// Waits for the end of a service that is looked after in the foreground. Signals that come from its construction on
-// are not lost.
+// Waits for the end of a service that runs in the foreground. Signals that come from its construction on are not
+// lost.
 class Foreground {
  public:
   struct End {

@@ -50,7 +50,7 @@ Result<void> take_directory(const fs::path& directory) {
   return {};
 }
 
-// The server has a user of its own, who has to get to its database and to sandboxd's socket.
+// The server runs as a user of its own, which needs access to its database and to sandboxd's socket.
 Result<void> check_reachable(const fs::path& directory) {
   fs::path at;
   for (const fs::path& part : directory.parent_path()) {

@@ -99,7 +99,7 @@ Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& di
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     return sys::from_errno("look at " + file, errno);
   }
-  // It says which processes to end: nobody else may have written it.
+  // It says which processes to end, so no other user may have written it.
   if (!S_ISREG(st.st_mode) || st.st_uid != ::geteuid() || (st.st_mode & 022) != 0) {
     return fail(Code::Forbidden, file + " does not belong to this user alone; remove it by hand");
   }

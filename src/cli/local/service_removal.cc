@@ -102,7 +102,7 @@ void remove_cgroup(const fs::path& cgroup) {
   (void)::rmdir(cgroup.c_str());
 }
 
-// Sandboxes outlive a sandboxd that has died; what is in cgroups of our name is ours.
+// Sandboxes outlive a sandboxd that has died; processes in cgroups of our name are ours.
 void remove_cgroups(const std::string& parent) {
   for (const fs::path& top : cgroups_of(parent)) {
     const std::vector<fs::path> all = with_children(top);

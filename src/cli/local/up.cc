@@ -151,7 +151,7 @@ void show(Context& context, const fs::path& directory, const StartedService& sta
   if (!reach.problem.empty()) context.out().warning(reach.problem);
 }
 
-// Whether the server that answers is the one in `directory`, and has to be looked after there.
+// Whether the server that answers belongs to `directory`, and `up` has work to do there.
 bool is_ours(const fs::path& directory, const opensandbox::Client& client) {
   if (::geteuid() == 0) {
     const auto record = read_record(directory);
@@ -214,7 +214,7 @@ Outcome up(Context& context, const UpOptions& options) {
   }
   if (!service) {
     const bool daemon = service.error().code == Code::Unavailable;
-    return failed(service.error(), daemon ? "'osb doctor' tells what this host lacks." : "");
+    return failed(service.error(), daemon ? "'osb doctor' shows what this host lacks." : "");
   }
   const Reach reach = save(context, directory, service->record, !options.no_save);
   std::optional<Foreground> foreground;

@@ -59,10 +59,10 @@ class Output {
   void error_text(std::string_view bytes);  // as they are, to stderr
   // Says what is going on (see Spinner) until something is written through this object.
   void busy(std::string message);
-  // Before another process or the SDK writes, or after a sample that somebody waits for.
+  // Call it before another process or the SDK writes, or after a sample that the user waits for.
   void flush();
-  // errno of the first write to stdout that failed, or 0: nobody reads it any more, or the disk is full. What goes on
-  // for as long as it is looked at stops here.
+  // errno of the first failed write to stdout, or 0: the reader has gone, or the disk is full. A command that prints
+  // for as long as it is watched stops then.
   int write_error() const { return write_error_; }
 
   // The one place that reports a failure, always on stderr: {"error":{code, message, hint, ..}} with json, the same

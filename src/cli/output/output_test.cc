@@ -96,7 +96,7 @@ TEST(Output, JsonHasNumbersThatReadBackTheSame) {
             "[1, 2.0, 0.1, 1e+300, true, null, \"é\\n\\\"\", {}]");
 }
 
-// Whatever is written as YAML, a YAML reader must read back as the same data.
+// A YAML reader must read back the same data that was written.
 TEST(Output, YamlReadsBackAsTheSameData) {
   const json::value value = {
       {"text",

@@ -26,7 +26,7 @@ bool is_reserved(const std::string& text) {
   return false;
 }
 
-// What JSON allows in a string and YAML does not: DEL, U+0080 to U+009F, U+FEFF, U+FFFE and U+FFFF.
+// Characters that JSON allows in a string and YAML does not: DEL, U+0080 to U+009F, U+FEFF, U+FFFE and U+FFFF.
 std::string without_unprintable(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

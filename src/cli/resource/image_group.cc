@@ -56,7 +56,7 @@ void show(Context& context, const std::vector<Image>& images) {
   }
 }
 
-// What a pull has got so far: progress comes layer by layer.
+// The progress of a pull, which comes layer by layer.
 class PullBar {
  public:
   PullBar(const Output& output, std::string image) : image_(std::move(image)), spinner_(output, "Pulling " + image_) {}
@@ -195,7 +195,7 @@ void add_image_group(Command& root, Context& context) {
     command.argument("IMAGE", options.image);
     command.option("--username", "TEXT", "For a private registry.", options.username);
     command.option("--password", "TEXT", "For a private registry.", options.password);
-    command.option("--platform", "OS/ARCH", "Another one than the host's.", options.platform);
+    command.option("--platform", "OS/ARCH", "Another platform than the host's.", options.platform);
     command.formats(formats).action([&context, &options] { return pull(context, options); });
   }
   for (const char* name : {"ls", "list"}) {
@@ -207,13 +207,13 @@ void add_image_group(Command& root, Context& context) {
     Command& command = group.command("rm", "Remove images.");
     Options& options = command.values<Options>();
     command.argument("IMAGE", options.images).completes(Completes::Images);
-    command.flag("-f,--force", "Also one that sandboxes use; they keep its files.", options.force);
+    command.flag("-f,--force", "Also an image that sandboxes use; they keep its files.", options.force);
     command.formats(formats).action([&context, &options] { return remove(context, options); });
   }
   {
     Command& command = group.command("load", "Load an archive of images, or the tar of a root directory.");
     command.details(
-        "Takes what 'docker save' writes, OCI archives, and with --name the tar of a root directory, as 'docker "
+        "Takes archives of 'docker save', OCI archives, and with --name the tar of a root directory, as 'docker "
         "export' "
         "or 'tar c -C ROOT .' write it; gzip and zstd too.");
     Options& options = command.values<Options>();

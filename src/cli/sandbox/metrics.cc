@@ -46,7 +46,7 @@ Outcome watch(Context& context, const opensandbox::Sandbox& sandbox) {
 }  // namespace
 
 void add_sandbox_metrics(Command& group, Context& context) {
-  Command& command = group.command("metrics", "Show what a sandbox uses.");
+  Command& command = group.command("metrics", "Show the CPU and memory use of a sandbox.");
   Options& options = command.values<Options>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
   command.flag("--watch", "A sample a second until Ctrl-C.", options.watch);

@@ -243,7 +243,7 @@ void add_rm_command(Command& root, Context& context) {
     std::vector<std::string> ids;
     bool force = false;
   };
-  Command& command = root.command("rm", "Remove sandboxes, whatever runs in them.");
+  Command& command = root.command("rm", "Remove sandboxes, even if commands run in them.");
   Options& options = command.values<Options>();
   command.argument("SANDBOX_IDS", options.ids).completes(Completes::Sandboxes);
   command.flag("-f,--force", "A sandbox that does not exist is no error.", options.force);

@@ -65,7 +65,7 @@ TEST(Skill, ClaudeCodeFindsASkillInItsOwnDirectory) {
   EXPECT_FALSE(std::filesystem::exists(old)) << "Claude Code never read it";
   write_old("# mine\n");
   EXPECT_EQ(uninstall_skill(claude, home.path(), skill), "removed");
-  EXPECT_TRUE(std::filesystem::exists(old)) << "somebody else wrote it";
+  EXPECT_TRUE(std::filesystem::exists(old)) << "osb did not write it";
 }
 
 TEST(Skill, BlocksOfASharedFileAreReplacedInPlace) {

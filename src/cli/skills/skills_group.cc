@@ -163,7 +163,7 @@ void add_skills_group(Command& root, Context& context) {
   group.details(
       "List them with 'osb skills list', read one with 'osb skills show NAME', install with\n"
       "'osb skills install NAME --target codex --scope project'.");
-  Command& listing = group.command("list", "List skills, targets and what is installed.");
+  Command& listing = group.command("list", "List skills, targets and installed skills.");
   listing.formats(kFormats);
   listing.action([&context] { return list(context); });
 

@@ -77,7 +77,7 @@ Expected<std::string> install_block(const fs::path& path, const std::string& con
   return *old == text ? "already_present" : had_block ? "updated" : "installed";
 }
 
-// Older versions, and the original, wrote the skill where the tool does not look. A file that somebody else wrote
+// Older versions, and the original, wrote the skill where the tool does not look. A file that osb did not write
 // stays.
 bool remove_misplaced(const SkillTarget& target, const fs::path& base, const Skill& skill) {
   if (target.misplaced.empty()) return false;

@@ -37,7 +37,7 @@ bool DetachKeys::feed(std::string_view typed, std::string& out) {
       out.push_back(c);
       continue;
     }
-    // What was held back may itself contain the beginning of the sequence: "ctrl-p ctrl-p ctrl-q" detaches.
+    // The keys held back may themselves contain the beginning of the sequence: "ctrl-p ctrl-p ctrl-q" detaches.
     while (matched_ > 0 && c != keys_[matched_]) {
       const std::string held = keys_.substr(0, matched_);
       std::size_t keep = matched_ - 1;

@@ -15,7 +15,7 @@ class DetachKeys {
   static Result<DetachKeys> parse(std::string_view text);  // "" or "none": no keys
 
   // Takes what was typed and appends what is for the other side to `out`. The beginning of the sequence is held back
-  // until it is clear that it is none. True: the sequence is complete, and what was typed behind it is dropped.
+  // until it is clear that it is none. True: the sequence is complete, and keys typed behind it are dropped.
   bool feed(std::string_view typed, std::string& out);
 
  private:

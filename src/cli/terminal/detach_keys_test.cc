@@ -24,7 +24,7 @@ TEST(DetachKeys, ASequenceMayComeInPieces) {
   EXPECT_EQ(out, "");
 }
 
-TEST(DetachKeys, WhatOnlyLooksLikeItIsSent) {
+TEST(DetachKeys, KeysThatOnlyLookLikeItAreSent) {
   DetachKeys detach = keys("ctrl-p,ctrl-q");
   std::string out;
   EXPECT_FALSE(detach.feed("\x10", out));

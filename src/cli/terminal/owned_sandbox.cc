@@ -24,11 +24,11 @@ constexpr std::chrono::minutes kReady(15);
 // The reason in the status of a sandbox that is not created yet because the server's backend does not answer.
 constexpr std::string_view kBackendAway = "BACKEND_UNAVAILABLE";
 
-// Waits for a sandbox and, where that fails or a signal comes, removes it again. A second signal ends that too: the
-// server may be gone, and nobody wants to wait for it.
+// Waits for a sandbox and, where that fails or a signal comes, removes it again. A second signal ends that too, because
+// the server may not answer any more.
 class Startup {
  public:
-  // Told each status that the sandbox gets meanwhile. Empty: nobody wants to know, and the server is not asked.
+  // Called with each status that the sandbox gets meanwhile. Empty: the server is not asked.
   using Show = std::function<void(const opensandbox::Status&)>;
 
   Startup(opensandbox::async::Client client, std::string id, Show show, SignalFd& signals, Descriptor signal_fd)

@@ -13,8 +13,8 @@
 
 namespace osb::cli {
 
-// A sandbox for one command: made, kept alive as long as it is needed, and removed whatever happens. If this process
-// is killed, the sandbox ends by its own deadline, at most ten minutes later.
+// A sandbox for one command: made, kept alive as long as it is needed, and removed in every case. If this process is
+// killed, the sandbox ends by its own deadline, at most ten minutes later.
 class OwnedSandbox {
  public:
   // `options.timeout` unset by the user (`renewed`): ten minutes, renewed half-way. A signal meanwhile removes what was

@@ -13,7 +13,7 @@
 namespace osb::cli {
 namespace {
 
-// What execd holds for a process that does not read, before it stops reading from the connection.
+// The number of bytes that execd holds for a process that does not read, before it stops reading from the connection.
 constexpr std::size_t kWindow = 1024 * 1024;
 constexpr std::size_t kPiece = 128 * 1024;
 

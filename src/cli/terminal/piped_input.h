@@ -12,14 +12,14 @@
 
 namespace osb::cli {
 
-// Whether a command in a sandbox is given our standard input. A terminal only where it was asked for (-i), as somebody
-// types there; anything else that can hold bytes always, as in  tar c . | osb run IMAGE -- tar x.
+// Whether a command in a sandbox is given our standard input. A terminal only with -i, because a user types there;
+// anything else that can hold bytes always, as in tar c . | osb run IMAGE -- tar x.
 bool passes_input(bool asked);
 
-// Passes standard input on to a process in a sandbox, byte for byte and with its end, from a thread of its own. What
-// the process has not read yet is kept here, at most a MiB, and is sent again over the next connection when one is
-// lost: nothing is lost or repeated. The sandbox takes that much without holding the connection up, so that signals
-// get through however little the process reads.
+// Passes standard input on to a process in a sandbox, byte for byte and with its end, from a thread of its own. Input
+// that the process has not read yet is kept here, at most a MiB, and is sent again over the next connection when one is
+// lost: nothing is lost or repeated. The sandbox takes that much without holding the connection up, so that signals get
+// through however little the process reads.
 class PipedInput {
  public:
   PipedInput();
@@ -32,7 +32,7 @@ class PipedInput {
   void connect(opensandbox::PtyConnection* connection, std::uint64_t accepted = 0);
   // The process has this much of it.
   void taken(std::uint64_t offset);
-  // The process reads no more. Standard input is closed, so that whoever writes there finds out.
+  // The process reads no more. Standard input is closed, so that its writer notices.
   void close();
 
  private:

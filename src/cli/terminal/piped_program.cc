@@ -17,7 +17,7 @@ using opensandbox::PtyFrame;
 
 constexpr std::chrono::seconds kGrace(3);  // from a signal to the end of our patience
 constexpr std::chrono::seconds kReconnectFor(30);
-constexpr std::chrono::milliseconds kLastWords(1000);  // of a command that has ended: what was sent is on its way
+constexpr std::chrono::milliseconds kLastWords(1000);  // of a command that has ended: its output is still on its way
 constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
 
 bool write_all(int fd, std::string_view bytes) {
@@ -70,7 +70,8 @@ class PipedProgram {
       auto again = reconnect();
       if (!again) return sdk_failed(context_, again.error());
       connection = std::move(again);
-      // One that has ended meanwhile tells no more. Asked now: if it ends from here on we are told.
+      // A program that has ended meanwhile sends nothing more, so its status is asked now. If it ends later, a frame
+      // says so.
       const auto status = ptys_.status(pty_);
       ended_unseen_ = status && !status->running;
     }
@@ -95,7 +96,7 @@ class PipedProgram {
     }
   }
 
-  // It does not end after a signal, or has ended where nobody saw it.
+  // The program does not end after a signal, or has ended while there was no connection.
   void give_up() {
     if (signal_) {
       outcome_ = exit_code_of_signal(*signal_);
@@ -169,8 +170,8 @@ class PipedProgram {
     if (!write_all(fd, bytes)) outcome_ = exit_code_of_signal(SIGPIPE);
   }
 
-  // Nobody may start a command that has ended once more. Viewers never do; who has input to pass on asks for it, which
-  // whoever counts input understands.
+  // A command that has ended must not be started again. Viewers never start one; a connection with input says start=0,
+  // which every execd that counts input understands.
   opensandbox::Result<opensandbox::PtyConnection> reconnect() {
     opensandbox::PtyAttachOptions options;
     options.mode = opensandbox::PtyAttachOptions::Mode::Pipes;
@@ -183,7 +184,7 @@ class PipedProgram {
       auto again = ptys_.attach(pty_, options);
       if (again || !may_come_back(again.error()) || Clock::now() >= deadline) return again;
       pollfd wait{signals_.fd(), POLLIN, 0};
-      if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // nobody wants to wait
+      if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // a signal came: do not wait
     }
   }
 

@@ -23,7 +23,7 @@ void restore_and_die(int signal) {
   ::raise(signal);
 }
 
-// What has been read and not been typed for us is kept: TCSADRAIN, not TCSAFLUSH.
+// Keys that were typed for the next program are kept: TCSADRAIN, not TCSAFLUSH.
 void set(const termios& mode) {
   while (::tcsetattr(STDIN_FILENO, TCSADRAIN, &mode) != 0 && errno == EINTR) {
   }

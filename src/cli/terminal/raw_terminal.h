@@ -7,9 +7,9 @@
 
 namespace osb::cli {
 
-// The user's terminal in raw mode: what is typed, Ctrl-C included, is ours, and what is written goes out as it is. The
-// destructor gives it back as it was found; so does a signal that would end the process because of a bug. Signals from
-// outside (SIGTERM, SIGHUP) are the owner's: it catches them and lets this object go.
+// The user's terminal in raw mode: osb reads every key, also Ctrl-C, and output goes out unchanged. The destructor
+// gives it back as it was found; so does a signal that would end the process because of a bug. Signals from outside
+// (SIGTERM, SIGHUP) are the owner's: it catches them and lets this object go.
 //
 // One at a time in a process.
 class RawTerminal {
@@ -21,7 +21,7 @@ class RawTerminal {
   RawTerminal& operator=(RawTerminal&&) = delete;
   ~RawTerminal();
 
-  // A descriptor of the terminal that shares its flags with nobody: it may become non-blocking.
+  // A descriptor of the terminal with flags of its own: it may become non-blocking.
   static Result<UniqueFd> another_descriptor();
 
   void restore();  // as it was found

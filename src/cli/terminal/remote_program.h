@@ -10,13 +10,13 @@
 
 namespace osb::cli {
 
-// Whom a program in a sandbox runs as; empty: as the sandbox's own user.
+// The user that a program in a sandbox runs as; empty: the sandbox's own user.
 struct RemoteUser {
   std::string name;
   std::optional<std::uint32_t> uid, gid;
 };
 
-// "NAME", "UID" or "UID:GID", as -u takes it; "" is nobody in particular.
+// "NAME", "UID" or "UID:GID", as -u takes it; "" is the sandbox's own user.
 Expected<RemoteUser> parse_user(const std::string& text);
 
 // A program to run in a sandbox, in a terminal or behind pipes.

@@ -196,7 +196,7 @@ void add_run_command(Command& root, Context& context) {
       "detached lives as long as the command; if osb is killed it ends at most ten minutes later.");
   RunOptions& options = command.values<RunOptions>();
   command.argument("IMAGE", options.image).completes(Completes::Images);
-  command.argument("COMMAND", options.program.argv, "What to run; -- may stand before it.").optional();
+  command.argument("COMMAND", options.program.argv, "The command to run; -- may stand before it.").optional();
   command.ends_with_command_line();
   command.flag("-i,--interactive", "Pass standard input on even if it is a terminal.", options.interactive);
   command.flag("-t,--tty", "In an interactive terminal; usually written -it.", options.tty);
@@ -212,7 +212,7 @@ void add_run_command(Command& root, Context& context) {
   command.option("-m,--metadata", "KEY=VALUE", "Metadata of the sandbox; repeatable.", options.metadata);
   command.option("--resource", "KEY=VALUE", "Limit, as in cpu=2 or memory=512Mi; repeatable.", options.resources);
   command.option("--extension", "KEY=VALUE", "Extension of the create request; repeatable.", options.extensions);
-  command.option("--timeout", "DURATION", "End the sandbox after so long, whatever runs; or none.", options.timeout);
+  command.option("--timeout", "DURATION", "End the sandbox after so long, in any case; or none.", options.timeout);
   command.flag("--keep", "Do not remove the sandbox.", options.keep);
   command.flag("--rm", "Remove the sandbox afterwards; the default.", options.remove);
   command.option("--image-auth-username", "TEXT", "For a private registry.", options.username);

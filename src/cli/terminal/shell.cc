@@ -65,8 +65,8 @@ Outcome run_shell(Context& context, ShellOptions& options) {
     }
     if (!status->running) {
       (void)ptys.remove(pty);
-      return failed(
-          Problem{"", "TERMINAL_ENDED", "What ran in this terminal has ended.", "A new one: osb shell " + options.id});
+      return failed(Problem{"", "TERMINAL_ENDED", "The program in this terminal has ended.",
+                            "A new one: osb shell " + options.id});
     }
   }
   auto end = run_terminal(context, ptys, pty, {.detach = *keys, .takeover = options.takeover}, signals);
@@ -90,9 +90,9 @@ void add_shell_command(Command& root, Context& context) {
       "the shell or command.");
   ShellOptions& options = command.values<ShellOptions>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
-  command.argument("COMMAND", options.program.argv, "What to run instead of a shell, behind --.").optional();
+  command.argument("COMMAND", options.program.argv, "The program to run instead of a shell, behind --.").optional();
   command.option("--attach", "PTY", "Come back to a terminal that was left.", options.attach);
-  command.flag("--takeover", "With --attach: from whoever is attached now.", options.takeover);
+  command.flag("--takeover", "With --attach: take it from the attached client.", options.takeover);
   command.option("-w,--workdir", "PATH", "Directory to start in.", options.program.cwd);
   command.option("--detach-keys", "KEYS", "As in ctrl-p,ctrl-q (the default), or none.", options.detach_keys);
   command.formats({Format::Raw});

@@ -15,7 +15,7 @@ struct ShellOptions {
   bool takeover = false;
 };
 
-// A terminal in a sandbox, connected with the user's until one of them has enough. The exit code is the program's.
+// A terminal in a sandbox, connected with the user's until one of them ends. The exit code is the program's.
 Outcome run_shell(Context& context, ShellOptions& options);
 
 }  // namespace osb::cli

@@ -9,8 +9,8 @@
 namespace osb::cli {
 
 // Signals as something to poll() for. They are blocked from construction to destruction for this thread and for
-// threads it starts meanwhile: make it before the connection to the server, which has a thread of its own. What came
-// meanwhile and was not taken is gone afterwards. Signals that were ignored (nohup, background jobs) stay so.
+// threads it starts meanwhile: make it before the connection to the server, which has a thread of its own. Signals that
+// came meanwhile and were not taken are lost afterwards. Signals that were ignored (nohup, background jobs) stay so.
 class SignalFd {
  public:
   explicit SignalFd(std::initializer_list<int> signals);

@@ -23,8 +23,8 @@ using Kind = TerminalEnd::Kind;
 constexpr std::chrono::milliseconds kForever(-1);
 constexpr std::chrono::seconds kReconnectFor(60);
 constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
-constexpr std::chrono::milliseconds kLastWords(1000);  // of a program that has ended: what was sent is on its way
-constexpr const char* kEndedUnseen = "what ran in it has ended while there was no connection";
+constexpr std::chrono::milliseconds kLastWords(1000);  // of a program that has ended: its output is still on its way
+constexpr const char* kEndedUnseen = "the program in it has ended while there was no connection";
 
 // One connection after the other until there is an end.
 class TerminalLoop {
@@ -65,7 +65,8 @@ class TerminalLoop {
  private:
   // Waits for something, for at most `pause`, and handles it. False: nothing came.
   bool step(PtyConnection* connection, std::chrono::milliseconds pause) {
-    // What the terminal has not taken yet holds the sandbox back, what the sandbox has not taken holds the keyboard.
+    // Output that the terminal has not taken yet stops reading from the sandbox; unsent input stops reading the
+    // keyboard.
     const bool writing = !output_.empty();
     const short keys = input_.full() ? 0 : POLLIN;
     std::array<pollfd, 4> waits{
@@ -89,7 +90,7 @@ class TerminalLoop {
         case SIGWINCH:
           follow_size();
           break;
-        case SIGTSTP:  // not typed (that goes to the sandbox) but sent by somebody
+        case SIGTSTP:  // not typed (that goes to the sandbox) but sent by kill(2)
           terminal_.restore();
           ::raise(SIGSTOP);
           [[fallthrough]];
@@ -169,7 +170,7 @@ class TerminalLoop {
     }
   }
 
-  // What is left for the terminal, as long as it takes any.
+  // Writes the rest of the output, as long as the terminal takes any.
   void flush() {
     while (!output_.empty()) {
       pollfd wait{tty_.get(), POLLOUT, 0};
@@ -178,8 +179,8 @@ class TerminalLoop {
     }
   }
 
-  // Nobody may start what has ended once more. So it is asked before whether it runs, as not every execd knows of
-  // `start`, and again when attached: if it ends from there on we are told.
+  // A program that has ended must not be started again. So its status is asked before, because not every execd knows
+  // `start`, and again when attached: if it ends after that, a frame says so.
   opensandbox::Result<PtyConnection> attach_again() {
     const auto before = ptys_.status(pty_);
     if (!before) return std::unexpected(before.error());

@@ -26,7 +26,7 @@ struct TerminalEnd {
   std::string message = {};  // of Lost
 };
 
-// What osb ends with when a program in a terminal has: its own code, or as shells report signals.
+// osb's exit code after a program in a terminal: the program's code, or 128 + N for signal N as in shells.
 int exit_code_of(const opensandbox::PtyFrame& exit);
 
 // Whether the next attempt to connect may succeed. 5xx: the server's proxy did not get through.
@@ -40,9 +40,9 @@ struct TerminalOptions {
   bool takeover = false;
 };
 
-// Connects the user's terminal with the one in the sandbox until one of them has enough. Keys go there as they are,
-// Ctrl-C too; the size follows ours. A connection that breaks is made again and continues where it was. The user's
-// terminal is as before when this returns, whatever happens. `signals` was made before the connection to the server.
+// Connects the user's terminal with the one in the sandbox until one of them ends or detaches. Keys go there as they
+// are, Ctrl-C too; the size follows ours. A connection that breaks is made again and continues where it was. The user's
+// terminal is as before when this returns, in every case. `signals` was made before the connection to the server.
 Expected<TerminalEnd> run_terminal(const Context& context, const opensandbox::Ptys& ptys, const std::string& pty,
                                    TerminalOptions options, SignalFd& signals);
 

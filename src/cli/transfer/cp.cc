@@ -34,7 +34,7 @@ int mode_digits(mode_t mode) {
   return out;
 }
 
-// Without setuid, setgid and sticky: what runs as whom here is not the sandbox's to say.
+// Without setuid, setgid and sticky: a sandbox must not decide which user runs a local file.
 mode_t mode_bits(int digits) {
   mode_t out = 0;
   for (int shift = 0; digits > 0 && shift < 9; digits /= 10, shift += 3) {

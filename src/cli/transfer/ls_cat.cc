@@ -90,7 +90,7 @@ Outcome list(Context& context, PathOptions& options) {
 Outcome cat(Context& context, PathOptions& options) {
   take_path_of_id(options);
   if (options.paths.empty()) return usage_error("Which file?", "osb cat ID PATH");
-  std::signal(SIGPIPE, SIG_DFL);  // like cat: nobody reads any more, nothing to complain about
+  std::signal(SIGPIPE, SIG_DFL);  // like cat: a reader that has gone is no error
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
   for (const std::string& path : options.paths) {
@@ -112,7 +112,7 @@ void add_ls_command(Command& root, Context& context) {
   command.argument("SANDBOX_ID", options.id, "Or ID:PATH.").completes(Completes::Sandboxes);
   command.argument("PATH", options.paths, "Directories or files; / by default.").optional();
   command.flag("-a,--all", "Also names that begin with a dot.", options.all);
-  command.flag("-R,--recursive", "Also what is in directories below.", options.recursive);
+  command.flag("-R,--recursive", "Also the contents of directories below.", options.recursive);
   command.option("--depth", "N", "How many levels.", options.depth).range(1, 1'000'000);
   command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return list(context, options); });

@@ -328,7 +328,7 @@ void DriverKernel::handle(KernelMessage message) {
     startup_text_ = std::string();
     changed_.notify_all();
     if (cell_ && !exited_)
-      request_run();  // not sooner: what the interpreter says at its start is not the cell's output
+      request_run();  // not sooner: the interpreter's output at its start is not the cell's output
     return;
   }
   if (!cell_ || message.run != cell_->number()) return;  // of a run that is over
@@ -404,7 +404,7 @@ void DriverKernel::on_exit(sys::ExitStatus status) {
   exited_ = true;
   status_ = status;
   if (kill_reason_.empty()) reason_ = host_.oom_kills().explain(oom_mark_, status);
-  // Its children go with it: what they do belongs to a state that is gone.
+  // Its children are killed with it: they belong to a state that is gone.
   host_.pool().post([rest = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {
     static_cast<void>(sys::kill_tree(rest));
     net::post(home, [self = std::move(self), cgroup = std::move(cgroup)] { self->after_exit(); });

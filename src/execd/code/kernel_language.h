@@ -12,12 +12,12 @@
 namespace osb::execd {
 
 // The child's descriptors, as the drivers know them. Code comes in a file that execd writes before it asks for a run:
-// so a request is one short line, whatever the code's size, and never waits for the kernel.
+// so a request is one short line for code of any size, and never waits for the kernel.
 inline constexpr int kKernelSocket = 3;
 inline constexpr int kKernelCode = 4;
 inline constexpr int kKernelDriver = 5;
 
-// How the driver of a language is started and spoken to.
+// How the driver of a language is started, and its protocol.
 class KernelLanguage {
  public:
   // Null: not one of the languages that execd runs itself.

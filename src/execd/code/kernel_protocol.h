@@ -24,7 +24,7 @@ namespace osb::execd {
 //   {"type":"done","run":3,"status":0}                   `status`: of a shell's last command; absent elsewhere
 //
 // The code that runs in a kernel can write to the socket as well. So all of this is foreign input: limits are fixed,
-// unknown types are ignored, and a frame that is none makes the kernel unusable, nothing else.
+// unknown types are ignored, and an invalid frame makes the kernel unusable, nothing else.
 struct KernelMessage {
   enum class Type { Ready, Started, Result, Display, Error, Done };
   Type type = Type::Ready;

@@ -34,7 +34,7 @@ struct CommandOptions {
   std::chrono::milliseconds interrupt_grace{3000};
 
   // EXECD_COMMAND_RETENTION (a duration), EXECD_COMMAND_RING_BYTES, EXECD_COMMAND_SPILL_BYTES, EXECD_COMMAND_LOG_BYTES,
-  // EXECD_COMMAND_FINISHED, TMPDIR. What cannot be parsed is an error that names the variable.
+  // EXECD_COMMAND_FINISHED, TMPDIR. A value that cannot be parsed is an error that names the variable.
   static Result<CommandOptions> from_environment(const Environment& env);
 };
 

@@ -118,7 +118,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   };
   command->run = std::make_shared<Run>(host_, std::move(run_plan));
   command->events = command->run->log();
-  // Known before anybody sees its id.
+  // Registered before the client sees its id.
   commands_.emplace(command->id, command);
 
   const Result<void> started = ready ? command->run->start() : ready;

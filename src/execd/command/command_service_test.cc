@@ -404,7 +404,7 @@ TEST_F(CommandServiceTest, AClientThatVanishesCanComeBackWithoutLossOrDuplicate)
     MemoryWriter writer(io.get_executor());
     writer.vanish_after = 7'777;  // in the middle of some event
     ended = testing::await(io, stream_events(command->events, after, writer)).has_value();
-    // What is whole counts; a half event is asked for again.
+    // Only whole events count; a half event is asked for again.
     const std::size_t whole = writer.got.rfind("\n\n");
     ASSERT_NE(whole, std::string::npos);
     all += writer.got.substr(0, whole + 2);

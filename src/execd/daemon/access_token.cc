@@ -40,7 +40,7 @@ http::Handler with_access_token(std::string token, http::Handler inner) {
     const std::string* header = request.headers.find(kAccessTokenHeader);
     const std::string_view given = in_path ? *in_path : header != nullptr ? std::string_view(*header) : "";
     if (!equal_in_constant_time(token, given)) {
-      // What a stranger asked for may hold a token in a place of his own; it does not get into logs.
+      // The path of a refused request may contain a token somewhere; it does not get into logs.
       request.target = "/";
       return (in_path ? wrong_path : header != nullptr ? wrong : missing)(request);
     }

@@ -37,7 +37,7 @@ TEST(AccessToken, OnlyTheFirstHeaderCounts) {
   EXPECT_EQ(status_with(handler, {{"X-EXECD-ACCESS-TOKEN", "wrong"}, {"X-EXECD-ACCESS-TOKEN", "right"}}), 401);
 }
 
-// The status, and the target as whoever logs the request sees it afterwards.
+// The status, and the target as a log sees it afterwards.
 struct Seen {
   int status;
   std::string target;
@@ -95,7 +95,7 @@ TEST(AccessToken, NoOtherSpellingOfThePathOpensAnything) {
                              "/ping?/access-token/right/",
                              "/ping#/access-token/right",
                              "*"}) {
-    // Whatever it was, the logs of a refused request do not show it.
+    // The logs of a refused request do not show its path.
     EXPECT_EQ(asked(target), (Seen{401, "/"})) << target;
   }
 }

@@ -34,8 +34,8 @@ Result<Clone3Compat> parse_clone3_compat(std::string_view value) {
 }
 
 Result<void> forbid_clone3() {
-  // clone3 has one number on all architectures, x32 calls included once their bit is off. Whatever the architecture of
-  // a caller (a 64-bit kernel also takes 32-bit calls), this number means clone3.
+  // clone3 has one number on all architectures, x32 calls included once their bit is off. For callers of every
+  // architecture (a 64-bit kernel also takes 32-bit calls) this number means clone3.
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~0x40000000u),

@@ -16,7 +16,7 @@ Result<Clone3Compat> parse_clone3_compat(std::string_view value);
 
 Result<void> forbid_clone3();
 
-// What main does first, before there are threads. `value` is the variable's. Reexec replaces the process by a new one
+// main calls it first, before there are threads. `value` is the variable's. Reexec replaces the process by a new one
 // (with `argv`) whose libc has never seen clone3 work, and marks the environment so that this happens once.
 Result<void> apply_clone3_compat(std::string_view value, char** argv);
 

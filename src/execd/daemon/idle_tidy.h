@@ -9,8 +9,8 @@
 
 namespace osb::execd {
 
-// Gives memory back once nobody has asked for anything for a while (give_memory_back): there is one daemon per sandbox,
-// and most of them wait most of the time. Belongs to one loop.
+// Gives memory back after a while without requests (give_memory_back): there is one daemon per sandbox, and most of
+// them wait most of the time. Belongs to one loop.
 //
 // Costs nothing while requests come (one timer, at most once per period, is behind all of them), and an idle daemon is
 // not woken up. The first request afterwards takes about a tenth of a millisecond longer.
@@ -19,7 +19,7 @@ class IdleTidy {
   IdleTidy(net::any_io_executor executor, std::chrono::milliseconds period, std::function<void()> tidy)
       : timer_(executor), period_(period), tidy_(std::move(tidy)) {}
 
-  // Somebody was served. The tidying follows one to two periods after the last call.
+  // A request was served. The tidying follows one to two periods after the last call.
   void note_activity() {
     active_ = true;
     if (!waiting_) wait();
@@ -35,7 +35,7 @@ class IdleTidy {
   bool waiting_ = false;  // for the timer
 };
 
-// Free heap pages, and the program's own (forget_program_pages): two thirds of what an idle daemon would hold.
+// Free heap pages, and the program's own (forget_program_pages): two thirds of the memory of an idle daemon.
 void give_memory_back();
 
 }  // namespace osb::execd

@@ -33,9 +33,9 @@ TEST_F(IdleTidyTest, FollowsOnceAfterTheLastActivityAndThenTheLoopIsLeftAlone) {
   EXPECT_EQ(tidied_, 2);
 }
 
-TEST_F(IdleTidyTest, IsPutOffWhileSomebodyAsks) {
+TEST_F(IdleTidyTest, IsPutOffWhileRequestsCome) {
   tidy_.note_activity();
-  tidy_.note_activity();  // since the timer was set: its first end finds somebody there
+  tidy_.note_activity();  // since the timer was set: its first end finds activity
   io_.run_one();
   EXPECT_EQ(tidied_, 0);
   io_.run();

@@ -245,7 +245,7 @@ Entrypoint and end
                              bytes as they come, from COMMAND itself (default)
   --after-entrypoint WHAT    serve: go on serving when COMMAND has ended (default). end: end everything, with
                              COMMAND's exit status
-  --shutdown-timeout TIME    from SIGTERM to the SIGKILL of whatever still runs (default 5s)
+  --shutdown-timeout TIME    from SIGTERM to the SIGKILL of all processes that still run (default 5s)
 
 Sandbox
   --cgroup-file NAME=FILE    read this file of the sandbox's cgroup (cpu.stat, memory.usage_in_bytes ..) there, where

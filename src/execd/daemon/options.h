@@ -31,7 +31,7 @@ struct Options {
   LogLevel log_level = LogLevel::Info;
   std::vector<std::string> log_outputs = {"stdout"};
 
-  // From the first SIGTERM to the SIGKILL of whatever is left.
+  // From the first SIGTERM to the SIGKILL of all processes that are left.
   std::chrono::milliseconds shutdown_timeout{5000};
   std::vector<std::string> entrypoint;  // empty: none
   std::string entrypoint_log;           // empty: our own stdout and stderr
@@ -40,13 +40,13 @@ struct Options {
   bool end_with_entrypoint = false;
   std::map<std::string, std::string> cgroup_files;  // the kernel's name of a file -> where to open it (open_given)
 
-  // A TCP port is opened unless inherited sockets were given and nobody asked for a port (or asked for port 0). Port 0
-  // without inherited sockets means one that the kernel picks.
+  // A TCP port is opened unless inherited sockets were given and no port, or port 0, was asked for. Port 0 without
+  // inherited sockets means one that the kernel picks.
   bool opens_port() const { return listen_fds.empty() || (port_given && port != 0); }
 };
 
-// Why the program does not start, and what it exits with: 2 (and the usage) for a command line that makes no sense, 1
-// for an environment variable that does not.
+// Why the program does not start, and its exit status: 2 (and the usage) for a command line that makes no sense, 1 for
+// an environment variable that does not.
 struct OptionsError {
   int exit_status = 1;
   std::string message;
@@ -59,8 +59,8 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
 
 std::string_view usage();
 
-// What a program that starts others must not hand on, taken out of `env` and out of this process's own memory, where
-// /proc/PID/environ and /proc/PID/cmdline would show it. `argv` and `environ` are those of main().
+// Removes secrets, which child processes must not inherit, from `env` and from this process's own memory, where
+// /proc/PID/environ and /proc/PID/cmdline would show them. `argv` and `environ` are those of main().
 void wipe_secrets(Environment& env, char** argv, char** environ);
 
 }  // namespace osb::execd

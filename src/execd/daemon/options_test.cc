@@ -41,7 +41,7 @@ TEST(Options, ReadingStopsAtTheFirstPositionalArgument) {
   EXPECT_TRUE(options->entrypoint.empty());
 }
 
-TEST(Options, WhatFollowsTwoDashesIsTheEntrypoint) {
+TEST(Options, TheEntrypointFollowsTwoDashes) {
   const auto options = parse({"--port=1", "--", "sh", "-c", "--port=2"});
   ASSERT_TRUE(options);
   EXPECT_EQ(options->port, 1);

@@ -12,7 +12,7 @@ namespace osb::execd {
 net::awaitable<http::Response> download_archive(const FileContext& context, http::Request& request);
 
 // POST /directories/archive?path=: unpacks the body into the directory, which is made if it is missing, see Unpacker.
-// 400 INVALID_FILE for what is no tar archive or wants out of the directory. What was complete before an error stays.
+// 400 INVALID_FILE if it is no tar archive or an entry leads out. Entries complete before an error stay.
 net::awaitable<http::Response> upload_archive(const FileContext& context, http::Request& request);
 
 }  // namespace osb::execd

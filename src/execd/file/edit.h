@@ -21,8 +21,8 @@ Result<void> move_path(const std::string& source, const std::string& destination
 // mkdir -p; a directory that existed already stays as it is.
 Result<void> make_directory(const std::string& path, const Permission& permission);
 
-// Replaces every occurrence in the file, byte by byte and in pieces, whatever its size. The file keeps mode and owner
-// and gets a new modification time even if nothing was found. Returns how many were replaced. `wanted` is not empty.
+// Replaces every occurrence in the file, byte by byte and in pieces, of any size. The file keeps mode and owner and
+// gets a new modification time even if nothing was found. Returns how many were replaced. `wanted` is not empty.
 Result<std::uint64_t> replace_in_file(const std::string& path, std::string_view wanted, std::string_view replacement);
 
 }  // namespace osb::execd

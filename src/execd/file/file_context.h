@@ -9,15 +9,15 @@
 
 namespace osb::execd {
 
-// What the file routes work with. What it refers to outlives them; itself it may be that of a single request (of
-// another user than the daemon), so what goes on after the handler has returned keeps no reference to it.
+// The dependencies of the file routes. Its references outlive the routes; the object may belong to one request (of
+// another user than the daemon), so work after the handler's return keeps no reference to it.
 struct FileContext {
   FilePool pool;
   OwnerDatabase& owners;
   const Environment& env;  // the daemon's, as it was at its start
   std::string cwd;         // where relative paths begin
 
-  // A path of a request (see expand_path). What cannot be a path is a 500 in this contract, like any other failure but
+  // A path of a request (see expand_path). A text that is no path is a 500 in this contract, like any other failure but
   // "not there". For another user than the daemon it must not go through links of /proc (see refuse_magic_links).
   Result<std::string> resolve(std::string_view path) const;
 };

@@ -240,7 +240,7 @@ net::awaitable<Result<Response>> search_files(const FileContext& context, Reques
 }  // namespace
 
 void add_file_routes(http::Router& router, const FileContext& context) {
-  // Not the daemon's: a user who may not read /etc/passwd would take the names away from everybody.
+  // Not the daemon's database: a request of a user who may not read /etc/passwd would empty it for all users.
   const auto owners = std::make_shared<OwnerDatabase>();
   const auto add = [&](std::string_view method, const std::string& path, const FileHandler& handle) {
     router.add(method, path, [&context, handle](Request& request) { return handle(context, request); });

@@ -349,7 +349,7 @@ TEST_F(FileRoutes, UploadsPairsInOneRequest) {
   EXPECT_EQ(mode("there"), 0600u);
 }
 
-TEST_F(FileRoutes, UploadPairsByPositionWhateverTheOrder) {
+TEST_F(FileRoutes, UploadPairsByPositionInAnyOrder) {
   const Answer answer = upload({{"file", "1"},
                                 {"file", "2"},
                                 {"metadata", R"({"path":"a"})"},

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-// What tests of the file module share.
+// Shared by the tests of the file module.
 namespace osb::execd {
 
 inline std::string content_of(const std::filesystem::path& path) {

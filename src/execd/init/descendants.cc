@@ -74,7 +74,7 @@ Result<void> kill_descendants(std::chrono::milliseconds limit) {
     if (left.count() <= 0) {
       return fail(Code::Timeout, "end processes: " + std::to_string(found.size()) + " are still there");
     }
-    // Whole trees at a time; what loses its parent on the way comes to us and is found by the next round.
+    // Whole trees at a time; a process that loses its parent meanwhile becomes our child, and the next round finds it.
     for (const sys::Process& process : found) {
       if (process.parent != ::getpid()) continue;
       (void)sys::kill_tree({.leader = process.pid, .leader_start = process.start, .marker = "", .cgroup = nullptr},

@@ -6,8 +6,8 @@
 
 namespace osb::execd {
 
-// Everything that came out of this process, which is PID 1 or a subreaper: whatever else a descendant does (new
-// session, new group, lost parent), it stays below us. PID 1 means all processes of its namespace and needs no /proc.
+// All descendants of this process, which is PID 1 or a subreaper: a descendant with a new session, a new group or a
+// lost parent stays below us. PID 1 means all processes of its namespace and needs no /proc.
 
 // To each of them once.
 void signal_descendants(int signal);

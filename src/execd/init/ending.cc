@@ -17,7 +17,7 @@ namespace {
 using namespace race;
 using std::chrono::milliseconds;
 
-// What is left of the limit for processes that nobody has an account of.
+// The part of the limit for processes that no service knows of.
 constexpr milliseconds kStrays{1000};
 // Killed processes are gone at once, except in the hands of a broken driver or file system.
 constexpr milliseconds kKilled{1000};

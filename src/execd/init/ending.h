@@ -19,9 +19,9 @@ struct Ending {
   Event& hurry;  // set: the time is up
 };
 
-// Passes `signal` to the entrypoint, lets the services end their processes, sends SIGTERM to whatever came out of all
-// that and still runs, and SIGKILL to what is left after `limit`. Returns when nothing is left, at most about two
-// seconds after the limit.
+// Passes `signal` to the entrypoint, lets the services end their processes, sends SIGTERM to all descendants that
+// still run, and SIGKILL to those left after `limit`. Returns when none is left, at most about two seconds after the
+// limit.
 net::awaitable<void> end_processes(Ending& ending, int signal, std::chrono::milliseconds limit);
 
 }  // namespace osb::execd

@@ -87,7 +87,7 @@ void Entrypoint::signal(int number) {
 void Entrypoint::finish(ExitRecord record) {
   // The disk may be slow; the loop is not.
   pool_.post([this, record = std::move(record)]() mutable {
-    if (log_) log_->drain();  // whoever sees the record sees all of the output
+    if (log_) log_->drain();  // once the record exists, all of the output is in the file
     Result<void> written;
     if (!plan_.exit_dir.empty()) written = write_exit_record(plan_.exit_dir, record);
     if (!written) log_error("exit record not written", {{"error", written.error().message}});

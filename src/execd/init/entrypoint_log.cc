@@ -132,7 +132,7 @@ net::awaitable<void> EntrypointLog::run() {
 
 void EntrypointLog::drain() {
   int waiting = 0;
-  // A child that writes without an end cannot keep us: what came before is what counts.
+  // A child that writes without an end cannot delay us: only output from before counts.
   if (::ioctl(reader_.fd(), FIONREAD, &waiting) == 0 && waiting > 0) (void)copy(static_cast<std::size_t>(waiting));
   // run() may be writing what it took out of the pipe.
   const std::lock_guard lock(mutex_);

@@ -33,7 +33,7 @@ class TimedLogWriter {
   int why_ = 0;
 };
 
-// What the entrypoint and its children write into a pipe, on its way into a file. The pipe is read by threads of the
+// Copies the output of the entrypoint and its children from a pipe into a file. The pipe is read by threads of the
 // pool, because a disk may be slow. One loop; the pool outlives it.
 class EntrypointLog {
  public:

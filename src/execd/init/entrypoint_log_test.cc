@@ -30,7 +30,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// No file of this process may grow beyond so many bytes; what would make it grow fails.
+// No file of this process may grow beyond so many bytes; a write beyond them fails.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) {
@@ -87,7 +87,7 @@ TEST(TimedLogWriter, ADeviceThatIsAlwaysFullIsNoProblem) {
   for (int i = 0; i < 100; ++i) log.write("lost\n", kNoon);
 }
 
-TEST(EntrypointLog, WhatWasWrittenBeforeADrainIsInTheFileAfterIt) {
+TEST(EntrypointLog, OutputBeforeADrainIsInTheFileAfterIt) {
   const testing::TempDir dir;
   net::io_context io(1);
   BlockingPool pool(2);

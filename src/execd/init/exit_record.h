@@ -8,7 +8,7 @@
 
 namespace osb::execd {
 
-// How the user's entrypoint ended, for whoever looks after the sandbox from outside.
+// How the user's entrypoint ended, for the program that manages the sandbox from outside.
 struct ExitRecord {
   sys::ExitStatus status;
   std::chrono::system_clock::time_point finished_at;

@@ -30,7 +30,7 @@ struct SystemSample {
 // sums count from the start of the daemon (cumulative temporality).
 class MetricStore final : public Telemetry {
  public:
-  // `common` goes to every point, `resource` is who we are.
+  // `common` goes to every point, `resource` describes this process.
   MetricStore(MetricAttributes resource, MetricAttributes common);
 
   void record_request(std::string_view method, std::string_view route, int status,

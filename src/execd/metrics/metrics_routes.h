@@ -9,7 +9,7 @@
 
 namespace osb::execd {
 
-// What the metrics routes share; outlives the router. `closing` ends the streams: they have no end of their own.
+// Shared by the metrics routes; outlives the router. `closing` ends the streams: they have no end of their own.
 struct MetricsContext {
   MetricsContext(net::any_io_executor executor, std::shared_ptr<const sys::CgroupFiles> cgroup_files)
       : closing(std::move(executor)), cgroup_files_(std::move(cgroup_files)) {}

@@ -28,7 +28,7 @@ std::string with_port(const std::string& ip, std::uint16_t port) {
   return (v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(port);
 }
 
-// "k=v,k2=v2"; what has no '=' is skipped.
+// "k=v,k2=v2"; a part without '=' is skipped.
 MetricAttributes pairs(std::string_view text) {
   MetricAttributes out;
   while (!text.empty()) {
@@ -50,7 +50,7 @@ std::optional<std::chrono::milliseconds> millis(const Environment& env, std::str
   return std::chrono::milliseconds(*value);
 }
 
-// Where the platform says its collector is when nobody configured one.
+// The address of the platform's collector, if none is configured.
 std::string host_address(const Environment& env, const std::string& hostinfo) {
   if (std::string ip(http::trim_ows(variable(env, "HOST_IP"))); is_ip(ip)) return ip;
   std::string found;

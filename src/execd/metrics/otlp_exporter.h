@@ -23,7 +23,7 @@ struct OtlpOptions {
   MetricAttributes resource;
   MetricAttributes common;
 
-  // Nothing: nobody asked for telemetry. An error: somebody did, for something that cannot be had here. execd neither
+  // Nothing: no telemetry is configured. An error: it is configured in a way that execd does not support. execd neither
   // resolves names nor speaks TLS, so the endpoint is plain HTTP to an IP address (or localhost); a collector that
   // needs more is reached through one on the host. `hostinfo` is the file that may hold the host's address.
   static Result<std::optional<OtlpOptions>> from_environment(const Environment& env,

@@ -16,7 +16,7 @@ Result<std::optional<OtlpOptions>> options(const Environment& env) {
   return OtlpOptions::from_environment(env, "/nonexistent/hostinfo");
 }
 
-TEST(OtlpOptions, NobodyAskedMeansOff) {
+TEST(OtlpOptions, IsOffUnlessConfigured) {
   const auto none = options({});
   ASSERT_TRUE(none);
   EXPECT_FALSE(*none);
@@ -96,7 +96,7 @@ TEST(MetricStore, RoutesAreWrittenAsTheContractHasThem) {
   EXPECT_EQ(route_template("/code/contexts/{context_id}"), "/code/contexts/:context_id");
 }
 
-TEST(MetricStore, AMethodNobodyKnowsMakesNoSeriesOfItsOwn) {
+TEST(MetricStore, AnUnknownMethodMakesNoSeriesOfItsOwn) {
   MetricStore store({}, {});
   for (const char* method : {"BREW", "PROPFIND"}) store.record_request(method, "/ping", 405, {});
   const json::value value = json::parse(store.to_json({}, std::chrono::system_clock::now()));

@@ -7,7 +7,7 @@
 
 namespace osb::execd {
 
-// What GET /metrics tells. Every number is finite and mem_used_mib is never above mem_total_mib.
+// The answer of GET /metrics. Every number is finite and mem_used_mib is never above mem_total_mib.
 struct SystemMetrics {
   double cpu_count = 1;     // whole CPUs, at least one
   double cpu_used_pct = 0;  // 0 to 100, of all that the sandbox may use

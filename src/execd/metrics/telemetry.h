@@ -21,7 +21,7 @@ class Telemetry {
   virtual void record_filesystem(std::string_view operation, bool success, std::chrono::nanoseconds duration) = 0;
 };
 
-// Forgets everything: what the daemon has unless somebody asked for telemetry.
+// Drops everything; the daemon uses it unless telemetry is configured.
 Telemetry& no_telemetry();
 
 // The filesystem operation that a route performs; empty for other routes.

@@ -99,7 +99,7 @@ Result<void> refuse_proc_links(std::string path) {
       const std::string here = done + std::string(part);
       auto entry = sys::open_at(AT_FDCWD, here, O_PATH | O_NOFOLLOW);
       struct stat st;
-      // What is not there, or not for us, the next call will tell.
+      // If the entry is missing, or we may not open it, the next call will report that.
       if (!entry || ::fstat(entry->get(), &st) < 0) return {};
       if (!S_ISLNK(st.st_mode)) {
         done = here + "/";
@@ -126,7 +126,7 @@ Result<void> refuse_magic_links(const std::string& path) {
   const UniqueFd file(sys::try_openat2(AT_FDCWD, path.c_str(), O_PATH, RESOLVE_NO_MAGICLINKS));
   if (file) return {};
   if (errno == ENOSYS || errno == EPERM) return refuse_proc_links(path);
-  // EAGAIN and EINTR: nobody knows yet whether a link is in the way.
+  // EAGAIN and EINTR: it is not known yet whether a link is in the way.
   if (errno == ELOOP || errno == EAGAIN || errno == EINTR) return sys::from_errno("open " + path, errno);
   return {};  // the call that wants the file will tell
 }

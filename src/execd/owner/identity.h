@@ -11,7 +11,7 @@
 
 namespace osb::execd {
 
-// Who a file request acts as.
+// The user that a file request acts as.
 struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;
@@ -53,10 +53,10 @@ class IdentityScope {
   bool entered_ = true;
 };
 
-// The links of /proc to what a process has open (/proc/self/fd/7) lead past the directories on the way, and to us our
-// own are always open: the path of somebody else must not go through them. Fails with errno ELOOP, also for links that
-// go round in circles. Somebody who changes links between this call and the next one gains only what we have open at
-// that moment and what its own permission bits give him.
+// The links of /proc to open files (/proc/self/fd/7) lead past the directories on the way, and execd may always follow
+// its own: the path of another user must not go through them. Fails with errno ELOOP, also for links that form a
+// circle. A user who changes links between this call and the next one reaches only files that execd has open at that
+// moment and whose own permission bits allow it.
 Result<void> refuse_magic_links(const std::string& path);
 
 // The same for kernels without openat2 (refuse_magic_links turns to it by itself): follows the path by hand and refuses

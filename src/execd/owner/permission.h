@@ -13,7 +13,7 @@ namespace osb::execd {
 
 class OwnerNames;
 
-// What to change about a file; what is not set stays.
+// The attributes of a file to change; an unset one stays.
 struct Permission {
   std::optional<mode_t> mode;  // rwx bits
   std::optional<uid_t> uid;

@@ -93,7 +93,7 @@ net::awaitable<http::Response> PortProxy::forward(http::Request& request, std::u
   to.add.add("X-Forwarded-For", forwarded_for(request));
   to.add.add("X-Forwarded-Proto", "http");
   to.drop = {"X-Forwarded-Host"};
-  to.timeouts.head = {};  // whoever asks decides how long to wait
+  to.timeouts.head = {};  // the client decides how long to wait
   used_ = true;
   close_idle_later();
   to.on_error = [port](const Error&) {

@@ -16,17 +16,17 @@ namespace osb::execd {
 
 // "/proxy/8080/a/b?c=d" -> 8080 and "/a/b?c=d", still encoded as it came.
 struct ProxyPath {
-  std::optional<std::uint16_t> port;  // nothing: what stands there is no port
+  std::optional<std::uint16_t> port;  // nothing: the segment is no port number
   std::string target;
 };
 // Nothing when the target is not below /proxy.
 std::optional<ProxyPath> parse_proxy_path(std::string_view target);
 
-// What the contract puts into X-Forwarded-For: the first address of the chain that is there, else X-Real-IP, else the
+// X-Forwarded-For as the contract defines it: the first address of the chain that is there, else X-Real-IP, else the
 // peer.
 std::string forwarded_for(const http::Request& request);
 
-// A server in the sandbox may listen on either loopback address; nobody who asks for a port knows which.
+// A server in the sandbox may listen on either loopback address; a client that asks for a port does not know which.
 net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_loopback(std::uint16_t port,
                                                                           std::chrono::milliseconds timeout);
 

@@ -39,7 +39,7 @@ struct Tunnel {
   bool broken = false;  // by the port
 };
 
-// Until the client leaves. Reads on after its end, or nobody would answer pings and see it go.
+// Until the client disconnects. Reads on after its end of input, to answer pings and to notice that it disconnects.
 net::awaitable<void> from_client(Tunnel& tunnel) {
   for (;;) {
     const auto message = co_await tunnel.socket.read();

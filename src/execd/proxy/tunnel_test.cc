@@ -109,7 +109,7 @@ TEST_F(TunnelTest, APortThatBreaksOffIsTold) {
   EXPECT_EQ(client->close_code(), 1011);
 }
 
-TEST_F(TunnelTest, WhatCannotBeTunnelledIsSaidBeforeTheUpgrade) {
+TEST_F(TunnelTest, RefusalsComeBeforeTheUpgrade) {
   EXPECT_THAT(get("/tunnel/0"), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(get("/tunnel/x"), HasSubstr("from 1 to 65535"));
   EXPECT_THAT(get("/tunnel/" + std::to_string(port)), StartsWith("HTTP/1.1 400"));  // no upgrade

@@ -10,7 +10,7 @@
 
 namespace osb::execd {
 
-// What a client may send on a PTY's WebSocket.
+// Frames that a client may send on a PTY's WebSocket.
 struct StdinFrame {
   std::string bytes;
 };
@@ -33,7 +33,7 @@ using ClientFrame =
 // Never fails. `data` is used up.
 ClientFrame decode_client_frame(bool text, std::string data);
 
-// What a PTY sends. Binary: one byte says what follows.
+// Frames that a PTY sends. Binary: the first byte is the kind.
 inline constexpr char kStdinTag = 0;
 inline constexpr char kStdoutTag = 1;
 inline constexpr char kStderrTag = 2;
@@ -44,7 +44,7 @@ std::string replay_head(std::uint64_t offset);
 // `input_offset`: how much input the process has been given so far, for clients that asked to be told.
 std::string connected_text(std::string_view session_id, std::string_view mode, bool read_only,
                            std::optional<std::uint64_t> input_offset = std::nullopt);
-// The process's pipe has taken the input up to `offset`; `closed`: it takes no more, which is not an error of anybody.
+// The process's pipe has taken the input up to `offset`; `closed`: it takes no more, which is not an error.
 std::string input_text(std::uint64_t offset, bool closed);
 std::string pong_text();
 // `signal`, which the contract does not have, only where one ended it; `code` is -1 then.

@@ -33,7 +33,7 @@ TEST(ClientFrame, TextIsOneOfFiveTypes) {
   EXPECT_TRUE(is<PingFrame>(decode_client_frame(true, R"({"type":"ping"})")));
 }
 
-TEST(ClientFrame, WhatMakesNoSenseIsIgnoredOrInvalid) {
+TEST(ClientFrame, MeaninglessFramesAreIgnoredOrInvalid) {
   for (const char* text :
        {"", "{", "[]", "null", "1", R"({"type":1})", R"({"type":"signal","signal":"SIGSTOP"})", R"({"type":"signal"})",
         R"({"type":"resize","cols":0,"rows":40})", R"({"type":"resize","cols":100})",

@@ -11,7 +11,7 @@
 
 namespace osb::execd {
 
-// What waits to be sent to one connection. Frames are shared between connections.
+// The unsent frames of one connection. Frames are shared between connections.
 class PtyClient {
  public:
   // How a connection ends: a last text frame (may be empty), then the close code.

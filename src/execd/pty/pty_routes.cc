@@ -107,7 +107,7 @@ net::awaitable<void> send_frames(http::WebSocket& socket, PtySession& session, P
 net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> session, ConnectOptions options) {
   if (session->deleted()) co_return co_await refuse(socket, "SESSION_GONE", "the session was deleted", 1000);
   if (!options.read_only) {
-    // Somebody else may have come while the handshake was under way.
+    // Another client may have attached during the handshake.
     if (session->held() && !options.takeover) {
       co_return co_await refuse(socket, "ALREADY_CONNECTED", "another client is connected", kPolicyViolation);
     }
@@ -120,7 +120,7 @@ net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> 
   const auto client =
       std::make_shared<PtyClient>(co_await net::this_coro::executor, options.read_only, options.input_acks);
   std::string replay = session->attach(client, options.since);
-  // Counted here: nobody but this client adds input from now on.
+  // Counted here: only this client adds input from now on.
   const auto input = options.input_acks ? std::optional(session->input_offset()) : std::nullopt;
   std::string connected = connected_text(session->id(), session->mode(), options.read_only, input);
   struct Detach {

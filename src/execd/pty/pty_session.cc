@@ -99,7 +99,7 @@ net::awaitable<void> PtySession::remove() {
   const auto self = shared_from_this();
   deleted_ = true;
   if (const auto shell = shell_) {
-    shell->room_changed();   // nobody holds it back any more
+    shell->room_changed();   // no slow client holds it back any more
     co_await shell->kill();  // clients then see its end
   } else {
     end_clients({error_text("SESSION_GONE", "the session was deleted"), 1000, "session deleted"});
@@ -131,7 +131,7 @@ void PtySession::on_input_taken(PtyShell&, std::uint64_t offset) {
 
 void PtySession::on_input_failed(PtyShell& shell, const Error& error) {
   if (!holder_) return;
-  // Who counts its input is told that there is no reader any more, and stays for the output.
+  // A client that counts its input is told that the reader has gone, and stays for the output.
   if (holder_->input_acks()) return holder_->push_text(input_text(shell.input_offset(), true));
   holder_->finish({error_text("STDIN_WRITE_FAILED", error.message), 1011, "stdin write failed"});
 }

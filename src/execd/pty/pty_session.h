@@ -32,7 +32,7 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
     std::string cwd = {};
     std::string command = {};  // empty: an interactive shell
     api::EnvMap envs = {};     // above the daemon's
-    // As in sys::SpawnPlan. Not the plan itself: there may be thousands of sessions that nobody has attached to.
+    // As in sys::SpawnPlan. Not the plan itself: there may be thousands of sessions without a client.
     std::optional<uid_t> uid = {};
     std::optional<gid_t> gid = {};
     std::optional<std::vector<gid_t>> groups = {};
@@ -51,7 +51,7 @@ class PtySession : public std::enable_shared_from_this<PtySession>, private PtyS
   Result<void> start(PtyShell::Mode mode);
 
   // Makes the client see all output from `since` on: returns what there is already, as a frame (empty: nothing), and
-  // queues what follows. The present holder, if the client is one too, is told that it was taken over.
+  // queues what follows. The present holder, if the client is one too, gets a message that it was taken over.
   std::string attach(const std::shared_ptr<PtyClient>& client, std::uint64_t since);
   // The same again for a viewer that had fallen behind.
   std::string catch_up(PtyClient& client);

@@ -17,8 +17,8 @@ namespace osb::execd {
 namespace {
 
 constexpr std::size_t kMaxOutput = 32 * 1024;
-// Input that the shell does not read; beyond it the client has to wait. One that counts what was taken and never has
-// more than this under way is never made to wait, so that its signals arrive.
+// Input that the shell does not read; beyond it the client has to wait. A client that counts the taken input and never
+// has more than this under way never waits, so that its signals arrive.
 constexpr std::size_t kMaxInput = 1024 * 1024;
 // A terminal whose shell has ended is hung up by the kernel, which ends its output. Where a kernel does not do that,
 // output is complete when none came for so long.
@@ -127,7 +127,7 @@ net::awaitable<void> PtyShell::deliver(Descriptor& from, char tag, std::size_t b
   }
 }
 
-// False: there is nobody to deliver to any more.
+// False: the shell is closed, and its output is not wanted any more.
 net::awaitable<bool> PtyShell::room() {
   const bool waited = co_await changed_.wait_until([this] { return closed_ || owner_->has_room(); });
   co_return waited && !closed_;
@@ -173,7 +173,7 @@ void PtyShell::end_input() {
 void PtyShell::on_exit(sys::ExitStatus status) {
   status_ = status;
   if (!killed_by_us_) reason_ = host_.oom_kills().explain(oom_mark_, status);
-  cgroup_.reset();  // kept by the host for those who are still in it
+  cgroup_.reset();  // the host keeps it for processes that are still in it
   for (auto* file : {&stdin_, &output_, &stderr_}) {
     if (*file) (*file)->cancel();
   }
@@ -214,7 +214,7 @@ net::awaitable<void> PtyShell::kill() {
   tree.leader = pid_;
   if (const auto leader = sys::read_process(pid_)) tree.leader_start = leader->start;
   tree.marker = marker_;
-  const auto cgroup = cgroup_;  // nobody else's until all are gone
+  const auto cgroup = cgroup_;  // held until all are gone
   tree.cgroup = cgroup.get();
   // A process in the kernel's hands does not die: nothing more can be done about it.
   co_await host_.pool().run([&] { static_cast<void>(sys::kill_tree(tree)); });

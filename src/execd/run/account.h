@@ -10,8 +10,8 @@
 
 namespace osb::execd {
 
-// Makes `plan` run as the user that a request names, by name or by number. A request that names nobody changes nothing.
-// A name that is not in /etc/passwd is Code::InvalidRequest.
+// Makes `plan` run as the user that a request names, by name or by number. A request without a user changes nothing. A
+// name that is not in /etc/passwd is Code::InvalidRequest.
 Result<void> set_account(sys::UserDatabase& users, const std::string& name, std::optional<std::uint32_t> uid,
                          std::optional<std::uint32_t> gid, sys::SpawnPlan& plan);
 

@@ -21,8 +21,8 @@ struct EndReason {
 void append_reason(std::string& json, const std::optional<EndReason>& reason);
 
 // Finds out whether the kernel killed a run because the sandbox had no memory left. The cgroup counts such kills
-// without telling who was killed, so each kill explains one run: a second run that ends by SIGKILL needs a second kill.
-// One thread.
+// without naming the killed process, so each kill explains one run: a second run that ends by SIGKILL needs a second
+// kill. One thread.
 class OomKills {
  public:
   // Nothing can be read: no run is ever explained.

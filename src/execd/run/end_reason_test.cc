@@ -97,7 +97,7 @@ TEST_F(OomKillsTest, OneKillExplainsOneOfTwoRuns) {
   const auto first = kills.mark(), second = kills.mark();
   set_kills(1);
   EXPECT_TRUE(kills.explain(first, kKilled));
-  EXPECT_FALSE(kills.explain(second, kKilled)) << "someone else killed this one";
+  EXPECT_FALSE(kills.explain(second, kKilled)) << "the OOM killer did not kill this one";
 }
 
 TEST_F(OomKillsTest, TwoKillsExplainTwoRuns) {

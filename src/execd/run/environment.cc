@@ -40,7 +40,7 @@ std::size_t quoted_length(std::string_view text) {
   return trim(rest).empty() ? end : 0;
 }
 
-// What stands between double quotes.
+// The text between double quotes, with its escapes and variables replaced.
 std::string unescape(std::string_view text, const Environment& env) {
   constexpr std::string_view kEscapes = "\\\"$nrt";
   constexpr std::string_view kMeanings = "\\\"$\n\r\t";
@@ -61,7 +61,7 @@ std::string unescape(std::string_view text, const Environment& env) {
 Result<void> refuse_descriptors(const std::string& path) {
   if (refuse_magic_links(path)) return {};
   return fail(Code::InvalidRequest,
-              "cwd " + in_quotes(path) + ": goes through a link of /proc to what a process has open, or in circles");
+              "cwd " + in_quotes(path) + ": goes through a link of /proc to an open file of a process, or in circles");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class CommandEnvironment {
   // changes nothing.
   Environment for_command(const std::map<std::string, std::string>& request) const;
 
-  // What the file named by EXECD_ENVS says now.
+  // The present variables of the file named by EXECD_ENVS.
   Environment from_file() const;
 
   // A request's cwd as an absolute path, with the variables of `env` replaced; the daemon's own where it is empty.

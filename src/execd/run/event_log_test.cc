@@ -196,7 +196,7 @@ TEST_F(EventLogTest, TheForemostReaderDecidesAboutCongestion) {
   EXPECT_EQ(read_all(stuck), numbers(1, 2000)) << "the slow one gets its events from the spill file";
 }
 
-TEST_F(EventLogTest, WhatIsLeftOfALogIsItsLastEventAndReadersAreNotDisturbed) {
+TEST_F(EventLogTest, ATrimmedLogKeepsItsLastEventAndDoesNotDisturbReaders) {
   auto log = make(100'000, 10'000'000);
   add_many(*log, 5000, 200);
   log->close();

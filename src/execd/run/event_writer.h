@@ -28,7 +28,7 @@ class EventWriter {
   void init(std::string_view id);
   // Of one of many runs with the same id: `run` tells them apart (an addition to the contract).
   void init(std::string_view id, std::uint64_t run);
-  // Output. `text` may be any bytes; what does not fit one event continues in the next.
+  // Output. `text` may be any bytes; a text that does not fit one event continues in the next.
   void output(bool is_stderr, std::string_view text);
   void complete(std::chrono::milliseconds took);
   void error(std::string_view name, std::string_view value, std::span<const std::string> traceback,

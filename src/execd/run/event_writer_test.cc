@@ -54,7 +54,7 @@ TEST(EventWriter, EventsHaveTheFieldsOfTheContractAndANumber) {
   EXPECT_EQ(r.events(), want);
 }
 
-// What is between the quotes of an output event.
+// The text between the quotes of an output event.
 std::string text_of(const std::string& event) {
   const std::size_t from = event.find("\"text\":\"") + 8;
   return event.substr(from, event.find("\",\"timestamp\"") - from);
@@ -69,7 +69,7 @@ TEST(EventWriter, ALineOfNearly4MiBComesWhole) {
   EXPECT_LT(r.events()[0].size(), 4U << 20);
 }
 
-TEST(EventWriter, WhatEscapingMakesTooLongIsSplitBetweenCharacters) {
+TEST(EventWriter, TextThatEscapingMakesTooLongIsSplitBetweenCharacters) {
   struct {
     const char* why;
     std::string unit;

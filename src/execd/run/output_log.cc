@@ -41,7 +41,7 @@ bool OutputLog::go_on_in_memory(File& full) {
   return open_in_memory(newer);
 }
 
-// The file that takes the next byte, or nullptr when there is none to be had.
+// The file that takes the next byte, or nullptr when none can be made.
 OutputLog::File* OutputLog::writable() {
   File& older = files_[0];
   File& newer = files_[1];

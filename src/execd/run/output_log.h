@@ -11,9 +11,9 @@
 
 namespace osb::execd {
 
-// What a background command wrote, byte for byte, in unnamed files. Offsets count from the first byte ever written and
-// stay valid. Two files take turns, each half of the limit: when the second is full the first goes, so between half and
-// all of the limit is kept, and bytes being sent to a client stay until that is done. Nothing is created before the
+// The output of a background command, byte for byte, in unnamed files. Offsets count from the first byte ever written
+// and stay valid. Two files take turns, each half of the limit: when the second is full the first goes, so between half
+// and all of the limit is kept, and bytes being sent to a client stay until that is done. Nothing is created before the
 // first byte. Where no file can be made, or the disk is full, the bytes are kept in memory, and much fewer of them.
 class OutputLog {
  public:

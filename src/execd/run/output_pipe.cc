@@ -28,7 +28,7 @@ std::string_view OutputPipe::read(std::span<char> buffer, std::size_t limit) {
     return {};
   }
   if (!large && static_cast<std::size_t>(n) == buffer.size()) {
-    large = true;  // an unprivileged user may have used up his share of pipe memory: then it stays as it is
+    large = true;  // an unprivileged user may have used up its share of pipe memory: then it stays as it is
     ::fcntl(file.native_handle(), F_SETPIPE_SZ, kLargePipe);
   }
   return {buffer.data(), static_cast<std::size_t>(n)};

@@ -222,7 +222,7 @@ void Run::finish() {
     if (pipe->file.is_open()) {
       UniqueFd file(pipe->file.release());
       char byte;
-      // Usually nobody else has it open.
+      // Usually no other process has it open.
       if (const ssize_t n = ::read(file.get(), &byte, 1); n != 0) {
         if (n > 0 && plan_.raw) plan_.raw->append({&byte, 1});
         host_.keep_draining(std::move(file), plan_.raw);
@@ -236,7 +236,7 @@ void Run::finish() {
 }
 
 // The start time is read while the process cannot have been freed: it tells the pid from a later process's. The cgroup
-// belongs to whoever holds cgroup_.
+// stays ours as long as cgroup_ is held.
 sys::ProcessTree Run::tree() const {
   sys::ProcessTree tree;
   tree.leader = pid_;
@@ -268,7 +268,7 @@ net::awaitable<bool> Run::stop(std::chrono::milliseconds grace, StopCause cause)
   if (cause == StopCause::UserInterrupt) interrupted_ = true;
   const auto self = shared_from_this();
   const sys::ProcessTree members = tree();
-  const auto cgroup = cgroup_;  // nobody else's until all are gone
+  const auto cgroup = cgroup_;  // held until all are gone
   // The group at once and as a whole; those that left it one by one.
   ::kill(-pid_, SIGTERM);
   const auto deadline = std::chrono::steady_clock::now() + grace;

@@ -44,9 +44,9 @@ struct RunPlan {
   std::move_only_function<void(const RunEnd&, EventWriter&)> on_end;
 };
 
-// A process whose output becomes numbered events: init, output line by line, one final event. It ends when the process
-// itself ends; what its descendants hold open is drained by the host afterwards. A reader of the log that does not keep
-// up holds the process back (if the log is made so). Bytes go from the pipe to the log's memory, readers send from
+// A process whose output becomes numbered events: init, output line by line, one final event. It ends when the
+// process itself ends; the host drains pipes that its descendants hold open afterwards. A slow reader of the log
+// slows the process down (with hold_for_readers). Bytes go from the pipe to the log's memory, readers send from
 // there.
 class Run : public std::enable_shared_from_this<Run> {
  public:
@@ -69,9 +69,9 @@ class Run : public std::enable_shared_from_this<Run> {
   // SIGKILL to every process of the run, from another thread; the last event comes when none is left. Nothing happens
   // after exited().
   void kill_tree();
-  // SIGTERM to every process of the run; what is left after `grace` gets SIGKILL. Returns when all have ended; false,
-  // at once, if the process itself had ended already. A user's interrupt is the reason that clients are told; the end
-  // of the daemon is none.
+  // SIGTERM to every process of the run; processes left after `grace` get SIGKILL. Returns when all have ended; false,
+  // at once, if the process itself had ended already. Clients see an interrupt as the reason; the end of the daemon is
+  // no reason.
   enum class StopCause { UserInterrupt, Shutdown };
   net::awaitable<bool> stop(std::chrono::milliseconds grace, StopCause cause);
 
@@ -98,7 +98,7 @@ class Run : public std::enable_shared_from_this<Run> {
   EventWriter writer_;
   std::unique_ptr<Pipe> pipes_[2];     // stdout (or both), stderr
   std::unique_ptr<Timeout> timeout_;   // null: none
-  std::unique_ptr<Event> exit_event_;  // made by the first who waits
+  std::unique_ptr<Event> exit_event_;  // made by the first waiter
   pid_t pid_ = -1;
   sys::CgroupPool::Lease cgroup_;  // until the process has ended; null: there are none here
   std::chrono::steady_clock::time_point started_;

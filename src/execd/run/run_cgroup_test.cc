@@ -1,4 +1,4 @@
-// Runs in cgroups of their own: what no other bookkeeping finds is killed, what may live lives.
+// Runs in cgroups of their own: processes that no other bookkeeping finds are killed, and no others.
 
 #include <cstdlib>
 #include <fcntl.h>

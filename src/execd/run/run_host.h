@@ -16,9 +16,9 @@
 
 namespace osb::execd {
 
-// What all runs of a daemon share: the loop, the reaper, one read buffer, cgroups where these can be had, and the pipes
-// that outlive their run. The process should be a subreaper (or PID 1), so that killing a run also finds processes that
-// lost their parent.
+// Shared by all runs of a daemon: the loop, the reaper, one read buffer, cgroups where the host allows them, and the
+// pipes that outlive their run. The process should be a subreaper (or PID 1), so that killing a run also finds
+// processes that lost their parent.
 class RunHost {
  public:
   RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups = {},

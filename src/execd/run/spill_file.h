@@ -10,7 +10,7 @@
 namespace osb::execd {
 
 // Where event blocks go that the memory ring has no room for: one unnamed file used in a circle, created with the first
-// block. The newest `limit` bytes are kept; what a new block overwrites is forgotten. A file that cannot be created or
+// block. The newest `limit` bytes are kept; a block that is overwritten is forgotten. A file that cannot be created or
 // written just keeps nothing: losing old events is reported to readers as a gap, it never stops a command.
 class SpillFile {
  public:

@@ -7,8 +7,8 @@
 
 namespace osb::execd {
 
-// A new file without a name in `directory`, readable by nobody else and gone with its last descriptor, also when the
-// daemon is killed.
+// A new file without a name in `directory`, readable only by its owner and removed with its last descriptor, also when
+// the daemon is killed.
 Result<UniqueFd> make_unnamed_file(const std::string& directory);
 
 }  // namespace osb::execd

@@ -24,7 +24,7 @@ namespace osb::execd {
 // order they were asked for.
 class Session {
  public:
-  // `variables`: what its first run has beyond the daemon's environment.
+  // `variables`: of its first run, in addition to the daemon's environment.
   Session(std::string id, std::string cwd, Environment variables)
       : id_(std::move(id)), variables_(std::move(variables)), state_(std::move(cwd)) {}
 
@@ -48,8 +48,8 @@ class SessionService final : public Interruptible {
   SessionService(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry = no_telemetry());
   ~SessionService() override;
 
-  // The new session's id. It begins with the daemon's environment and what the EXECD_ENVS file says now. The directory
-  // is created where it is missing; no process starts.
+  // The new session's id. It begins with the daemon's environment and the present variables of the EXECD_ENVS file. The
+  // directory is created where it is missing; no process starts.
   Result<std::string> create(const api::CreateSession& request);
   // Null: unknown.
   std::shared_ptr<Session> find(std::string_view id) const;

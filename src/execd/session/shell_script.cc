@@ -15,7 +15,7 @@ constexpr int kCommandFd = 7;
 constexpr int kRestoreFd = 8;
 constexpr int kStateFd = 9;
 
-// Traces and traps of the user must not show what happens behind his text.
+// Traces and traps of the user must not show the commands behind the user's text.
 #define OSB_QUIET "{ builtin trap - DEBUG; builtin set +xeu; } >/dev/null 2>&1; "
 #define OSB_SAVE                                                               \
   "{ builtin pwd; builtin printf \"\\0\"; "                                    \
@@ -37,8 +37,8 @@ constexpr const char* kBashPrefix = "builtin unset -v __osb __osb_text BASH_EXEC
 #undef OSB_SAVE
 #undef OSB_QUIET
 
-// Programs of the user do not inherit 9: it is closed around his text. `.` opens its file anew, so the numbers can be
-// closed by the text's first words.
+// Programs of the user do not inherit 9: it is closed around the user's text. `.` opens its file anew, so the numbers
+// can be closed by the text's first words.
 constexpr const char* kShScript =
     ". /proc/self/fd/8; { . /proc/self/fd/7; } 9>&-; "
     "{ set -- \"$?\"; set +xeu; } >/dev/null 2>&1; "

@@ -24,7 +24,7 @@ class ShellScript {
 
   // Sets program, arguments and descriptors. The plan refers to this object's files.
   void apply(sys::SpawnPlan& plan) const;
-  // What the shell has saved; empty if nothing, or too much to be kept.
+  // The state that the shell has saved; empty if there is none, or too much to be kept.
   std::string saved() const;
 
  private:

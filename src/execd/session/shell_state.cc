@@ -38,8 +38,8 @@ std::optional<std::size_t> value_length(std::string_view text) {
   return text.size();
 }
 
-// What a shell sets by itself, what must begin anew in every shell, prompts (the contract excludes them), and our own.
-// Setting some of these has effects: RANDOM, LINENO, BASH_ARGV0.
+// Variables that a shell sets by itself or that must begin anew in every shell, prompts (the contract excludes them),
+// and our own. Setting some of these has effects: RANDOM, LINENO, BASH_ARGV0.
 constexpr auto kNotKept = std::to_array<std::string_view>({"BASH",
                                                            "BASHOPTS",
                                                            "BASHPID",

@@ -19,7 +19,7 @@ struct Declaration {
 // Nothing where the text is not a sequence of declarations with all quotes closed.
 std::optional<std::vector<Declaration>> split_declarations(std::string_view text);
 
-// What a session keeps from one shell to the next: the working directory and a script that puts variables, functions,
+// The state of a session between two shells: the working directory and a script that puts variables, functions,
 // aliases, umask and shopt options back. The script is the shell's own output with its own quoting, so values of any
 // bytes survive.
 class ShellState {

@@ -4,7 +4,7 @@
 
 #include "mcp/tools/tools.h"
 
-// What the file tools and the resources share.
+// Shared by the file tools and the resources.
 namespace osb::mcp::tools {
 
 struct Part {

@@ -74,7 +74,7 @@ net::awaitable<ToolResult> sandbox_connect(Call& call) {
 net::awaitable<ToolResult> sandbox_kill(Call& call) {
   const std::string id = call.text("sandbox_id");
   auto killed = co_await call.sandboxes().manager().kill(id);
-  // One that is gone is not worth remembering either.
+  // A sandbox that is gone is forgotten, too.
   if (killed || killed.error().not_found()) call.sandboxes().remove(id);
   if (!killed) co_return tool_failure(killed.error());
   co_return status_result("killed");

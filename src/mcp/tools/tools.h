@@ -5,7 +5,7 @@
 #include "mcp/call.h"
 #include "mcp/tool.h"
 
-// The tools, a file per area. Names and arguments of upstream's server are kept; what is ours is additional.
+// The tools, a file per area. Names and arguments of upstream's server are kept; our tools are additional.
 namespace osb::mcp::tools {
 
 std::vector<Tool> sandbox_tools();
@@ -43,7 +43,7 @@ void add_reason(json::object& out, const std::string& reason, const std::string&
 json::value or_null(const std::optional<opensandbox::Timestamp>& time);
 std::chrono::milliseconds seconds(double value);
 
-// What the server or the sandbox does not offer: a failure that says so in a form programs recognise,
+// For features that the server or the sandbox does not offer: a failure in a form that programs recognise,
 // {"available": false, "code": "NOT_AVAILABLE", "message": ..}. Other errors stay what they are.
 ToolFailure unless_offered(const opensandbox::Error& error, std::string_view feature);
 

@@ -24,7 +24,7 @@ class Containers {
   // The context and the ports outlive it.
   Containers(DockerContext& context, PortPool& ports);
 
-  // nullptr: nobody listens.
+  //  nullptr: no listener.
   void set_observer(Observer* observer) { observer_ = observer; }
   Observer* observer() const { return observer_; }
 
@@ -89,7 +89,7 @@ class Containers {
     bool asking = false;    // confirm() waits for execd's answer
     int snapshots = 0;      // under way
     bool refreshing = false, stale = false;
-    bool seen() const { return !container.id.empty(); }  // not only heard of in an event
+    bool seen() const { return !container.id.empty(); }  // not only named in an event
   };
   Instance instance_of(const Known& known) const;
   Instance located(const Container& container) const;

@@ -13,7 +13,7 @@
 
 namespace osb::runtime {
 
-// What was arranged for a container before it is made.
+// All decisions about a container, before it is made.
 struct ContainerPlan {
   std::string image;
   std::vector<std::string> binds;               // "source:target:ro|rw"

@@ -61,7 +61,7 @@ class DockerBackendTest : public ::testing::Test {
     backend_ = std::move(*backend);
     return backend_->engine_name();
   }
-  // Connected, and the observer has heard of what there is.
+  // Connected, and the observer knows all containers.
   void watch() {
     ASSERT_TRUE(connect());
     tasks_.spawn("watch", backend_->lifecycle().watch(heard_));
@@ -112,7 +112,7 @@ TEST_F(DockerBackendTest, TheVersionIsAgreedUpon) {
   EXPECT_THAT(connect().error().message, HasSubstr("1.40"));
 }
 
-TEST_F(DockerBackendTest, WhatTheEngineLacksIsFoundAtTheStart) {
+TEST_F(DockerBackendTest, MissingFeaturesOfTheEngineAreFoundAtTheStart) {
   options_.runtime = "runsc";
   EXPECT_THAT(connect().error().message, HasSubstr("it has: runc"));
   options_.runtime.clear();
@@ -130,7 +130,7 @@ TEST_F(DockerBackendTest, ACreateTakesThreeCallsAndExecdsAnswer) {
   watch();
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));  // has looked for the image
   Result<Instance> made;
-  do {  // again when somebody else on this machine took the port
+  do {  // again when another program on this machine took the port
     ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
     engine_->calls.clear();
     engine_->clashes = 0;
@@ -154,7 +154,7 @@ TEST_F(DockerBackendTest, APortThatIsTakenMeanwhileIsExchanged) {
   EXPECT_EQ(engine_->containers.size(), 1u);
 }
 
-TEST_F(DockerBackendTest, WhatFailsLeavesNothing) {
+TEST_F(DockerBackendTest, AFailedCreateLeavesNothing) {
   watch();
   engine_->refuse_start = {"no such device"};
   api::CreateSandbox create;
@@ -285,7 +285,7 @@ TEST_F(DockerBackendTest, AnEntrypointThatIsOverAtOnceIsAnEnd) {
   EXPECT_EQ((*made)->exit_code, 3);
 }
 
-TEST_F(DockerBackendTest, WhatHappensInTheEngineIsHeard) {
+TEST_F(DockerBackendTest, EventsOfTheEngineReachTheObserver) {
   watch();
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->end("a", 137);
@@ -334,7 +334,7 @@ TEST_F(DockerBackendTest, AnEndWhileExecdAnswersIsAnEnd) {
     engine_->before_ping = [] -> net::awaitable<void> { co_return; };
     engine_->calls.clear();
     engine_->end("a", 3);
-    // What comes behind it was heard, and so was the end.
+    // The event behind it has arrived, so the end has arrived too.
     engine_->end("b", 0);
     co_await engine_->changed.wait_until([this] { return engine_->count("GET /containers/sandbox-b/json") > 0; });
   };
@@ -362,7 +362,7 @@ TEST_F(DockerBackendTest, ASnapshotThatCannotBeMadeEndsAndItsSandboxGoesOn) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().message, "busy");
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
-  // One that was paused before stays so.
+  // A container that was paused before stays paused.
   ASSERT_TRUE(await(io_, backend_->lifecycle().pause("a")));
   EXPECT_FALSE(await(io_, backend_->snapshots()->create("a", "s")));
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "paused");

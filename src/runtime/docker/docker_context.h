@@ -12,7 +12,7 @@
 
 namespace osb::runtime {
 
-// What the engine is and can do, as it said when the server started.
+// The engine's version and abilities, as it reported them when the server started.
 struct EngineFacts {
   std::string name;  // "Docker 24.0.7, API 1.43", for the log
   api::Platform platform;

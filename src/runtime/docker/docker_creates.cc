@@ -68,14 +68,14 @@ net::awaitable<Result<Instance>> DockerCreates::create(SandboxSpec spec) {
     const Error error = instance.error();
     const bool away = error.code == Code::Unavailable && error.reason == "DOCKER::UNAVAILABLE";
     if (away) {
-      // What there is of it goes when the engine is back, unless the next try goes on from there. Its ports are not
-      // kept until then: one that is taken meanwhile shows as a clash.
+      // Its leftovers are removed when the engine is back, unless the next try continues with them. Its ports are not
+      // kept until then: a port that is taken meanwhile shows as a clash.
       for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
       made.volumes.pinned.clear();
       leftovers_[id] = std::move(made);
       co_return Failure(error);
     }
-    // Somebody took a port meanwhile, or removed the volume that execd is in.
+    // Another program took a port meanwhile, or the volume with execd was removed.
     const bool unstaged = !made.execd.empty() && error.message.contains(made.execd);
     if (unstaged) stage_.forget();
     co_await undo(id, std::move(made));
@@ -181,7 +181,7 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
   call.body = create_body(spec, plan, context_.options);
   auto answer = co_await context_.engine.call(call);
   if (!answer && is_missing_image(answer.error()) && spec.create->snapshot_id.empty()) {
-    // Removed behind our back.
+    // Another program has removed it.
     images_.forget_all();
     Images::Wanted image{.name = plan.image, .platform = spec.create->platform, .login = spec.create->image->auth};
     auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation));
@@ -198,7 +198,7 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
     co_return Result<void>();
   }
   if (!answer) {
-    // Made or not: nobody has said.
+    // It is not known whether the container was made.
     made.container = answer.error().code == Code::Unavailable;
     co_return Failure(answer.error());
   }

@@ -16,8 +16,8 @@
 
 namespace osb::runtime {
 
-// Creates: from a request to a container whose execd has answered, and back again when something fails. What it is
-// given outlives it.
+// Creates: from a request to a container whose execd has answered, and back again when something fails. Its arguments
+// outlive it.
 class DockerCreates {
  public:
   DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdStage& stage, PortPool& ports)
@@ -47,7 +47,7 @@ class DockerCreates {
     bool died = false;      // its container has ended, or is gone
     Event over;
   };
-  // What a create has made so far.
+  // Everything that a create has made so far.
   struct Made {
     bool container = false;
     std::vector<std::uint16_t> ports;

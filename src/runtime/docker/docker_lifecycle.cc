@@ -45,7 +45,7 @@ net::awaitable<Result<void>> DockerLifecycle::set_paused(std::string id, bool pa
   const auto answer =
       co_await context_.engine.call({.method = "POST", .target = container_path(id, paused ? "/pause" : "/unpause")});
   auto container = co_await containers_.look_up(id);
-  // Docker calls a second pause a conflict or an internal error; what counts is how it is now.
+  // Docker calls a second pause a conflict or an internal error; only the present state counts.
   const bool is_so = container && container->status == (paused ? "paused" : "running");
   if (!answer && !is_so) co_return Failure(answer.error());
   if (container) containers_.note(std::move(*container));

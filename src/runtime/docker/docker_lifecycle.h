@@ -12,7 +12,7 @@
 
 namespace osb::runtime {
 
-// Sandboxes as containers. What it is given outlives it.
+// Sandboxes as containers. Its arguments outlive it.
 class DockerLifecycle final : public Lifecycle {
  public:
   DockerLifecycle(DockerContext& context, Containers& containers, DockerCreates& creates, DockerWatch& watch,

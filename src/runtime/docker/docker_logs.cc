@@ -36,7 +36,7 @@ class DockerLogStream final : public LogStream {
     std::string rest = from_.follow ? "&follow=1" : "";
     if (from_.tail) rest += "&tail=" + std::to_string(*from_.tail);
     if (from_.since) rest += since_of(*from_.since);
-    // One that is quiet may keep even the head of its answer back.
+    // An engine may delay even the head of its answer until there is output.
     const auto patience = from_.follow ? EngineClient::Patience::Unlimited : EngineClient::Patience::Short;
     auto body = co_await engine_.body({.target = log_path(id_, kBoth, rest), .patience = patience});
     if (!body) co_return Failure(body.error());

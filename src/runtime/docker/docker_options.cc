@@ -71,7 +71,7 @@ DockerOptions docker_options(const config::ServerConfig& config, const config::E
   } else {
     out.public_host = own_address();
   }
-  // An engine on another machine publishes there: on all its addresses, since nobody here knows which is which.
+  // An engine on another machine publishes there: on all its addresses, because the server does not know them.
   if (const std::string remote = remote_machine(out.engine.host); !remote.empty()) {
     out.publish_address = "0.0.0.0";
     if (config.server.eip.empty()) out.public_host = remote;

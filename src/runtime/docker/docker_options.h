@@ -20,12 +20,12 @@ struct DockerOptions {
   std::string runtime;  // OCI runtime of every sandbox; "" is the engine's default
   std::vector<std::string> allowed_host_paths;
   std::string publish_address = "0.0.0.0";  // where the ports of sandboxes appear
-  std::string public_host = "127.0.0.1";    // what clients are told to use for them
+  std::string public_host = "127.0.0.1";    // the host of their endpoints
   std::filesystem::path credentials;        // ~/.docker/config.json of the server's user
 };
 
 // By the server's address and environment, as the contract says: DOCKER_HOST and its companions; published on loopback
-// when the server listens there, so that nobody reaches a sandbox who cannot reach the server.
+// when the server listens there, so that only clients that reach the server reach a sandbox.
 DockerOptions docker_options(const config::ServerConfig& config, const config::Environment& environment);
 
 }  // namespace osb::runtime

@@ -30,8 +30,8 @@ std::string image_path(const std::string& snapshot, std::string_view rest = "") 
 net::awaitable<Result<void>> DockerSnapshots::create(std::string sandbox, std::string snapshot) {
   const auto container = co_await containers_.look_up(sandbox);
   if (!container) co_return Failure(container.error());
-  // The image inherits the container's labels and environment, and so would whatever is made of it. They cannot be
-  // left out, only replaced by nothing.
+  // The image inherits the container's labels and environment, and so would every container made of it. They cannot be
+  // left out, only replaced by empty ones.
   json::object labels;
   for (const auto& [name, value] : container->labels) {
     if (name.starts_with(label::kPrefix) || has_metadata_name(name)) labels[name] = "";
@@ -55,7 +55,7 @@ net::awaitable<Result<void>> DockerSnapshots::create(std::string sandbox, std::s
   }
 }
 
-// After a commit whose end was not heard: as soon as the engine answers.
+// After a commit whose answer was lost: as soon as the engine answers.
 net::awaitable<Result<bool>> DockerSnapshots::look_again(std::string snapshot) {
   const auto deadline = context_.clock.steady_now() + kAway;
   for (;;) {

@@ -10,7 +10,7 @@
 
 namespace osb::runtime {
 
-// Snapshots are images that the engine commits. What it is given outlives it.
+// Snapshots are images that the engine commits. Its arguments outlive it.
 class DockerSnapshots final : public Snapshots {
  public:
   DockerSnapshots(DockerContext& context, Containers& containers)

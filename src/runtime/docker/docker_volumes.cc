@@ -56,13 +56,13 @@ Result<std::string> open_host_path(const std::string& path, const std::vector<st
   if (!fs::exists(*real, error)) {
     fs::create_directories(*real, error);
     if (error) return create_failed(path, error.message());
-    real = real_host_path(real->string(), allowed);  // somebody may have been faster
+    real = real_host_path(real->string(), allowed);  // another process may have made it first
     if (!real) return Failure(real.error());
   }
   return real->string();
 }
 
-// What a host volume asks for, as it is written.
+// The path of a host volume, as the request has it.
 Result<std::string> wanted_host_path(const VolumeContext& context, const api::Volume& volume) {
   std::string path = volume.host->path;
   if (!volume.sub_path.empty()) path += (path.ends_with('/') ? "" : "/") + volume.sub_path;

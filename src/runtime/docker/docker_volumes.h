@@ -26,11 +26,11 @@ struct VolumeContext {
   bool local = true;  // host paths are paths of this machine: real paths can be checked and directories made
 };
 
-// What can be said without asking anybody.
+// The checks that need no requests and no files.
 Result<void> check_docker_volumes(const std::vector<api::Volume>& volumes);
 
-// What takes a look at files and a question to the engine, and changes nothing. What it finds well may be otherwise
-// when they are prepared, which looks again. References outlive the call.
+// The checks that look at files and ask the engine; they change nothing. A volume may change before it is prepared, so
+// the preparation checks again. References outlive the call.
 net::awaitable<Result<void>> look_at_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes);
 
 // Makes directories and named volumes as needed. `out` says what was done also when it fails. References outlive the
@@ -38,7 +38,7 @@ net::awaitable<Result<void>> look_at_volumes(const VolumeContext& context, const
 net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const std::vector<api::Volume>& volumes,
                                              DockerVolumes& out);
 
-// Those of them that carry the label of a server; what is missing or in use stays. Best effort.
+// Removes the volumes with the label of a server; missing ones and those in use are skipped. Best effort.
 net::awaitable<void> remove_managed_volumes(EngineClient& engine, std::vector<std::string> names);
 
 }  // namespace osb::runtime

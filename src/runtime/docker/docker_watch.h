@@ -15,7 +15,7 @@
 namespace osb::runtime {
 
 // Follows the engine's stream of events, so that nothing is polled. After the stream was lost everything is listed
-// once. What it is given outlives it.
+// once. Its arguments outlive it.
 class DockerWatch {
  public:
   struct Parts {

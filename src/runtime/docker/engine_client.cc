@@ -58,7 +58,8 @@ Result<std::shared_ptr<const tls::ClientContext>> tls_context(const EngineAddres
   return context;
 }
 
-// A connection to another machine that is gone says nothing by itself, and nobody writes to a stream of events.
+// A connection to a machine that is gone reports nothing by itself, and a stream of events has no writes that would
+// fail.
 class LivelyConnector final : public http::Connector {
  public:
   explicit LivelyConnector(std::unique_ptr<http::Connector> inner) : inner_(std::move(inner)) {}
@@ -143,7 +144,8 @@ net::awaitable<Result<json::value>> EngineClient::negotiate() {
   auto answer = co_await call({.target = "/version"});
   if (!answer) {
     Error error = answer.error();
-    // Whoever is not accepted with TLS 1.3 learns of it after the handshake, mostly by a closed connection.
+    // With TLS 1.3 a client whose certificate is refused learns of it after the handshake, mostly by a closed
+    // connection.
     if (origin_.starts_with("https:") && error.code == Code::Unavailable && error.sys_errno != ECONNREFUSED &&
         !error.message.contains("certificate")) {
       error.message += "; it may not accept the certificate of DOCKER_CERT_PATH";
@@ -191,7 +193,7 @@ net::awaitable<Result<json::value>> EngineClient::call(Call call) {
   if (!body) co_return unreachable(name_, body.error());
   if (body->empty()) co_return json::value();
   auto value = api::parse_json(*body);
-  // Some answers ("OK") are no JSON; nobody reads those.
+  // Some answers ("OK") are no JSON; no caller uses those.
   if (!value) co_return json::value();
   co_return std::move(*value);
 }

@@ -30,8 +30,8 @@ struct ApiVersion {
 };
 Result<ApiVersion> parse_api_version(std::string_view text);
 
-// Requests to a container engine that speaks the Docker Engine API: Docker itself, or Podman's socket. What it refuses
-// comes back with its message and a code by its status; one that cannot be reached, or that ends in the middle of an
+// Requests to a container engine that speaks the Docker Engine API: Docker itself, or Podman's socket. A refusal has
+// the engine's message and a code by its status; an engine that cannot be reached, or that ends in the middle of an
 // answer, is Code::Unavailable. Lives on one loop.
 class EngineClient {
  public:

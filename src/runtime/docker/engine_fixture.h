@@ -254,7 +254,7 @@ class FakeEngine {
       if (execd) co_await execd->stop(std::chrono::milliseconds(0));
       co_return http::empty_response(204);
     }
-    if (what == "/archive") co_return http::empty_response(200);  // whatever is asked for is there
+    if (what == "/archive") co_return http::empty_response(200);  // every path exists
     if (what == "/json" && !refuse_inspect.empty()) {
       const std::string why = refuse_inspect.front();
       refuse_inspect.erase(refuse_inspect.begin());
@@ -284,7 +284,7 @@ class FakeEngine {
       co_return http::empty_response(execd_answers ? 200 : 503);
     });
     if (!it.execd->listen(http::Address::tcp("127.0.0.1", static_cast<std::uint16_t>(std::stoi(port))))) {
-      // Somebody else on this machine has it; a real engine says the same.
+      // Another program on this machine has the port; a real engine says the same.
       ++clashes;
       it.status = "created";
       co_return message(500, "listen tcp 127.0.0.1:" + port + ": bind: address already in use");

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-// What an engine sends piece by piece, taken apart. Nothing here trusts the engine: a piece may end anywhere and hold
+// Parsers of an engine's streams. They do not trust the engine: a piece may end anywhere and hold
 // anything.
 namespace osb::runtime {
 

@@ -20,7 +20,7 @@ TEST(JsonLinesTest, DocumentsComeOutWhenTheyAreComplete) {
   EXPECT_FALSE(*lines.next());
 }
 
-TEST(JsonLinesTest, WhatIsNoJsonOrHasNoEndIsAnError) {
+TEST(JsonLinesTest, InvalidOrEndlessJsonIsAnError) {
   JsonLines lines;
   lines.add("oops\n{}\n");
   EXPECT_FALSE(lines.next());

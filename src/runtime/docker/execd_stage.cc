@@ -60,9 +60,9 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<
   for (auto found = staged_.find(key); found != staged_.end(); found = staged_.find(key)) {
     const std::shared_ptr<Staged> staged = found->second;
     (void)co_await (staged->done.wait() || interest.changed.wait_until(interest.given_up));
-    if (interest.given_up()) co_return fail(Code::Cancelled, "nobody waits for execd any more");
+    if (interest.given_up()) co_return fail(Code::Cancelled, "no create waits for execd any more");
     if (!staged->done.is_set()) co_return fail(Code::Cancelled, "the server is ending");
-    // Whoever did the work was given up over it: that is not our end.
+    // The create that did the work was cancelled: this one goes on.
     if (staged->mounts || staged->mounts.error().code != Code::Cancelled) co_return staged->mounts;
   }
   const auto staged = std::make_shared<Staged>(executor_);
@@ -101,7 +101,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<a
   co_return mounts_from(directory);
 }
 
-// Helpers of servers that were killed. One that is at work takes a second.
+// Removes helpers of servers that were killed. A helper in use lives for a second.
 net::awaitable<void> ExecdStage::remove_forgotten() {
   for (const std::string& name : std::exchange(stranded_, {})) co_await remove_helper(name);
   const json::object wanted{{"name", json::array{kHelper}}, {"status", json::array{"created"}}};
@@ -126,7 +126,7 @@ net::awaitable<void> ExecdStage::remove_helper(std::string name) {
 
 net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
   co_await remove_forgotten();
-  // To the end, also when the server is ending: nobody else knows of the helper.
+  // To the end, also when the server is ending: nothing else knows of the helper.
   co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
   auto copied = co_await copy_by_helper(std::move(image_id), std::move(volume));
   co_await net::this_coro::reset_cancellation_state(net::enable_terminal_cancellation());
@@ -143,7 +143,7 @@ net::awaitable<Result<void>> ExecdStage::copy_by_helper(std::string image_id, st
                                                        {"Binds", json::array{volume + ":" + std::string(kInside)}}}}};
   const auto made = co_await engine_.call(std::move(call));
   if (!made) {
-    if (made.error().code == Code::Unavailable) stranded_.push_back(name);  // made or not: nobody has said
+    if (made.error().code == Code::Unavailable) stranded_.push_back(name);  // it is not known whether it was made
     co_return failed(Code::Unavailable, "DOCKER::SANDBOX_EXECD_START_FAILED", made.error());
   }
   auto copied = co_await copy_files("/containers/" + name);

@@ -14,21 +14,21 @@ struct FileMount {
   std::string source, target;
 };
 
-// Where execd and bootstrap.sh come from. Mounted as two files: the directory that they appear in stays the
+// Provides execd and bootstrap.sh to containers. Mounted as two files: the directory that they appear in stays the
 // container's own, because bootstrap writes there.
 //
 // From a directory of the engine's host if that was configured. Otherwise from a volume, filled once per version of the
-// execd image: a container is made of the image (it never runs), and what it holds is copied. The volume's own
-// directory is what gets mounted, so this also works where the engine is not on this machine and the server could not
-// put a file anywhere.
+// execd image: a container is made of the image (it never runs), and its files are copied. The volume's own directory
+// is what gets mounted, so this also works where the engine is not on this machine and the server could not put a file
+// anywhere.
 class ExecdStage {
  public:
   ExecdStage(EngineClient& engine, Images& images, std::string image, net::any_io_executor executor)
       : engine_(engine), images_(images), image_(std::move(image)), executor_(std::move(executor)) {}
 
-  // Of the first users one does the work, the others wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
+  // The first caller does the work, later callers wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
   net::awaitable<Result<std::vector<FileMount>>> mounts(std::optional<api::Platform> platform, Interest interest);
-  // Its volume may be gone: the next user looks, and stages it again if so.
+  // Its volume may be gone: the next caller checks, and stages it again if so.
   void forget() { staged_.clear(); }
 
  private:

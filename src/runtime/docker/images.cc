@@ -42,7 +42,7 @@ std::string normal_architecture(std::string_view name) {
 struct Images::Pull {
   explicit Pull(net::any_io_executor executor) : changed(executor), abandoned(executor) {}
   Notifier changed;
-  Event abandoned;  // nobody waits for it any more
+  Event abandoned;  // no create waits for it any more
   std::string text = "pulling";
   std::optional<Result<void>> outcome;
   int waiters = 0;
@@ -118,7 +118,7 @@ net::awaitable<Result<void>> Images::pull(Wanted wanted, std::string platform, I
   } waiter(*this, key, pull);
   std::string told;
   while (!pull->outcome) {
-    if (interest.given_up()) co_return fail(Code::Cancelled, "nobody waits for the image any more");
+    if (interest.given_up()) co_return fail(Code::Cancelled, "no create waits for the image any more");
     if (pull->text != told) interest.progress(told = pull->text);
     // Looks once more, for what happens before || has begun to wait.
     const auto news = [&] { return pull->outcome || pull->text != told || interest.given_up(); };
@@ -133,7 +133,7 @@ net::awaitable<void> Images::run_pull(std::string name, std::string platform, st
   auto outcome =
       co_await (follow_pull(std::move(name), std::move(platform), std::move(auth), pull) || pull->abandoned.wait());
   pull->outcome = outcome.index() == 0 ? std::move(std::get<0>(outcome))
-                                       : fail(Code::Cancelled, "nobody waits for the image any more");
+                                       : fail(Code::Cancelled, "no create waits for the image any more");
   known_.clear();
   pull->changed.notify_all();
 }

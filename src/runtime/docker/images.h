@@ -14,18 +14,18 @@
 
 namespace osb::runtime {
 
-// x86_64 is amd64, aarch64 is arm64, whatever the case; other names stay.
+// x86_64 is amd64, aarch64 is arm64, in upper or lower case; other names stay.
 std::string normal_architecture(std::string_view name);
 
-// Who waits for an image. What it refers to outlives the wait.
+// A create that waits for an image. Its references outlive the wait.
 struct Interest {
   Notifier& changed;                                 // notified when given_up may have become true
-  std::function<bool()> given_up;                    // nobody wants it any more
+  std::function<bool()> given_up;                    // the create was cancelled
   std::function<void(const std::string&)> progress;  // "pulling 45%"
 };
 
-// Images of an engine: what was once seen to be there is not looked at again until the engine says that something
-// changed, and a pull that several want is done once.
+// Images of an engine: an image that was seen once is not checked again until the engine says that something changed,
+// and a pull that several want is done once.
 class Images {
  public:
   struct Wanted {
@@ -35,7 +35,7 @@ class Images {
     bool pull = true;  // when it is missing
   };
 
-  // What it is given outlives it; pulls run in `tasks`.
+  // The arguments outlive it; pulls run in `tasks`.
   Images(EngineClient& engine, std::filesystem::path credentials, TaskGroup& tasks, net::any_io_executor executor)
       : engine_(engine), credentials_(std::move(credentials)), tasks_(tasks), executor_(std::move(executor)) {}
 

@@ -32,8 +32,8 @@ class LogFrames {
   std::string rest_;
 };
 
-// What somebody has had of one stream of a log, so that another look at its end shows only the rest: how far in time,
-// and how many messages of that very moment.
+// The position of a reader in one stream of a log, so that reading its end again gives only the rest: a time, and the
+// number of messages of that very moment.
 class LogMark {
  public:
   const std::optional<Timestamp>& time() const { return time_; }

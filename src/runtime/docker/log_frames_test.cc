@@ -34,7 +34,7 @@ TEST(LogFrames, GiveLinesWithTheirTimesWhereverTheyAreCut) {
   }
 }
 
-TEST(LogFrames, WhatIsNoFrameIsRefused) {
+TEST(LogFrames, InvalidFramesAreRefused) {
   LogFrames frames;
   std::vector<LogFrame> out;
   EXPECT_FALSE(frames.feed("<html><body>not what was asked for", out));

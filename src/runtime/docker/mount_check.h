@@ -9,8 +9,8 @@
 
 namespace osb::runtime {
 
-// Something of this machine that an engine is to mount, held open since it was found to be allowed. The engine gets a
-// path, and mounts what that leads to by then: whoever may write to a directory above can put a link in its place.
+// A file or directory of this machine that an engine will mount, held open since the check. The engine gets a path and
+// follows it later: a process that may write to a directory above can put a link in its place.
 struct PinnedMount {
   std::string source;  // its path, without links
   std::string target;  // in the container

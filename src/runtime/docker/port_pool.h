@@ -12,7 +12,7 @@ namespace osb::runtime {
 
 // Ports of the engine's host for sandboxes, 40000 to 60000. A port that was taken is bound until it is settled, so that
 // neither another create nor another program nor the kernel picks it: bound with SO_REUSEADDR and without listening,
-// which lets the engine, and only somebody who asks for exactly this port in the same way, bind it as well.
+// which lets the engine, and only a program that asks for exactly this port in the same way, bind it as well.
 class PortPool {
  public:
   // `address`: where the engine will publish. `bind` false: the engine is elsewhere, a clash shows when it starts.

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxHead = 16 * 1024;
 
-// What recvmsg() took, with a descriptor if one came along. A plain read would lose it, which is why this does not go
-// through http::Client: the head and the byte that carries the descriptor may arrive together.
+// The result of recvmsg(), with a descriptor if one came along. A plain read would lose it, which is why this does not
+// go through http::Client: the head and the byte that carries the descriptor may arrive together.
 struct Received {
   std::size_t bytes = 0;
   UniqueFd fd;

@@ -6,10 +6,10 @@
 
 namespace osb::runtime {
 
-// A lifecycle request as sandboxd wants it. What native sandboxes cannot have (ossfs, windows) is 400 with its code.
+// A lifecycle request in sandboxd's form. Features that native sandboxes lack (ossfs, windows) are 400 with their code.
 Result<api::native::CreateSandbox> to_native(const SandboxSpec& spec);
 
-// What sandboxd says about a sandbox, in the terms of every backend.
+// sandboxd's view of a sandbox, in the terms of every backend.
 Instance to_instance(const api::native::SandboxStatus& sandbox);
 
 api::StoredImage to_stored_image(const api::native::Image& image);

@@ -12,8 +12,8 @@
 
 namespace osb::runtime {
 
-// Requests to sandboxd's Unix socket. What it refuses comes back with its code; a daemon that cannot be reached, or
-// that ends in the middle of an answer, is Code::Unavailable.
+// Requests to sandboxd's Unix socket. A refusal comes back with its code; a daemon that cannot be reached, or that ends
+// in the middle of an answer, is Code::Unavailable.
 class SandboxdClient {
  public:
   // `timeout` is for answers that come at once; creates and image loads take as long as they take.
@@ -27,7 +27,7 @@ class SandboxdClient {
   net::awaitable<Result<std::shared_ptr<http::BodySource>>> download(std::string target);
   net::awaitable<Result<boost::json::value>> upload(std::string target, std::shared_ptr<http::BodySource> body);
 
-  // An answer that is a JSON document a line; `on_line` is told each, and ends the reading by an error. Success when
+  // An answer that is a JSON document a line; `on_line` gets each line, and ends the reading by an error. Success when
   // the stream ends.
   net::awaitable<Result<void>> lines(std::string method, std::string target, std::string body,
                                      std::function<Result<void>(const boost::json::value&)> on_line);

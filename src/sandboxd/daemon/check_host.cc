@@ -232,7 +232,7 @@ HostCheck check_reflink(const fs::path& scratch) {
   const auto directory = sys::open_at(AT_FDCWD, scratch, O_RDONLY | O_DIRECTORY);
   const auto can = directory ? kernel::can_clone_files(directory->get()) : Result<bool>(false);
   if (can && *can) return {"reflink", State::Ok, "snapshots share blocks", ""};
-  return {"reflink", State::Missing, "snapshots copy what was written",
+  return {"reflink", State::Missing, "snapshots copy changed files",
           "put the state directory on xfs or btrfs for instant snapshots"};
 }
 

@@ -16,8 +16,8 @@
 
 namespace osb::sandboxd {
 
-// sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so whatever
-// opens a part of the host to sandboxes is decided here.
+// sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so every
+// setting that opens a part of the host to sandboxes is here.
 struct DaemonConfig {
   std::string socket = "/run/opensandbox/sandboxd.sock";
   std::string group = "opensandbox";  // whose members may use the socket besides root; need not exist
@@ -31,7 +31,7 @@ struct DaemonConfig {
 };
 
 // A TOML file over the defaults; docs/sandboxd-settings.md lists the keys. Code::InvalidRequest names section and key,
-// also of one that nobody knows: a misspelt limit must not pass for a set one.
+// also of an unknown key: a misspelt limit must not pass for a set one.
 Result<DaemonConfig> parse_config(std::string_view toml, const std::string& name);
 // A missing file is an error only if `required`.
 Result<DaemonConfig> load_config(const std::string& path, bool required);

@@ -92,7 +92,7 @@ TEST(DaemonConfig, RuntimesThatCannotBeAreRefused) {
   }
 }
 
-TEST(DaemonConfig, WhatIsWrongIsNamedWithItsSection) {
+TEST(DaemonConfig, ErrorsAreNamedWithTheirSection) {
   const struct {
     const char* text;
     const char* names;

@@ -38,7 +38,7 @@ Result<std::shared_ptr<const tls::ClientContext>> make_context(const ImageServic
 
 }  // namespace
 
-// One pull and all who watch it. Its result is there when `done` is set.
+// One pull and all its watchers. Its result is there when `done` is set.
 struct ImageService::Flight {
   struct Watcher {
     PullProgressHandler progress;
@@ -66,7 +66,7 @@ struct ImageService::Flight {
   const Reference reference;
   const RegistryAuth auth;
   std::list<Watcher> watchers;
-  std::map<Digest, PullProgress> latest;  // for those who come later
+  std::map<Digest, PullProgress> latest;  // for later watchers
   std::optional<Result<ResolvedImage>> result;
   ImageInfo info;
   Event done;
@@ -162,7 +162,7 @@ Result<std::vector<LayerStore::Lease>> ImageService::lease(const std::vector<Dig
 }
 
 std::shared_ptr<ImageService::Flight> ImageService::join_or_start(const Reference& reference, RegistryAuth auth) {
-  // Somebody else's credentials must not open the door for those who have none.
+  // A caller without credentials must not profit from a pull with another caller's credentials.
   std::string key = reference.to_string() + '\0';
   if (auth) key += auth->username + '\0' + auth->password;
   if (const auto it = flights_.find(key); it != flights_.end()) return it->second;
@@ -177,7 +177,7 @@ std::shared_ptr<ImageService::Flight> ImageService::join_or_start(const Referenc
 }
 
 net::awaitable<void> ImageService::fly(std::shared_ptr<Flight> flight) {
-  // Also when the loop stops or an exception passes: nobody may wait for a flight that is gone.
+  // Also when the loop stops or an exception passes: no caller may wait for a flight that is gone.
   struct Landing {
     ImageService& service;
     Flight& flight;
@@ -340,7 +340,7 @@ net::awaitable<Result<LayerStore::Collected>> ImageService::collect(std::uint64_
       total.layers += collected->layers;
       total.bytes += collected->bytes;
       if (store_->usage().bytes <= keep_bytes) return total;
-      // What a registry can give again goes next; archives and directories stay until somebody removes them.
+      // Images that can be pulled again go next; archives and directories stay until a user removes them.
       std::optional<ImageInfo> oldest;
       for (const ImageRecord& record : store_->images()) {
         ImageInfo candidate = info(record);

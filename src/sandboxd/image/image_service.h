@@ -36,7 +36,7 @@ using PullProgressHandler = std::function<void(const image::PullProgress&)>;  //
 
 // Archives come and go at their peer's speed, each on a thread of ImageService's pool.
 struct TransferLimits {
-  // At a time. Apart, so that readers of archives keep nobody from bringing the image he waits for.
+  // At a time. Separate limits, so that downloads of archives do not block uploads of images that users wait for.
   std::size_t loads = 2;
   std::size_t sends = 4;
   std::chrono::milliseconds wait = std::chrono::seconds(30);  // for a permit, when all are taken
@@ -48,13 +48,13 @@ struct TransferLimits {
 
 struct ImageServiceConfig {
   std::filesystem::path directory;  // of the store: <state>/images
-  // add_directory takes only these directories and what lies below. Empty: none.
+  // add_directory takes only these directories and those below them. Empty: none.
   std::vector<std::filesystem::path> allowed_directories;
-  // Registries ("host" or "host:port") that are spoken to without TLS. Those on loopback need not be named.
+  // Registries ("host" or "host:port") without TLS. Registries on loopback need not be named.
   std::set<std::string> insecure_registries;
   // Authorities trusted besides the system's, in PEM.
   std::filesystem::path ca_file;
-  // What the store may hold before layers that nobody uses, and then images from registries that nobody uses, go.
+  // The size of the store above which unused layers, and then unused images from registries, are removed.
   std::uint64_t keep_bytes = std::uint64_t{50} << 30;
   image::Platform platform = image::host_platform();
   TransferLimits transfers;
@@ -62,7 +62,7 @@ struct ImageServiceConfig {
   std::function<void(std::string_view step)> after_step;
 };
 
-// What a sandbox is made from.
+// The base of a sandbox: layers of an image, or the host.
 struct ResolvedImage {
   enum class Kind { Layers, Host };
   Kind kind = Kind::Layers;
@@ -87,8 +87,8 @@ struct ImageInfo {
 // Errors: NotFound (names the image, or says for which platforms it exists), Unauthorized and Forbidden as the registry
 // says, InvalidRequest for content that is damaged, cut off, too slow or not what its digest says, TooLarge, Conflict,
 // Cancelled, Exhausted where too many archives are on their way, Unavailable for what may work later: a registry that
-// does not answer, "no space left in <directory>". Whatever fails leaves nothing behind but whole layers, which the
-// next attempt finds and collection removes.
+// does not answer, "no space left in <directory>". A failure leaves nothing behind but whole layers, which the next
+// attempt finds and collection removes.
 class ImageService {
  public:
   // Blocks for as long as it takes to read the store's records. Code::Conflict if another process has it.
@@ -98,8 +98,8 @@ class ImageService {
   net::awaitable<void> close();
 
   // The image, pulled if the policy says so. Calls for one image with the same credentials share one pull and its
-  // progress; a waiter that is cancelled leaves the others alone. A pull that nobody waits for any more goes on, so
-  // that the next one finds it. With Always, an image that is in the store is not used if the registry fails.
+  // progress; a cancelled waiter does not affect the others. A pull without waiters goes on, so that the next call
+  // finds the image. With Always, an image that is in the store is not used if the registry fails.
   net::awaitable<Result<ResolvedImage>> ensure(std::string name, PullPolicy policy, RegistryAuth auth,
                                                PullProgressHandler progress = nullptr);
 
@@ -140,7 +140,7 @@ class ImageService {
   // Writes the image as an archive into `body`. Without a permit it takes one.
   net::awaitable<Result<void>> save(std::string name, http::BodyWriter& body, TransferPermit permit = nullptr);
 
-  // What `write` produces, on a thread of the pool, goes to `body` as fast as that takes it. `what` is for messages.
+  // Sends the output of `write`, run on a pool thread, to `body` as fast as that takes it. `what` is for messages.
   using ArchiveWriter = std::move_only_function<Result<void>(image::ByteSink)>;
   net::awaitable<Result<void>> send_archive(std::string what, ArchiveWriter write, http::BodyWriter& body,
                                             TransferPermit permit = nullptr);
@@ -151,11 +151,11 @@ class ImageService {
 
   std::vector<ImageInfo> list() const;                       // by name
   Result<ImageInfo> inspect(const std::string& name) const;  // Code::NotFound
-  // Forgets the name; layers go when nobody uses them. Code::NotFound, and Code::Conflict where a sandbox uses the
+  // Forgets the name; unused layers are removed later. Code::NotFound, and Code::Conflict where a sandbox uses the
   // image and no other name has it, unless forced.
   net::awaitable<Result<void>> remove(std::string name, bool force);
-  // Down to `keep_bytes`, or as far as possible: layers that nobody uses, then images from registries, those not used
-  // longest first. Runs by itself after pulls, loads and removals.
+  // Down to `keep_bytes`, or as far as possible: unused layers, then images from registries, least recently used first.
+  // Runs by itself after pulls, loads and removals.
   net::awaitable<Result<image::LayerStore::Collected>> collect(std::uint64_t keep_bytes);
 
   // For what makes layers by itself (snapshots).

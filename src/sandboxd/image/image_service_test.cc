@@ -290,7 +290,7 @@ TEST_F(ImageServiceTest, AnAuthorityOfOnesOwnIsTrusted) {
     secure.push(io_, client, {"demo/box:1", {kTop}, {kTop}});
   }
   const std::string name = secure.host() + "/demo/box:1";
-  EXPECT_EQ(ensure(name).error().code, Code::Unavailable) << "nobody vouches for it";
+  EXPECT_EQ(ensure(name).error().code, Code::Unavailable) << "its certificate is not trusted";
   stop();
   std::ofstream(dir_ / "ca.pem") << authority.certificate_pem();
   config_.ca_file = dir_ / "ca.pem";
@@ -326,7 +326,7 @@ TEST_F(ImageServiceTest, AnArchiveThatBreaksOffLeavesNothing) {
   expect_clean();
 }
 
-TEST_F(ImageServiceTest, WhatIsSavedCanBeLoaded) {
+TEST_F(ImageServiceTest, ASavedImageCanBeLoaded) {
   ASSERT_TRUE(load(docker_archive("demo:1", {kBase, kTop}).bytes()));
   Collector out;
   const auto saved = await(io_, service_->save("demo:1", out));

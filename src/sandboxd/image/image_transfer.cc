@@ -1,4 +1,4 @@
-// Archives and directories: what ImageService moves at somebody else's speed.
+// Archives and directories: transfers of ImageService at the speed of the client.
 
 #include <algorithm>
 #include <atomic>
@@ -42,7 +42,7 @@ bool is_below(const fs::path& path, const fs::path& directory) {
   return rest == directory.end();
 }
 
-// What is left of our patience with one peer.
+// The time that is left for one peer.
 class Patience {
  public:
   explicit Patience(const TransferLimits& limits) : limits_(limits), left_(limits.patience) {}
@@ -78,7 +78,7 @@ struct ImageService::Transfer {
   std::optional<Descriptor> loop_end;
   UniqueFd thread_end;
   std::atomic<bool> whole = false;  // all of the body is in the pipe: its end is not an early one
-  // What stands here stays if an exception ends the thread's work.
+  // These errors stay if an exception ends the thread's work.
   Result<std::vector<ImageInfo>> imported = fail(Code::Internal, "load image: an internal error, see sandboxd's log");
   Result<void> exported = fail(Code::Internal, "send archive: an internal error, see sandboxd's log");
   Event done;  // the thread has finished
@@ -182,7 +182,7 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySour
   auto begun = begin_transfer(std::move(*permit), true);
   if (!begun) co_return Failure(begun.error());
   const std::shared_ptr<Transfer> transfer = std::move(*begun);
-  // Whoever cancels us closes the pipe, and the thread then fails by itself.
+  // Cancellation closes the pipe, and the thread then fails by itself.
   struct Close {
     Descriptor& end;
     ~Close() { end.close(); }
@@ -257,7 +257,7 @@ net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer
     }
   } const over{*this, *transfer};
   transfer->exported = co_await pool_.run([&]() -> Result<void> {
-    // The reader on the loop waits for this end to close, whatever happens.
+    // The reader on the loop waits until this end closes, also after an error.
     struct Close {
       UniqueFd& end;
       ~Close() { end.reset(); }

@@ -20,7 +20,7 @@ Result<void> copy_public_file(const std::string& from, const std::string& to, Ta
   struct stat st{};
   if (::fstat(file->get(), &st) < 0) return sys::from_errno("stat " + from, errno);
   if (!S_ISREG(st.st_mode) || (st.st_mode & S_IROTH) == 0) return {};
-  // Nobody changes it through an overlay's lowest layer. Fails on another file system, among others.
+  // A sandbox cannot change it through an overlay's lower layer. Fails on another file system, among others.
   if (how == Take::Share && ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), 0) == 0) return {};
   std::string text;
   std::array<char, 65536> buffer;

@@ -39,7 +39,7 @@ struct Text {
   gid_t group = 0;
 };
 constexpr gid_t kShadow = 42;
-// Users and groups with the numbers that Debian gives them, so that packages find those they expect. Nobody has a
+// Users and groups with the numbers that Debian gives them, so that packages find those they expect. No user has a
 // password.
 constexpr Text kFiles[] = {
     {"/etc/passwd",

@@ -16,7 +16,7 @@ namespace osb::sandboxd {
 // /opt, /srv and the rest of /var are empty.
 //
 // Appears in one step or not at all. A directory that exists is left as it is: sandboxes may be using it. Certificates
-// grow old in it, so name it after something that changes (the boot id) and remove old ones that nobody uses.
+// grow old in it, so name it after something that changes (the boot id) and remove old ones that are not in use.
 Result<void> build_host_skeleton(const std::string& directory);
 
 }  // namespace osb::sandboxd

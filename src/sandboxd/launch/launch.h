@@ -17,11 +17,11 @@ struct Launched {
 // for about a millisecond; any thread, several at a time. Consumes the plan's mounts.
 //
 // An error names the step and the thing ("mount /proc: ..", "mount point /data: .."), keeps its errno in sys_errno, and
-// leaves nothing: the child is reaped, the mounts are gone with its namespace. What stays is what was written to disk
-// (`work`, mount points in `upper`), so remove both before another try. Code::Unsupported: a file system that cannot
-// map ids. Code::InvalidRequest: the plan contradicts itself.
+// leaves nothing: the child is reaped, the mounts are gone with its namespace. Files on disk stay (`work`, mount points
+// in `upper`), so remove both before another try. Code::Unsupported: a file system that cannot map ids.
+// Code::InvalidRequest: the plan contradicts itself.
 //
-// What the program sees:
+// The program's view:
 // - namespaces: mount, pid, uts, ipc, and cgroup if there is a view; user and network of the plan
 // - its own session, umask 022, all signals default, the plan's descriptors, no others
 // - /proc with what tells about the host masked and /proc/sys read-only, /sys read-only, /dev with null zero full

@@ -86,8 +86,8 @@ OSB_IN_CHILD void set_limits(ChildPlan& plan) {
   }
 }
 
-// From here on we are nobody on the host. Joining gives all capabilities in there and none elsewhere; what exec leaves
-// of them is decided by the bounding set and the user alone.
+// From here on we have no rights on the host. Joining gives all capabilities in the namespace and none elsewhere; the
+// bounding set and the user alone decide which of them exec leaves.
 OSB_IN_CHILD void become_user(ChildPlan& plan) {
   begin(plan, "join the user namespace");
   check(plan, raw(SYS_setns, plan.userns, CLONE_NEWUSER));
@@ -144,8 +144,8 @@ OSB_IN_CHILD void arrange_descriptors(ChildPlan& plan) {
   }
 }
 
-// Clone has reset handlers; what sandboxd ignores, the child still does. Zero is SIG_DFL, no flags, an empty mask, in
-// the kernel's layout of every architecture; KILL and STOP answer EINVAL.
+// Clone has reset handlers; signals that sandboxd ignores are still ignored in the child. Zero is SIG_DFL, no flags, an
+// empty mask, in the kernel's layout of every architecture; KILL and STOP answer EINVAL.
 OSB_IN_CHILD void reset_signals() {
   const std::uint64_t action[8] = {};
   for (int signal = 1; signal <= 64; ++signal) raw(SYS_rt_sigaction, signal, action, nullptr, sizeof(std::uint64_t));
@@ -216,7 +216,7 @@ OSB_IN_CHILD void run_stage_child(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   raw(SYS_umask, 0);
   begin(plan, "open", "/proc/self/ns");
-  // Before the host's /proc is out of sight; what is opened through it later is what we are in then.
+  // Before the host's /proc is unmounted; entries opened through it later are the namespaces of that moment.
   const int namespaces =
       static_cast<int>(check(plan, raw(SYS_openat, AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC, 0)));
   begin(plan, "join the network namespace");

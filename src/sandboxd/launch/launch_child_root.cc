@@ -79,7 +79,7 @@ OSB_IN_CHILD int make_directories(char* path) {
     const char end = path[at];
     path[at] = '\0';
     int next = open_in_root(path, O_PATH | O_DIRECTORY);
-    // What exists and still cannot be opened is a link that leads nowhere: an error.
+    // An entry that exists and cannot be opened is a link that leads nowhere: an error.
     if (next < 0 && errno == ENOENT && (raw(SYS_mkdirat, directory, name, 0755) == 0 || errno == EEXIST)) {
       next = open_in_root(path, O_PATH | O_DIRECTORY);
     }

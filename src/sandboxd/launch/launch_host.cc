@@ -14,9 +14,9 @@
 namespace osb::sandboxd {
 namespace {
 
-// Files and directories that tell about the host, where the kernel has them. They belong to the host's root, who is
-// nobody inside, and its capabilities do not reach them: what others may not touch needs no mask (kcore, kmsg,
-// sysrq-trigger), and what only the owner may write (/proc/irq, /proc/bus, /proc/fs) needs not be made read-only.
+// Files and directories that tell about the host, where the kernel has them. They belong to the host's root, which has
+// no id inside, and the sandbox's capabilities do not reach them: files closed to others need no mask (kcore, kmsg,
+// sysrq-trigger), and files that only the owner may write (/proc/irq, /proc/bus, /proc/fs) need not be made read-only.
 // /proc/sys is another matter: parts of it belong to the sandbox's own namespaces.
 std::vector<ChildMask> masks_of_this_kernel() {
   std::vector<ChildMask> out;
@@ -63,7 +63,7 @@ std::string shm_options(std::uint64_t bytes) { return fmt::format("mode=1777,siz
 Error error_of_child(const ChildPlan& plan) {
   const std::string doing = fmt::format("{}{}{}", plan.doing, *plan.thing == '\0' ? "" : " ", plan.thing);
   if (plan.error == 0) return Error(Code::Internal, doing + ": the child was killed (out of memory?)");
-  // Whatever is missing or there already is not what the caller asked about: no NotFound, no Conflict.
+  // A missing or existing file of the launch is not the object of the caller's request: no NotFound, no Conflict.
   Error error = sys::from_errno(doing, plan.error).error();
   error.code = Code::Internal;
   return error;

@@ -10,7 +10,7 @@
 
 namespace osb::sandboxd {
 
-// What is the same for every launch, found out once.
+// Facts and descriptors that are the same for every launch, made once.
 struct LaunchHost {
   UniqueFd empty_namespace;
   UniqueFd userns_sysctl;

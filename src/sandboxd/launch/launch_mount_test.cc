@@ -40,7 +40,7 @@ TEST_F(LaunchMountTest, LinksOfTheImageDoNotLeadOut) {
   const std::string outside = "/../../../../.." + (dir_ / "outside").string();
   std::filesystem::create_directory(dir_ / "outside");
   std::filesystem::create_symlink(outside, dir_ / "layer/link");
-  // What the link names is made inside: nothing on the host is touched.
+  // The link's target is made inside: nothing on the host is touched.
   std::filesystem::create_directories(dir_.path().string().insert(0, (dir_ / "layer").string()) + "/outside");
   auto wanted = plan("cat /link/deeper/file");
   wanted.mounts.push_back(volume("/link/deeper"));

@@ -44,7 +44,7 @@ struct HostRoot {
   LayersRoot layers;
 };
 
-// A mount nobody has attached yet (open_tree with OPEN_TREE_CLONE, fsmount), and where it goes.
+// A detached mount (open_tree with OPEN_TREE_CLONE, fsmount), and its mount point.
 struct PreparedMount {
   UniqueFd mount;
   // Absolute, inside. Symbolic links of the image are followed inside the root, `..` does not lead out of it. A missing
@@ -67,7 +67,7 @@ struct DeviceNode {
 struct CgroupPlan {
   int v2_directory = -1;      // born there; -1: stays in sandboxd's
   std::vector<int> v1_tasks;  // `tasks` files, open for writing
-  // What is seen at /sys/fs/cgroup, read-only: directories of the sandbox's cgroup, by name. {{"", v2 directory}} on a
+  // The contents of /sys/fs/cgroup, read-only: directories of the sandbox's cgroup, by name. {{"", v2 directory}} on a
   // v2 host; on others one per v1 controller ({"memory", ..}). Empty: nothing is there. With any, the cgroup namespace
   // is the sandbox's own, so that its cgroup is "/".
   std::vector<std::pair<std::string, int>> view;
@@ -93,8 +93,8 @@ inline constexpr kernel::CapabilitySet kDefaultCapabilities =
     1ULL << 6 | 1ULL << 7 | 1ULL << 8 |                          // setgid setuid setpcap
     1ULL << 10 | 1ULL << 18 | 1ULL << 29 | 1ULL << 31;           // net_bind_service sys_chroot audit_write setfcap
 
-// The mount and ipc namespace of one sandbox, ready but for what only its request tells, in which nobody has lived yet
-// (build_stage in stage.h). Nothing else refers to them: they go with the descriptors.
+// The mount and ipc namespace of one sandbox, unused, with every mount that does not depend on its request (build_stage
+// in stage.h). Nothing else refers to them: they go with the descriptors.
 struct Stage {
   UniqueFd mounts{};
   UniqueFd ipc{};
@@ -125,7 +125,7 @@ struct LaunchPlan {
   uid_t uid = 0;  // inside, as the next two
   gid_t gid = 0;
   std::vector<gid_t> groups;
-  // What the sandbox can ever have. A program of root has all of them, others gain them by setuid or file capabilities.
+  // The sandbox's upper limit. A program of root has all of them, others gain them by setuid or file capabilities.
   kernel::CapabilitySet capabilities = kDefaultCapabilities;
   bool no_new_privileges = true;
   bool nested_user_namespaces = false;   // the seccomp program must allow them too
@@ -134,8 +134,8 @@ struct LaunchPlan {
   std::vector<Ulimit> ulimits;           // others are sandboxd's own
   std::optional<int> oom_score_adj;
 
-  // The program, by descriptor (O_PATH or O_RDONLY, without write permission for anybody but root): it need not exist
-  // as a file inside. The file must be readable and executable by all.
+  // The program, by descriptor (O_PATH or O_RDONLY, with write permission for root only): it need not exist as a file
+  // inside. The file must be readable and executable by all.
   int program = -1;
   std::vector<std::string> argv;
   std::vector<std::string> env;  // "KEY=value", all of it

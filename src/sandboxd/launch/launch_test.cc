@@ -161,7 +161,7 @@ constexpr unsigned kChmod = SYS_chmod;
 constexpr unsigned kChmod = SYS_fchmodat;
 #endif
 
-// Answers chmod with ENOMSG, which nobody else does.
+// Answers chmod with ENOMSG, which the kernel never does.
 constexpr sock_filter kNoChmod[] = {
     BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kChmod, 0, 1),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMSG), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};

@@ -218,7 +218,7 @@ void allow_communication(SeccompPolicy& policy) {
       .allow_if("socketpair", {Argument{0, kWhole, AF_UNIX}})
       .deny({"socketpair"}, EAFNOSUPPORT)
       .allow_if("socket", {Argument{0, kWhole, AF_UNIX}})
-      // What lists interfaces and routes, and nothing else of netlink.
+      // The netlink family that lists interfaces and routes, and no other.
       .allow_if("socket", {Argument{0, kWhole, AF_NETLINK}, Argument{2, kWhole, NETLINK_ROUTE}});
   for (const std::uint32_t family : {AF_INET, AF_INET6}) {
     // Not the rest (SCTP, DCCP, L2TP, ..): asking for one loads its module into the kernel.
@@ -229,7 +229,7 @@ void allow_communication(SeccompPolicy& policy) {
     policy.deny_if("socket", {Argument{0, kWhole, family}}, EPROTONOSUPPORT);
   }
   policy.deny({"socket"}, EAFNOSUPPORT);
-  // Input put into somebody else's terminal.
+  // They insert input into a terminal that another program reads.
   policy.deny_if("ioctl", {Argument{1, kWhole, TIOCSTI}}).deny_if("ioctl", {Argument{1, kWhole, TIOCLINUX}});
   policy.allow({"ioctl"});
 }

@@ -18,7 +18,7 @@
 namespace osb::sandboxd {
 namespace {
 
-// What the child has sent; nothing when it has not.
+// The descriptors that the child has sent; empty when it has sent none.
 Result<std::vector<UniqueFd>> receive_descriptors(int socket) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (2 + kEtcFiles + kMostMasks))];
   char byte;

@@ -12,7 +12,7 @@
 
 namespace osb::sandboxd {
 
-// What a stage is built from. A LaunchPlan that has it must say the same about each of these.
+// The settings of a stage. A LaunchPlan with this stage must have the same value in each of these.
 struct StagePlan {
   std::variant<LayersRoot, HostRoot> root;
   int userns = -1;

@@ -26,7 +26,7 @@ struct HeldPort {
   std::uint16_t number = 0;
 };
 
-// A socket that is bound and nothing more: connections never get there, and nobody else can bind the port. Without
+// A socket that is bound and nothing more: connections never get there, and no other program can bind the port. Without
 // SO_REUSEADDR, because with it a server that has it too could still take the port.
 Result<HeldPort> hold_port(Protocol protocol, std::uint16_t wanted) {
   const bool tcp = protocol == Protocol::Tcp;
@@ -216,8 +216,8 @@ class Firewall::Impl {
     return {};
   }
 
-  // A change that is in our notes already. When something that must be there is not, somebody has deleted our table
-  // (`nft flush ruleset` does) and sandboxes are without walls: it is built again.
+  // A change that is in our notes already. If an object of it is missing, another program has deleted our table (`nft
+  // flush ruleset` does) and sandboxes have no firewall: it is built again.
   Result<void> apply(kernel::NftBatch& batch) {
     if (!installed_) return {};
     const auto done = batch.commit(netfilter_);

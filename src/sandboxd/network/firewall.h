@@ -39,7 +39,7 @@ class SlotRules {
 //   - leaves the host with the host's address.
 // To a sandbox come: the host, replies, and published ports.
 //
-// Nobody waits for an answer that cannot come. The host refuses in the sandbox's place (TCP reset, ICMP port
+// Clients do not wait for an answer that cannot come. The host refuses in the sandbox's place (TCP reset, ICMP port
 // unreachable) every packet to a slot that is not admitted, and every new connection to one that refuse() has named.
 //
 // Published ports also work on 127.0.0.1. For that the kernel must route 127.0.0.0/8 on the sandbox's interface

@@ -21,7 +21,7 @@ int take_error(const UniqueFd& fd) {
   return error;
 }
 
-// How a connect that has begun ends: 0, an errno, or ETIMEDOUT when nobody answers at all.
+// The result of a connect that has begun: 0, an errno, or ETIMEDOUT when there is no answer at all.
 int outcome_of(const UniqueFd& fd) {
   pollfd wanted{.fd = fd.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&wanted, 1, static_cast<int>(kLong.count())) != 1) return ETIMEDOUT;

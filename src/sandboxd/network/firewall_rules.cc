@@ -25,7 +25,7 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
   // The host's loopback: see route_localnet in firewall.h. Replies to the host carry the gateway's address here.
   batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().destination(kLoopback, 8).drop()));
   batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().in_set(kMembers, kMemberKey, false).drop()));
-  // Nobody else is a sandbox.
+  // Only sandboxes' interfaces may send from sandboxes' addresses.
   batch.add_rule("early", std::move(NftRule()
                                         .input_interface(ours, false)
                                         .input_interface(kLoopbackInterface, false)
@@ -34,9 +34,10 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
                                         .drop()));
 }
 
-// The host answers for addresses behind which nobody can. One that is not (or no longer) in kAddresses refuses
-// everything, so connections of a sandbox that is gone end too; one in kRefused takes no new connections. Interfaces
-// are not looked at: in the output hook a packet to a published port still has the one of its first destination.
+// The host answers for addresses of sandboxes that cannot answer. An address that is not (or no longer) in kAddresses
+// refuses everything, so connections of a sandbox that is gone end too; one in kRefused takes no new connections.
+// Interfaces are not looked at: in the output hook a packet to a published port still has the one of its first
+// destination.
 void put_refusals(kernel::NftBatch& batch, const NetworkConfig& config, const char* chain, bool translated_only) {
   const auto to_sandbox = [&] {
     NftRule rule;
@@ -67,7 +68,7 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   }
   // Published ports only: to all others of the outside world sandboxes stay invisible.
   put_refusals(batch, config, "forward", true);
-  // Nobody has the address; lo must not send the packet round again.
+  // No interface has the address; lo must not send the packet round again.
   batch.add_rule("forward", std::move(NftRule()
                                           .output_interface(kLoopbackInterface)
                                           .ipv4()

@@ -14,7 +14,7 @@ inline constexpr const char* kMembers = "members";                     // interf
 inline constexpr const char* kAddresses = "addresses";                 // of the same slots
 inline constexpr const char* kRefused = "refused";                     // those of them that take no new connections
 inline constexpr const char* kPublished = "published";                 // ports for the host itself
-inline constexpr const char* kPublishedOutside = "published_outside";  // ports for everybody else
+inline constexpr const char* kPublishedOutside = "published_outside";  // ports for other machines
 
 // Table, chains, sets and rules, in the place of an older table if there is one. Members and ports are elements, added
 // by the caller.

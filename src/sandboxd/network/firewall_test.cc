@@ -49,7 +49,7 @@ TEST(Firewall, SandboxesDoNotReachEachOtherAndTheHostReachesBoth) {
   });
 }
 
-TEST(Firewall, NobodyOutsideReachesASandboxByItsAddress) {
+TEST(Firewall, OtherMachinesCannotReachASandboxByItsAddress) {
   in_own_network([] {
     World world;
     world.start();
@@ -137,7 +137,7 @@ TEST(Firewall, SpoofedSourcesAreDropped) {
   });
 }
 
-TEST(Firewall, NobodyOutsidePassesForASandbox) {
+TEST(Firewall, OtherMachinesCannotForgeASandboxsAddress) {
   in_own_network([] {
     World world;
     world.start();
@@ -298,7 +298,7 @@ TEST(Firewall, AfterARestartPublishedPortsAndTheirConnectionsGoOn) {
   });
 }
 
-TEST(Firewall, ATableThatSomebodyDeletedIsBuiltAgain) {
+TEST(Firewall, ADeletedTableIsBuiltAgain) {
   in_own_network([] {
     World world;
     world.config.ready_slots = 0;

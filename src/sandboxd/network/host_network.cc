@@ -36,8 +36,8 @@ Result<void> check_subnet_is_free(const NetworkConfig& config, kernel::NetlinkSo
     if (!overlap(config.subnet, there)) continue;
     if (route.type == RTN_LOCAL && route.prefix_length == 32 && route.destination == config.gateway()) continue;
     const auto link = std::ranges::find(*links, route.index, &kernel::Link::index);
-    // Listed later: an interface that is not there any more has taken its routes along. Those of a daemon before us go
-    // while we start. (0: several next hops.)
+    // Links are listed after routes: an interface that has gone since has taken its routes along. Interfaces of an
+    // earlier daemon go while we start. (0: several next hops.)
     if (link == links->end() && route.index != 0) continue;
     const std::string name = link == links->end() ? "several interfaces" : link->name;
     if (name.starts_with(config.interface_prefix)) continue;

@@ -6,12 +6,12 @@
 
 namespace osb::sandboxd {
 
-// What sandboxes need of the host besides the firewall. `route` is a NETLINK_ROUTE socket; everything concerns the
-// network namespace of the calling thread, which is the socket's.
+// Network settings of the host for sandboxes, besides the firewall. `route` is a NETLINK_ROUTE socket; everything
+// concerns the network namespace of the calling thread, which is the socket's.
 
-// - The gateway's address on lo, with host scope: the source of what the host itself sends to sandboxes, and never
-// chosen
-//   for anything else. There is no interface of its own for it because every sandbox has a link to itself.
+// - The gateway's address on lo, with host scope: the source of the host's own packets to sandboxes, and never
+//   chosen for anything else. There is no interface of its own for it because every sandbox has a link to
+//   itself.
 // - A route of the subnet to lo, so that packets to addresses without a sandbox do not leave by the default route. The
 //   firewall refuses them there. An unreachable route would not do: the kernel keeps its error from a connect() that has
 //   sent its first packet before the sandbox went, and such a connect hangs.

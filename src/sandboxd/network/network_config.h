@@ -46,9 +46,9 @@ struct NetworkConfig {
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
   std::string interface_prefix = "osb-";
-  // Networks that no sandbox reaches. The default hides the metadata service of cloud machines, which gives the
-  // host's credentials to whoever asks. Private networks are reachable unless they are listed here: sandboxes often
-  // work with services in them, and which ones are sensitive only the operator knows.
+  // Networks that no sandbox reaches. The default hides the metadata service of cloud machines, which gives the host's
+  // credentials to every client. Private networks are reachable unless they are listed here: sandboxes often work with
+  // services in them, and which ones are sensitive only the operator knows.
   std::vector<Subnet> blocked = {Subnet{.base = 0xa9fea9fe, .prefix_length = 32}};  // 169.254.169.254
   std::vector<HostService> host_services;                                           // none: the host is closed
   bool answer_ping = true;                                                          // ICMP echo to the gateway

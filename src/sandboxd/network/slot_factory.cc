@@ -24,7 +24,7 @@ constexpr std::uint32_t kIdsPerSlot = 65536;
 constexpr const char* kInside = "eth0";
 constexpr const char* kDisableIpv6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
 
-// Locally administered. Each link has two ends and nobody else, so all hosts' ends may have the same one.
+// Locally administered. Each link has only two ends, so all host ends may have the same address.
 constexpr kernel::MacAddress kHostMac = {0x02, 0x6f, 0x73, 0x62, 0x00, 0x01};
 
 kernel::MacAddress mac_of(std::uint32_t address) {
@@ -37,7 +37,7 @@ kernel::MacAddress mac_of(std::uint32_t address) {
 }
 
 // Opens a netlink socket in there and sets what only /proc/sys can: no IPv6 on interfaces to come (loopback keeps ::1,
-// which programs expect); and, as nobody but the sandbox is in there, low ports and ping for all of its users.
+// which programs expect); and low ports and ping for all users, because only the sandbox is in there.
 Result<kernel::NetlinkSocket> enter_and_set_up(const Slot& slot, bool ipv6) {
   return kernel::in_network_namespace(slot.netns.get(), [&]() -> Result<kernel::NetlinkSocket> {
     if (ipv6) {
@@ -140,7 +140,7 @@ Result<void> SlotFactory::connect(const Slot& slot, std::uint32_t address, kerne
     const auto outer = kernel::find_link(sockets_->route, slot.interface);
     if (!outer) return Failure(outer.error());
     kernel::NetlinkBatch host;
-    // Both ends know each other from the start, so nobody needs to answer ARP, and nobody can lie in it.
+    // Both ends know each other from the start, so ARP needs no answers, and a sandbox cannot forge them.
     kernel::change_link(host, outer->index, {.up = true, .arp = false, .rp_filter = 1, .no_ipv6_address = ipv6_});
     kernel::add_route(host, {.destination = address,
                              .prefix_length = 32,

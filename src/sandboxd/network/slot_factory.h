@@ -27,7 +27,7 @@ class SlotFactory {
   Result<bool> end_sockets(const Slot& slot);
   // Packets that passed its interface, ever.
   Result<std::uint64_t> packets(const Slot& slot);
-  // Of all these addresses: costs milliseconds, whatever their number.
+  // Of all these addresses: costs milliseconds for any number of them.
   Result<void> forget_connections(const std::vector<unsigned>& indices);
 
   // Interfaces of ours that exist.

@@ -162,7 +162,7 @@ class SlotPool::Impl {
                             config_.capacity(), format_subnet(config_.subnet)));
   }
 
-  // An index that nobody has, or none. New ones first: an address rests as long as possible before it is used again.
+  // An unused index, or none. New ones first: an address rests as long as possible before it is used again.
   std::optional<unsigned> unused_index() {
     while (next_ < config_.capacity()) {
       const unsigned index = next_++;
@@ -372,7 +372,7 @@ class SlotPool::Impl {
   std::deque<Returned> returned_;
   std::deque<Slot> dirty_;               // to be used again when the kernel has forgotten its connections
   std::vector<unsigned> dirty_indices_;  // the same, of dropped slots
-  bool forget_now_ = false;              // somebody waits for one
+  bool forget_now_ = false;              // a create waits for one
   std::set<unsigned> taken_;
   std::set<unsigned> draining_;
   std::set<unsigned> found_;  // adopted, or draining at start(): never new, wherever they are now

@@ -18,15 +18,15 @@ enum class NetworkMode : std::uint8_t {
   None,    // loopback only; user namespace and id range as usual
 };
 
-// Who is found in a slot that an earlier daemon gave away.
+// The kind of process in a slot that an earlier daemon gave away.
 enum class SlotHolder : std::uint8_t {
   Sandbox,        // PID 1: user and network namespace are the slot's
   Runtime,        // a process of an OCI runtime: only the network namespace is
   InHostNetwork,  // PID 1 in the host's network: only the user namespace is
 };
 
-// What a sandbox is born into. Closing both descriptors after its last process has ended lets the kernel free the
-// namespaces and the veth; nothing else holds them.
+// The namespaces that a sandbox starts in. Closing both descriptors after its last process has ended lets the kernel
+// free the namespaces and the veth; nothing else holds them.
 struct Slot {
   unsigned index = 0;
   NetworkMode mode = NetworkMode::Bridge;
@@ -70,11 +70,11 @@ class SlotPool final : public Slots {
 
   // A sandbox that outlived an earlier daemon: its namespaces come from /proc/<pid>/ns. Refused unless its user
   // namespace has the id range of `index` and, with Bridge, the interface of `index` leads into its network namespace.
-  // A Runtime is told by the interface alone, one in the host's network by its id range.
-  // The caller has made sure that `pid` is the recorded process (start time). Before start() only.
+  // A Runtime is recognised by the interface alone, a sandbox in the host's network by its id range. The caller has
+  // made sure that `pid` is the recorded process (start time). Before start() only.
   Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox) override;
 
-  // Begins refilling. Interfaces of ours that nobody adopted count as being torn down. `no_bridge` says why this host
+  // Begins refilling. Interfaces of ours that were not adopted count as being torn down. `no_bridge` says why this host
   // cannot have slots with a network, if so: take(Bridge) answers Code::Unsupported with it. Such a pool needs no
   // installed firewall.
   Result<void> start(std::string no_bridge = "");
@@ -85,9 +85,9 @@ class SlotPool final : public Slots {
   // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
   // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no
   // writable /proc/sys, no keyrings). The pool itself ends the sockets that are left and makes the kernel forget
-  // the address's connections (see recycle_batch); a slot where a socket remains (somebody outside holds it), or
-  // without a network namespace, is dropped. That happens on the pool's thread. Interface counters are not reset.
-  // From the return on until the slot is ready for another sandbox the host refuses connections to its address.
+  // the address's connections (see recycle_batch); a slot where a socket remains (a process outside holds it), or
+  // without a network namespace, is dropped. That happens on the pool's thread. Interface counters are not reset. From
+  // the return on until the slot is ready for another sandbox the host refuses connections to its address.
   void give_back(Slot slot, bool recyclable) override;
 
   Counts counts() const override;

@@ -171,7 +171,7 @@ TEST(SlotPool, SlotsWithTrafficWaitToBeCleanedTogether) {
   });
 }
 
-TEST(SlotPool, ASlotInWhichSomebodyHoldsASocketIsDropped) {
+TEST(SlotPool, ASlotWithASocketHeldOutsideIsDropped) {
   in_own_network([] {
     World world;
     world.start();

@@ -20,7 +20,7 @@
 namespace osb::sandboxd {
 namespace {
 
-// Every kernel has this directory, and nobody keeps files there that the runtime could need.
+// Every kernel has this directory, and it contains no files that the runtime could need.
 const std::string kPlace = "/sys/firmware";
 
 // In a thread of its own, whose namespace this becomes.
@@ -94,7 +94,7 @@ Result<UniqueFd> make_directory_in(int root, const std::string& path) {
 }
 
 // A missing mount point is made here and not by the runtime: as root of the sandbox, and while the root can be written.
-// What is there is left as it is; where a link leads nowhere, the runtime has the last word.
+// An existing mount point is left as it is; if a link leads nowhere, the runtime decides.
 Result<void> make_mount_point(int root, const std::string& path, bool is_directory) {
   if (is_directory) {
     auto made = make_directory_in(root, path);
@@ -135,7 +135,7 @@ Result<void> attach_plan(LaunchPlan& plan, int root, Bundle& bundle) {
   return {};
 }
 
-// One bind of a directory, whatever their number: each bind of its own costs gVisor a connection to its file server.
+// One bind of a directory for any number of files: each bind of its own costs gVisor a connection to its file server.
 Result<void> attach_cgroup_files(const CgroupPlan& cgroup, int root, Bundle& bundle) {
   if (cgroup.stat_files.empty()) return {};
   const std::string place = kPlace + "/cgroup";

@@ -38,7 +38,7 @@ struct Bundle {
 //   there than it knows
 // - there is a second /proc without anything mounted in it, because a process in a user namespace (the runtime's file
 //   server) may mount its own only then
-// Every path can be reached by root of the plan's user namespace, who is nobody in our state directory. The working
+// Root of the plan's user namespace, which has no rights in our state directory, can reach every path. The working
 // directory and mount points are made if they are missing; then the root becomes read-only if the plan says so.
 // Consumes the plan's mounts; the descriptors stay the caller's.
 Result<Bundle> enter_bundle_namespace(LaunchPlan& plan, int root);

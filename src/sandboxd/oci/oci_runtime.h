@@ -33,8 +33,8 @@ struct OciProcess {
 
 // Starts sandboxes through an OCI runtime instead of our own launch.
 //
-// The runtime is the wall between sandbox and host: configure only ones that are one (gVisor, virtual machines). Our
-// seccomp program does not reach through it. What stays ours: the root file system (same layers, same upper), the
+// The runtime isolates the sandbox from the host: configure only runtimes that isolate (gVisor, virtual machines). Our
+// seccomp program has no effect inside. sandboxd still provides: the root file system (same layers, same upper), the
 // volumes, the network slot, and the cgroup, in which the runtime and all that it starts are born. So limits, usage,
 // freezing and killing work as for any other sandbox, and the runtime is never asked for them.
 //
@@ -54,11 +54,11 @@ class OciRuntime {
     std::string cgroup_path;  // of the plan's cgroup, for runtimes that insist: "/opensandbox/<id>"
   };
   // Creates and starts; returns when PID 1 has been started, which is before it listens. After an error the caller
-  // kills the cgroup and calls remove(). What the runtime said is in the error and in runtime.log. The plan's
+  // kills the cgroup and calls remove(). The runtime's messages are in the error and in runtime.log. The plan's
   // descriptors, seccomp program and program are not used.
   Result<OciProcess> launch(LaunchPlan plan, const Container& container);
 
-  // After its processes have been killed: what the runtime remembers of it. Unknown ids are fine.
+  // After its processes have been killed: removes the runtime's own state of it. Unknown ids are fine.
   void remove(const std::string& id);
 
   const std::string& name() const { return name_; }

@@ -19,7 +19,7 @@ const std::map<std::string, std::uint64_t, std::less<>> kLeastUlimits = {
     {"stack", std::uint64_t{128} << 10},
 };
 
-// What the kernel lets anybody have; not even root gets more.
+// The kernel's limit for every process; not even root gets more.
 std::uint64_t most_open_files() {
   const auto text = sys::read_text("/proc/sys/fs/nr_open");
   return text ? std::strtoull(text->c_str(), nullptr, 10) : std::uint64_t{1} << 20;

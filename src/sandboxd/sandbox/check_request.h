@@ -5,8 +5,8 @@
 
 namespace osb::sandboxd {
 
-// What can be said about a request before anything is looked up, beyond the types of its fields: before anything is
-// made or pulled. Code::InvalidRequest, or Code::Unsupported for another machine's platform, with the field's JSON
+// The checks of a request that need no lookup, beyond the types of its fields: before anything is made or
+// pulled. Code::InvalidRequest, or Code::Unsupported for another machine's platform, with the field's JSON
 // pointer.
 //   hostname   goes into files as it is: letters, digits, '-', '_' and '.'
 //   platform   images are run, not emulated: this host's or none

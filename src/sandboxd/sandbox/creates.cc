@@ -169,7 +169,7 @@ net::awaitable<Result<void>> Creates::ping(EntryPtr entry) {
   if (entry->live->log_watch) {
     if (auto listens = co_await wait_listening(entry); !listens) co_return listens;
   }
-  // An address does not end with its sandbox: nobody would answer for seconds.
+  // An address outlives its sandbox: a request to it would wait for seconds.
   auto outcome =
       co_await (ask_execd(client_, entry->record.status, "GET", "/ping") || entry->exit_watch->wait_readable());
   if (outcome.index() == 1) co_return fail(Code::Internal, "it ended");

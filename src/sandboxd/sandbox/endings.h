@@ -6,12 +6,12 @@
 
 namespace osb::sandboxd {
 
-// The ends of sandboxes: their own, and those that somebody asks for.
+// The ends of sandboxes: by themselves, and by request.
 class Endings {
  public:
   explicit Endings(const SandboxContext& context) : context_(context) {}
 
-  // Watches PID 1 of a living sandbox. Without it nobody notices the sandbox's end.
+  // Watches PID 1 of a living sandbox. Without it the daemon does not notice the sandbox's end.
   Result<void> open_watch(SandboxEntry& entry);
   // After open_watch(): records the exit when it comes.
   void watch(EntryPtr entry) { context_.tasks.spawn("watch sandbox", watch_exit(std::move(entry))); }

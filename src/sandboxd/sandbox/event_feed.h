@@ -11,8 +11,8 @@
 
 namespace osb::sandboxd {
 
-// Tells watchers which sandboxes have changed. A watcher that is slow is told each name once and then looks at the
-// latest state, so that what it costs is bounded by the number of sandboxes. One loop.
+// Tells watchers which sandboxes have changed. A slow watcher gets each name once and then reads the latest state, so
+// that its cost is bounded by the number of sandboxes. One loop.
 class EventFeed {
  public:
   explicit EventFeed(net::any_io_executor executor) : executor_(std::move(executor)) {}

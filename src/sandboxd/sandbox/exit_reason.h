@@ -8,8 +8,8 @@
 
 namespace osb::sandboxd {
 
-// What execd has written about the entrypoint's end. The file is the sandbox's own: whatever does not look right is
-// nothing.
+// execd's record of the entrypoint's end. The sandbox can write the file: nothing is returned if it is not
+// well-formed.
 std::optional<sys::ExitStatus> read_exit_record(const std::string& path);
 // Why the entrypoint could not be started, in execd's words: at most 300 printable characters. Empty if it was.
 std::string read_exit_error(const std::string& path);

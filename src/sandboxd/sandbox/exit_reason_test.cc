@@ -25,7 +25,7 @@ TEST(ExitReason, TheEntrypointsOwnRecordCountsFirst) {
       {"out of memory", std::nullopt, sys::ExitStatus{0, 9}, true, 137, "OUT_OF_MEMORY"},
       {"a shell tells of its killed child", sys::ExitStatus{137, 0}, std::nullopt, true, 137, "OUT_OF_MEMORY"},
       {"a child was killed, the rest went on", sys::ExitStatus{1, 0}, std::nullopt, true, 1, "EXITED"},
-      {"nobody knows", std::nullopt, std::nullopt, false, 137, "SIGNALLED"},
+      {"not known", std::nullopt, std::nullopt, false, 137, "SIGNALLED"},
   };
   for (const auto& row : rows) {
     const auto exit = describe_exit(row.entrypoint, row.process, row.oom);

@@ -28,7 +28,7 @@ TEST(FileTail, ALinkIsRefused) {
   EXPECT_FALSE(free_all_but_tail((dir.path() / "log").string(), 10));
 }
 
-TEST(FileTail, WhatIsNoFileIsRefusedAndHoldsNobodyUp) {
+TEST(FileTail, LinksAndPipesAreRefusedWithoutBlocking) {
   const testing::TempDir dir;
   const std::string pipe = (dir.path() / "pipe").string();
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -36,13 +36,13 @@ TEST(FileTail, WhatIsNoFileIsRefusedAndHoldsNobodyUp) {
     EXPECT_FALSE(read_tail(path, 10)) << path;
     EXPECT_FALSE(free_all_but_tail(path, 10)) << path;
   }
-  // With somebody at the other end, too.
+  // With a process at the other end, too.
   const UniqueFd other(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_FALSE(read_tail(pipe, 10));
   EXPECT_FALSE(free_all_but_tail(pipe, 10));
 }
 
-TEST(FileTail, WhatIsOldGivesItsSpaceBack) {
+TEST(FileTail, OldBytesGiveTheirSpaceBack) {
   const testing::TempDir dir;
   const std::string path = (dir.path() / "log").string();
   std::ofstream(path) << std::string(1 << 20, 'a') << "the end";

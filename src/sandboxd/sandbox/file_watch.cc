@@ -58,7 +58,7 @@ Result<std::shared_ptr<FileWatch::Follower>> FileWatch::follow(int fd, std::stri
   if (!inotify_) {
     if (auto opened = open(); !opened) return Failure(opened.error());
   }
-  // By descriptor: whatever has that name by now, this is the file that is read.
+  // By descriptor: this is the file that is read, even if the name leads elsewhere by now.
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   const int watch = ::inotify_add_watch(inotify_->fd(), path.c_str(), IN_MODIFY);
   if (watch < 0) return sys::from_errno("watch the log of " + key, errno);

@@ -14,8 +14,8 @@
 
 namespace osb::sandboxd {
 
-// Tells who reads a file that it has been written to. One inotify descriptor for all, of which the kernel gives a user
-// few. One loop.
+// Tells the reader of a file that it has been written to. One inotify descriptor for all, of which the kernel gives a
+// user few. One loop.
 class FileWatch {
  public:
   explicit FileWatch(net::any_io_executor executor) : executor_(executor), tasks_(executor) {}

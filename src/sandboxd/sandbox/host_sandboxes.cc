@@ -92,8 +92,8 @@ std::vector<SandboxStatus> HostSandboxes::list() const {
   return out;
 }
 
-// A client that has kept a connection would send its next request to a sandbox that stands still, and wait. It opens a
-// new connection instead, which is refused at once. Streams of running commands are left alone: they go on afterwards.
+// A client that has kept a connection would send its next request to a paused sandbox, and wait. It opens a new
+// connection instead, which is refused at once. Streams of running commands are left alone: they go on afterwards.
 net::awaitable<void> HostSandboxes::end_idle_connections(EntryPtr entry) {
   const auto done =
       co_await with_timeout(ask_execd(client_, entry->record.status, "POST", "/connections/end-idle"), kEndIdleLimit);
@@ -175,7 +175,7 @@ net::awaitable<Result<UniqueFd>> HostSandboxes::connect(std::string id, std::uin
   const EntryPtr entry = *found;
   if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
   if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
-  // A runtime's network stack is not the kernel's: nobody listens on the namespace's own loopback.
+  // A runtime has its own network stack: nothing listens on the namespace's own loopback.
   if (!entry->record.spec.runtime.empty()) {
     const std::string address = entry->record.status.address;
     co_return co_await context_.pool.run([&] { return connect_to_address(address, port, kConnectLimit); });

@@ -34,8 +34,8 @@ class HostSandboxes {
   net::awaitable<Result<void>> pause(std::string id);   // a paused one: success
   net::awaitable<Result<void>> resume(std::string id);  // a running one: success
   net::awaitable<Result<api::native::Stats>> stats(std::string id);
-  // A connected socket to a port inside, whatever the network mode. In sandboxes of an OCI runtime it reaches only
-  // ports that listen on the sandbox's address.
+  // A connected socket to a port inside, with any network mode. In sandboxes of an OCI runtime it reaches only ports
+  // that listen on the sandbox's address.
   net::awaitable<Result<UniqueFd>> connect(std::string id, std::uint16_t port);
 
   SandboxLogs& logs() { return logs_; }

@@ -47,7 +47,7 @@ class HostSandboxesTest : public ::testing::Test {
     sandboxes_->recover();
     sandboxes_->start();
   }
-  // What stays is what a kill -9 would leave: nothing is torn down.
+  // As after a kill -9, nothing is torn down.
   void stop() {
     sandboxes_->end_watching();
     await(io_, sandboxes_->close());

@@ -7,16 +7,16 @@
 #include "base/error.h"
 
 // The log of an entrypoint, which execd writes with times (base/timed_log.h) and of which free_all_but_tail() has
-// taken the begin away when it was long. What is in it comes from the sandbox: nothing of it is believed.
+// taken the begin away when it was long. Its contents come from the sandbox and are not trusted.
 namespace osb::sandboxd {
 
 // Where to begin reading.
 struct LogsFrom {
   std::string since;                // a moment as in stamps, without the space; empty: all there is
-  std::optional<std::size_t> tail;  // the last lines; with `since` whatever is less
+  std::optional<std::size_t> tail;  // the last lines; with `since` the smaller part
 };
 
-// The place of the first line that is wanted. `since` and `tail` are looked for in the last 256 MiB.
+// The offset of the first wanted line. `since` and `tail` are searched in the last 256 MiB.
 Result<std::uint64_t> find_log_start(int fd, const LogsFrom& from);
 
 struct LogChunk {

@@ -86,7 +86,7 @@ TEST_F(LogFileTest, SinceIsFoundBehindLinesOfAnyLengthAndContent) {
   EXPECT_EQ(from({.since = time_of(99), .tail = {}}), "");
 }
 
-TEST_F(LogFileTest, WhatWasFreedIsSkippedByWholeLines) {
+TEST_F(LogFileTest, TheFreedPartIsSkippedByWholeLines) {
   append_lines(0, 99'999);
   ASSERT_TRUE(free_all_but_tail(path_, 1 << 20));
   const std::string kept = from({});

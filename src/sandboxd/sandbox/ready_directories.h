@@ -10,19 +10,19 @@
 
 namespace osb::sandboxd {
 
-// Directories of sandboxes, with upper/, work/ and run/{entrypoint.log,execd.log}, made before anybody asks for them:
-// making one takes a tenth of a create, most of it ext4's search for a place (kernel/spread_directories.h), and giving
-// a ready one its name next to nothing. They wait in `<state>/ready/`, where nobody owns anything after a crash.
+// Directories of sandboxes, with upper/, work/ and run/{entrypoint.log,execd.log}, made ahead: making one takes a tenth
+// of a create, most of it ext4's search for a place (kernel/spread_directories.h), and giving a ready one its name
+// almost no time. They wait in `<state>/ready/`; after a crash no sandbox owns them.
 //
 // Any thread, several at a time.
 class ReadyDirectories {
  public:
-  // What an earlier process left goes to `<state>/trash/`, which exists.
+  // Leftovers of an earlier process are moved to `<state>/trash/`, which exists.
   static Result<std::unique_ptr<ReadyDirectories>> open(const std::string& state_directory);
 
   // A new directory at `target`, on the same file system: one of the ready ones, or made now when there is none.
   Result<void> take(const std::string& target);
-  // One that has no name yet: give_name() or discard() follows.
+  // A directory without a name: give_name() or discard() follows.
   Result<std::string> take();
   Result<void> give_name(const std::string& path, const std::string& target) const;
   void discard(const std::string& path) const;

@@ -62,7 +62,7 @@ TEST_F(ReadyDirectoriesTest, DoNotReplaceWhatIsThere) {
   EXPECT_TRUE(fs::is_empty(sandbox("a")));
 }
 
-TEST_F(ReadyDirectoriesTest, WhatAnEarlierProcessLeftIsTrash) {
+TEST_F(ReadyDirectoriesTest, LeftoversOfAnEarlierProcessAreTrash) {
   open()->refill();
   std::ofstream(dir_ / "ready/mine") << "x";
   auto ready = open();

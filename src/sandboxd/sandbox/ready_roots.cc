@@ -63,7 +63,7 @@ bool ReadyRoots::drop() {
 }
 
 void ReadyRoots::give_back(ReadyRoot root) {
-  root.stage = Stage();  // nobody is in the slot any more
+  root.stage = Stage();  // closes the last namespaces that use the slot
   directories_.discard(root.directory);
   slots_.give_back(std::move(root.slot), true);
 }

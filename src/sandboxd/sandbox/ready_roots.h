@@ -15,8 +15,8 @@
 
 namespace osb::sandboxd {
 
-// What two sandboxes have in common whose roots can stand in for each other. Layers are known by what they are on disk:
-// one that was removed and has come back is another.
+// Sandboxes of the same kind can use each other's roots. Layers are compared by their inodes on disk: a layer that was
+// removed and pulled again is another one.
 struct RootKind {
   struct Layer {
     std::string path;
@@ -41,9 +41,9 @@ struct ReadyRoot {
   Stage stage;
 };
 
-// A root for the next sandbox of the kind that was wanted last: with its slot, its directory, and all that is mounted
-// for it whoever it is for. That is half of what a create does before execd runs. It is made after an answer was given,
-// and dies with the process. Layers are not held for it: one that is removed under it makes it useless, not wrong.
+// A root for the next sandbox of the kind that was wanted last: with its slot, its directory, and all mounts that do
+// not depend on the request. That is half of the work of a create before execd runs. It is made after an answer was
+// given, and dies with the process. Layers are not held for it: if a layer is removed, the root is useless, not wrong.
 //
 // Any thread, several at a time. The parts outlive it.
 class ReadyRoots {
@@ -54,11 +54,11 @@ class ReadyRoots {
 
   // Nothing: there is none of this kind.
   std::optional<ReadyRoot> take(const RootKind& kind);
-  // What refill() makes next. It blocks.
+  // Sets the kind that refill() makes next. refill() blocks.
   void want(RootKind kind);
   void refill();
-  // Gives the slot of what is ready, or about to be, back to the pool: somebody needs the last one. False: there was
-  // none.
+  // Gives the slot of a root that is ready, or being made, back to the pool: a create needs the last one. False: there
+  // was none.
   bool drop();
   void give_back(ReadyRoot root);
 

@@ -44,7 +44,7 @@ struct Ground {
 TEST(ReadyRoots, OneWaitsForTheKindThatWasWantedLast) {
   in_own_network([] {
     Ground ground;
-    EXPECT_FALSE(ground.roots->take(ground.kind())) << "nobody has asked for it yet";
+    EXPECT_FALSE(ground.roots->take(ground.kind())) << "not wanted yet";
     ground.prepare();
     EXPECT_EQ(ground.taken(), 1U);
     auto root = ground.roots->take(ground.kind());
@@ -72,7 +72,7 @@ TEST(ReadyRoots, ALayerThatHasComeBackIsAnother) {
   });
 }
 
-TEST(ReadyRoots, WhatIsDroppedGivesItsSlotAndDirectoryBack) {
+TEST(ReadyRoots, ADroppedRootGivesItsSlotAndDirectoryBack) {
   in_own_network([] {
     Ground ground;
     ground.prepare();
@@ -85,7 +85,7 @@ TEST(ReadyRoots, WhatIsDroppedGivesItsSlotAndDirectoryBack) {
   });
 }
 
-// Whoever needs the last slot is told to come again while one is being made, or finds it.
+// A create that needs the last slot is told to try again while a root is being made, or finds the slot.
 TEST(ReadyRoots, ASlotInTheMakingIsGivenBackToo) {
   in_own_network([] {
     Ground ground;

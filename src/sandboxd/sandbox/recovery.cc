@@ -72,7 +72,7 @@ void Recovery::adopt(SandboxEntry& entry, LiveSandbox live) {
 // A create or a remove that was interrupted.
 void Recovery::finish(SandboxRecord record) {
   const std::string id = record.spec.id;
-  log_info("finishing what was begun", {{"id", id}, {"what", record.removing ? "remove" : "create"}});
+  log_info("finishing an interrupted operation", {{"id", id}, {"what", record.removing ? "remove" : "create"}});
   auto live = context_.builder.adopt(record);
   context_.builder.teardown().end(record, live ? std::move(*live) : LiveSandbox());
   context_.builder.teardown().sweep_cgroup(id);

@@ -8,7 +8,7 @@
 namespace osb::sandboxd {
 
 // Fills the table with the sandboxes of an earlier daemon. Finishes creates and removes that its end interrupted, and
-// removes everything that no living sandbox owns. Blocks: the daemon serves nobody yet, and the slot pool has not been
+// removes everything that no living sandbox owns. Blocks: the daemon has no clients yet, and the slot pool has not been
 // started.
 class Recovery {
  public:

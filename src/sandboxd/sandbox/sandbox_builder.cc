@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// With the directories above it; the last one gets the mode, whatever it had.
+// With the directories above it; the last one gets the mode, even if it exists.
 Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -29,8 +29,8 @@ Result<void> own_directory(const std::string& path, mode_t mode, gid_t group) {
   return {};
 }
 
-// What a launch mounts over, for images that do not have it: what is missing would have to be made in the upper layer,
-// and its directory be copied up for that.
+// The mount points of a launch, for images that lack them: a missing one would have to be made in the upper layer, and
+// its directory be copied up for that.
 Result<void> make_mount_points(const std::string& path) {
   for (const char* name : {"", "/dev", "/etc", "/proc", "/sys"}) {
     if (auto made = own_directory(path + name, 0755, 0); !made) return made;

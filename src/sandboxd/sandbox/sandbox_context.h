@@ -7,7 +7,7 @@
 
 namespace osb::sandboxd {
 
-// What the parts of HostSandboxes share. All of it outlives them; they live on one loop.
+// Shared by the parts of HostSandboxes. All of it outlives them; they live on one loop.
 struct SandboxContext {
   net::any_io_executor executor;
   BlockingPool& pool;

@@ -24,7 +24,7 @@
 
 namespace osb::sandboxd::testing {
 
-// A configuration below `directory`. The skeleton of `host` sandboxes is there already, and empty: nobody looks into
+// A configuration below `directory`. The skeleton of `host` sandboxes is there already, and empty: no test looks into
 // it.
 inline SandboxConfig test_config(const std::filesystem::path& directory) {
   SandboxConfig config;

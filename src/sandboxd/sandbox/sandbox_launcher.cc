@@ -94,7 +94,7 @@ Result<UniqueFd> SandboxLauncher::listen(const std::string& id) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  // Before there is a name: nobody gets in with other rights for a moment.
+  // Before there is a name, so that the socket never has other permissions.
   ::fchmod(fd.get(), 0660);
   const auto bind = [&] { return ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0; };
   // The name can be left of a sandbox that a crash has ended.
@@ -203,7 +203,7 @@ Result<void> SandboxLauncher::start_with_runtime(Reservation& taken, const Sandb
 
 void SandboxLauncher::remove_from_runtime(const SandboxRecord& record) const {
   if (record.spec.runtime.empty()) return;
-  // A network stack that was killed says no goodbye: clients would wait for it.
+  // A network stack that was killed does not close its connections: clients would wait.
   if (const auto address = parse_ipv4(record.status.address)) {
     if (auto ended = kernel::end_tcp_connections_to(*address); !ended) {
       log_warn("connections left", {{"id", record.spec.id}, {"error", ended.error().message}});

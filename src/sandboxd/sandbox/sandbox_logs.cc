@@ -102,7 +102,7 @@ net::awaitable<Result<void>> SandboxLogs::send(std::shared_ptr<OpenLog> log, htt
   const std::string id = log->entry->id();
   if (auto begun = co_await out.flush(); !begun) co_return begun;
   for (bool in_line = false;;) {
-    // Both before the look at the file: what comes after it is seen in the next round.
+    // Both before the file is read: later output is seen in the next round.
     const std::uint64_t seen = log->follower ? log->follower->changes() : 0;
     const bool gone = !context_.table.holds(*log->entry) || log->entry->removing;
     const bool over = !log->follower || log->entry->record.status.state == State::Exited;

@@ -207,7 +207,7 @@ std::vector<std::string> execd_arguments(const SandboxPlan& plan, std::span<cons
                                   "end"};
   int fd = kFirstCgroupFd;
   for (const std::string& name : cgroup_files) append(out, {"--cgroup-file", name + "=" + inherited(fd++)});
-  // In the host's network the port would be everybody's; the socket is enough.
+  // In the host's network every process could use the port; the socket is enough.
   if (!plan.host_network) append(out, {"--port", std::to_string(kExecdPort)});
   add_entrypoint(out, plan);
   return out;

@@ -57,7 +57,7 @@ struct SandboxPlan {
   bool operator==(const SandboxPlan&) const = default;
 };
 
-// What the host and the image's files say about a request. plan_sandbox() returns the errors of facts that it needs.
+// Facts of the host and of the image's files about a request. plan_sandbox() returns the errors of facts that it needs.
 struct HostFacts {
   Result<std::vector<std::string>> layers = std::vector<std::string>();  // top first
   std::string resolv_conf;                                               // for requests that name no DNS server

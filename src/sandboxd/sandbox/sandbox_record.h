@@ -12,7 +12,7 @@
 namespace osb::sandboxd {
 
 // Everything about a sandbox that has to survive this process. It is written before the first thing is made for the
-// sandbox and again when its process exists; what a crash leaves in between is found by the sandbox's id: directory,
+// sandbox and again when its process exists; leftovers of a crash in between are found by the sandbox's id: directory,
 // cgroup and socket are named after it, all else dies with its processes.
 struct SandboxRecord {
   api::native::CreateSandbox spec;    // without the login

@@ -45,7 +45,7 @@ class EntryGuard {
  public:
   // Waits until no other operation is under way.
   static net::awaitable<EntryGuard> lock(EntryPtr entry);
-  // Of an entry that nobody else knows yet: it is marked busy.
+  // Of an entry that no other coroutine knows yet: it is marked busy.
   explicit EntryGuard(EntryPtr entry) : entry_(std::move(entry)) { entry_->busy = true; }
   EntryGuard(EntryGuard&&) = default;
   EntryGuard& operator=(EntryGuard&&) = delete;

@@ -56,7 +56,7 @@ void Teardown::end(SandboxRecord& record, LiveSandbox live) const {
   launcher_.remove_from_runtime(record);
   if (live.slot) {
     (void)parts_.rules.unpublish_all(live.slot->index);
-    // Volumes may have carried a socket out to somebody else; gVisor takes the addresses away.
+    // A socket may have left through a volume to another process; gVisor takes the addresses away.
     const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
                             !record.spec.nested_user_namespaces && record.spec.runtime.empty();
     parts_.slots.give_back(std::move(*live.slot), recyclable);
@@ -115,7 +115,7 @@ void Teardown::sweep(const std::vector<std::string>& living) const {
   const std::set<std::string> keep(living.begin(), living.end());
   for (const std::string& id : parts_.cgroups.list()) {
     if (keep.contains(id)) continue;
-    log_info("ending what nobody owns", {{"id", id}});
+    log_info("ending a sandbox without a record", {{"id", id}});
     sweep_cgroup(id);
   }
   std::error_code error;

@@ -27,7 +27,7 @@ class Teardown {
 
   // At start: ends and removes cgroups, sockets and runtime state that none of `living` owns.
   void sweep(const std::vector<std::string>& living) const;
-  // The same for the cgroup of one sandbox that nobody owns.
+  // The same for the cgroup of one sandbox without an owner.
   void sweep_cgroup(const std::string& id) const;
 
  private:

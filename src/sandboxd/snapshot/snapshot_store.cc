@@ -65,7 +65,7 @@ struct SnapshotStore::State {
   StagedDirectory directory;
 
   std::mutex removals;       // one at a time, from the look to the disk's word; taken before `mutex`
-  mutable std::mutex mutex;  // the event loop takes it too: nobody waits for the disk with it
+  mutable std::mutex mutex;  // the event loop takes it too: it is never held while waiting for the disk
   std::map<std::string, Record> records;
   std::set<std::string> in_work;      // ids being captured
   std::multiset<std::string> needed;  // by captures in work
@@ -161,7 +161,7 @@ Result<std::unique_ptr<SnapshotStore>> SnapshotStore::open(std::filesystem::path
 
 Result<kernel::CopiedTree> SnapshotStore::State::copy_frozen(int upper, int root, const FreezeHooks& hooks,
                                                              CaptureTimes& times) {
-  // Sharing blocks wants them on disk: the waiting is done before anybody is frozen.
+  // Sharing blocks needs them on disk: the sync happens before the sandbox is frozen.
   if (kernel::can_clone_files(root).value_or(false) && ::syncfs(upper) < 0) return sys::from_errno("sync upper", errno);
 
   const Stopwatch frozen;
@@ -277,7 +277,7 @@ Result<std::vector<std::filesystem::path>> SnapshotStore::layers(const std::stri
 Result<void> SnapshotStore::remove(const std::string& id, std::size_t sandboxes) {
   State& s = *state_;
   State::Withdrawn withdrawn;  // outlives the locks: its removal takes its time
-  // Whoever is told that it does not exist may rely on it, so he waits for a removal that might still fail.
+  // NotFound must be reliable, so a caller waits for a removal that might still fail.
   const std::lock_guard removal(s.removals);
   bool hide = false;
   {
@@ -305,7 +305,7 @@ Result<void> SnapshotStore::remove(const std::string& id, std::size_t sandboxes)
     return hidden;
   }
   s.after_step("withdrawn");
-  // Hidden ones that only this one needed. What fails here is tried again with the next one, and by open().
+  // Hidden snapshots that only this one needed. A failure here is retried with the next removal, and by open().
   Result<void> collected;
   {
     const std::lock_guard lock(s.mutex);

@@ -15,7 +15,7 @@
 
 namespace osb::sandboxd {
 
-// What the captured sandbox stood on, so that another can be made the same way.
+// The base of the captured sandbox, so that another one can be made the same way.
 struct SnapshotBase {
   std::string image;                    // its name
   std::string config;                   // the image's configuration (JSON), as it came
@@ -55,24 +55,24 @@ struct SnapshotStoreOptions {
 //   <id>/snapshot.json
 //   .tmp/               what is being made or removed; emptied by open()
 //
-// A snapshot is built in .tmp/, synced and renamed: what has a name is whole, also after a power cut. A snapshot of a
-// sandbox that was made from a snapshot needs that one's layer too. Removing a snapshot that others need hides it (get,
-// list and layers of it answer as if it were gone); its layer goes with the last that needs it.
+// A snapshot is built in .tmp/, synced and renamed: a snapshot with a name is complete, also after a power cut. A
+// snapshot of a sandbox that was made from a snapshot needs that one's layer too. Removing a snapshot that others need
+// hides it (get, list and layers of it answer as if it were gone); its layer goes with the last that needs it.
 //
 // All calls block and may come from any thread. The directory belongs to root alone (0700): sandboxes can leave setuid
 // files in it. One process at a time: the daemon's lock on its state directory sees to that.
 class SnapshotStore {
  public:
   // Makes the directory if needed, clears away what a crash left, reads what is there. A snapshot whose record cannot
-  // be read is logged and as good as not there; its files are left alone, so that somebody can look.
+  // be read is logged and treated as missing; its files are left alone for the operator.
   static Result<std::unique_ptr<SnapshotStore>> open(std::filesystem::path directory,
                                                      SnapshotStoreOptions options = {});
   ~SnapshotStore();
 
   // Captures the open directory `upper` under `id` (a UUID). Frozen as long as the copy takes; the sync to disk happens
-  // after the thaw, and what this has returned survives a power cut. Whatever fails leaves nothing behind.
-  // Code::Conflict: the id exists or is being made. Code::NotFound: a snapshot of `base` is missing. `times`, if given,
-  // is filled in also on failure.
+  // after the thaw, and a returned snapshot survives a power cut. A failure leaves nothing behind. Code::Conflict: the
+  // id exists or is being made. Code::NotFound: a snapshot of `base` is missing. `times`, if given, is filled in also
+  // on failure.
   Result<SnapshotInfo> capture(const std::string& id, const SnapshotBase& base, int upper, const FreezeHooks& hooks,
                                CaptureTimes* times = nullptr);
 

@@ -54,7 +54,7 @@ class Snapshots : public ::testing::Test {
     std::ranges::sort(out);
     return out;
   }
-  // What lies in the store's directory besides .tmp, which must be empty.
+  // The files in the store's directory besides .tmp, which must be empty.
   std::set<std::string> on_disk() {
     EXPECT_TRUE(fs::is_empty(dir_ / "snapshots/.tmp"));
     std::set<std::string> out;
@@ -77,7 +77,7 @@ class Overlay {
   Overlay(const fs::path& place, const std::vector<fs::path>& lower) : upper(place / "upper"), place_(place) {
     fs::create_directories(upper);
     fs::create_directories(place / "work");
-    // The root's own attributes are those of the upper directory: whoever makes one takes them from the top layer.
+    // The root's own attributes are those of the upper directory: its maker copies them from the top layer.
     struct stat st;
     const UniqueFd top = open_directory(lower.front());
     const UniqueFd root = open_directory(upper);
@@ -121,7 +121,7 @@ void fill_image(const fs::path& image) {
   fs::create_hard_link(image / "etc/hosts", image / "etc/hosts2");
 }
 
-// What people do in sandboxes.
+// Typical changes to a sandbox's files.
 void live_in(const fs::path& root) {
   write_text_file(root / "etc/passwd", "root\nuser");
   fs::remove(root / "etc/hosts");
@@ -215,7 +215,7 @@ TEST_F(Snapshots, SnapshotsOfSnapshotsStack) {
   }
 }
 
-TEST_F(Snapshots, TheSandboxIsThawedWhateverHappens) {
+TEST_F(Snapshots, TheSandboxIsThawedAfterAnyFailure) {
   fs::create_directories(dir_ / "upper/d");
   set_attribute(dir_ / "upper/d", "trusted.overlay.redirect", "/elsewhere");
   const auto failed = capture(new_uuid(), dir_ / "upper");
@@ -298,7 +298,7 @@ TEST_F(Snapshots, ARemovedSnapshotLivesOnBelowThoseThatNeedIt) {
   EXPECT_EQ(store_->bytes(), 0u);
 }
 
-TEST_F(Snapshots, ARemovalThatWaitsForTheDiskKeepsNobodyFromLooking) {
+TEST_F(Snapshots, ARemovalThatWaitsForTheDiskBlocksNoReader) {
   const std::string first = simple("first");
   const std::string second = simple("second", {first});
   std::vector<std::string> steps;
@@ -403,7 +403,7 @@ TEST_F(SnapshotCrash, RemovalIsFinishedByTheNextStart) {
   EXPECT_EQ(on_disk(), std::set<std::string>{});
 }
 
-TEST_F(SnapshotCrash, RemovalOfWhatNobodyNeedsEndsWithTheRename) {
+TEST_F(SnapshotCrash, RemovalOfAnUnusedSnapshotEndsWithTheRename) {
   const std::string only = simple("only");
   crash_after("collected", [&](SnapshotStore& store) { static_cast<void>(store.remove(only, 0)); });
   EXPECT_EQ(on_disk(), std::set<std::string>{});

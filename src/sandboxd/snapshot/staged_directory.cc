@@ -103,7 +103,7 @@ Result<void> StagedDirectory::publish(Staged& staged, const std::string& name) c
   }
   staged.name_.clear();
   if (auto synced = sync(); !synced) {
-    // Not durable is not there: nobody has been told of it yet.
+    // A snapshot that is not durable does not exist: no caller has seen it yet.
     auto back = withdraw(name);
     return synced;
   }

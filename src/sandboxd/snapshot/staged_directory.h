@@ -46,7 +46,7 @@ class StagedDirectory {
 
   // Takes the name away; durable. Code::NotFound. The entry is removed with the returned object.
   Result<Staged> withdraw(const std::string& name) const;
-  // The same in two steps, for those who hold a lock during the first: quick, and durable only after sync(), before
+  // The same in two steps, for callers that hold a lock during the first: quick, and durable only after sync(), before
   // which what was taken out must not go.
   Result<Staged> take_out(const std::string& name) const;
   Result<void> sync() const;

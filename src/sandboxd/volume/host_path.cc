@@ -71,7 +71,7 @@ Result<UniqueFd> make_beneath(int directory, const std::string& path) {
       const bool made = ::mkdirat(at->get(), name.c_str(), 0755) == 0;
       if (!made && errno != EEXIST) return sys::from_errno("mkdir " + path, errno);
       if (made) {
-        // Past our umask; by descriptor, because the name may be somebody else's link by now.
+        // Past our umask; by descriptor, because the name may be another user's link by now.
         const auto fresh = sys::open_at(at->get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
         if (fresh && ::fchmod(fresh->get(), 0755) < 0) return sys::from_errno("chmod " + path, errno);
       }
@@ -99,7 +99,7 @@ const HostPaths::Allowed* HostPaths::covering(std::string_view path, std::string
 
 // Follows links; where that leads is not yet checked.
 Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_missing) const {
-  // Before any look at the disk: what is not in the list cannot be asked for, not even whether it exists.
+  // Before any access to the disk: a caller must not learn whether a path outside of the list exists.
   const Allowed* written = covering(path, &Allowed::written);
   const Allowed* const real = written != nullptr ? nullptr : covering(path, &Allowed::real);
   if (written == nullptr && real == nullptr) return not_allowed(path, "not in sandboxd's list of allowed host paths");
@@ -135,7 +135,7 @@ Result<UniqueFd> HostPaths::open(const std::string& path, bool create_if_missing
   }
   if (checked) checked();
 
-  // The checked path once more, literally: whatever was swapped meanwhile, this one lies where it says.
+  // Opens the checked path once more, without following links, in case it was swapped meanwhile.
   auto root = sys::openat2(AT_FDCWD, allowed->real, O_PATH, RESOLVE_NO_SYMLINKS);
   const std::string rest = below(*real, allowed->real);
   auto opened = root && rest != "." ? sys::openat2(root->get(), rest, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)

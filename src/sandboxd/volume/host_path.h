@@ -11,8 +11,8 @@
 
 namespace osb::sandboxd {
 
-// openat2 with O_PATH beneath an open directory: symbolic links are followed as long as they stay beneath it, whatever
-// others rename meanwhile; magic links never.
+// openat2 with O_PATH beneath an open directory: symbolic links are followed as long as they stay beneath it, also
+// during renames; magic links never.
 Result<UniqueFd> open_beneath(int directory, const std::string& path);
 
 // The same, and directories that are missing are made (0755). Links are then followed only downwards.
@@ -22,7 +22,7 @@ Result<UniqueFd> make_beneath(int directory, const std::string& path);
 class HostPaths {
  public:
   // Links in the paths are resolved now, once: a sandbox that can write to one of them must not be able to move
-  // another. One that does not exist is taken as it is written.
+  // another. A path that does not exist is taken as it is written.
   HostPaths(const std::vector<std::filesystem::path>& allowed, const std::filesystem::path& state_directory);
 
   // Opens (O_PATH) a directory or regular file. `path` is absolute and normal. `checked` is called between the check

@@ -8,7 +8,7 @@
 
 namespace osb::sandboxd {
 
-// What an open directory or file (O_PATH) becomes inside: a detached copy of it and of the mounts below it, private,
+// Turns an open directory or file (O_PATH) into a volume: a detached copy of it and of the mounts below it, private,
 // nosuid, nodev, all of them read-only if asked. `userns` maps the ids, -1 leaves them. `what` names it in errors.
 // VOLUME::UNSUPPORTED_BACKEND when a file system in it cannot be mapped.
 Result<UniqueFd> clone_volume(int source, int userns, bool read_only, const std::string& what);

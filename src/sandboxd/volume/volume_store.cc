@@ -74,7 +74,8 @@ struct VolumeStore::State {
   }
 };
 
-// The volumes of one request, counted as used while it exists. Those that it made go with it unless it is kept.
+// The volumes of one request, counted as used while it exists. New volumes of the request are removed with it unless it
+// is kept.
 class VolumeStore::State::Uses {
  public:
   explicit Uses(std::shared_ptr<State> state) : state_(std::move(state)) {}

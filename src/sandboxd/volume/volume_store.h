@@ -20,18 +20,18 @@ struct VolumeConfig {
   // Named volumes: <state>/volumes. Must be a file system that can be idmapped (ext4, xfs, btrfs, tmpfs from 6.3 on).
   std::filesystem::path directory;
 
-  // What sandboxes may see of the host: these paths and what lies below them. None by default. Symbolic links in them
-  // are resolved once, when the store is opened.
+  // Paths of the host that sandboxes may see, with everything below them. None by default. Symbolic links in them are
+  // resolved once, when the store is opened.
   std::vector<std::filesystem::path> allowed_host_paths;
 
-  // Our own files: neither they nor a directory above them can be a volume, whatever is allowed.
+  // Our own files: neither they nor a directory above them can be a volume, even if allowed.
   std::filesystem::path state_directory;
 
-  // Who owns the files of a host path. Same: id n inside is id n on the host, as with a bind mount of Docker; root
+  // Owners of the files of a host path. Same: id n inside is id n on the host, as with a bind mount of Docker; root
   // inside can then leave files of the host's root there, also setuid ones (they mean nothing inside the sandbox, which
   // sees the mount nosuid, but do on the host): allow only paths where no user of the host runs what lies there, or
-  // mount the file system nosuid. Foreign: the sandbox is a stranger: it has the rights of "others", sees the owners as
-  // nobody, and what it makes belongs to its own id range.
+  // mount the file system nosuid. Foreign: the sandbox has the rights of "others", sees all owners as `nobody`, and its
+  // new files belong to its own id range.
   enum class HostIds { Same, Foreign } host_ids = HostIds::Same;
 
   // Tests end the process or change the world here: called with the name of each step that has just been done.
@@ -73,10 +73,10 @@ class VolumeStore final : public Volumes {
   // asked. `userns` is the sandbox's user namespace, `id_base` the host's id of root inside.
   //
   // A host path is resolved first (no magic links as in /proc/self/root), the real path is checked against the allowed
-  // ones, and then opened once more without following any link: what is mounted is what was checked, whatever is
+  // ones, and then opened once more without following any link: the checked directory is mounted, even if the path is
   // swapped meanwhile. Sub-paths are opened beneath their volume: links inside may be followed, none leads out.
   //
-  // Whatever fails removes the named volumes this request made. Besides check_volumes:
+  // A failure removes the named volumes that this request made. Besides check_volumes:
   //   VOLUME::HOST_PATH_NOT_ALLOWED      not in the list, really elsewhere, our own state, or neither directory nor
   //                                      regular file
   //   VOLUME::HOST_PATH_NOT_FOUND        missing, and not to be made

@@ -21,7 +21,7 @@ using Kind = VolumeKind;
 
 constexpr std::uint32_t kIdBase = 1'500'000'000;
 
-// What a process of the sandbox would see of a volume, by way of the detached mount.
+// A file of a volume as a process of the sandbox would see it, read through the detached mount.
 std::string read_in(const PreparedMount& mount, const char* name) {
   const UniqueFd fd(::openat(mount.mount.get(), name, O_RDONLY | O_CLOEXEC));
   if (!fd) return fmt::format("<{}>", std::generic_category().message(errno));
@@ -359,7 +359,7 @@ TEST_F(Volumes, MissingHostDirectoriesAreMadeOnlyBelowAllowedPaths) {
   ASSERT_TRUE(prepared) << prepared.error().message;
   struct stat st;
   ASSERT_EQ(::stat((dir_ / "data/x/y/z").c_str(), &st), 0);
-  EXPECT_EQ(st.st_mode & 07777, 0755u) << "whatever our umask";
+  EXPECT_EQ(st.st_mode & 07777, 0755u) << "independent of our umask";
 
   fs::create_directory_symlink(dir_ / "secret", dir_ / "data/out");
   spec.source = (dir_ / "data/out/made").string();

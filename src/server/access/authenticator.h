@@ -9,8 +9,8 @@
 
 namespace osb::server {
 
-// Finds out who sends a request. Today there is one principal, the administrator: everybody who has the server's key,
-// or everybody when the server has none. One loop.
+// Finds the principal of a request. Today there is one, the administrator: every client with the server's key, or every
+// client when the server has none. One loop.
 class Authenticator {
  public:
   // A blank key asks for nothing.
@@ -20,7 +20,7 @@ class Authenticator {
   // By the header OPEN-SANDBOX-API-KEY; /metrics takes the key as a bearer token too. Code::Unauthorized. Takes the
   // same time wherever a wrong key differs.
   Result<PrincipalPtr> authenticate(const http::Request& request) const;
-  // The same for a handler. A request without the key comes from nobody, whose tenant has no records.
+  // The same for a handler. A request without the key has a principal whose tenant has no records.
   PrincipalPtr principal_of(const http::Request& request) const;
 
  private:

@@ -12,7 +12,7 @@ enum class Role {
   Member,         // sees the own tenant
 };
 
-// Who sends a request, as authentication found out.
+// The sender of a request, as authentication found it.
 struct Principal {
   Owner owner;  // of the records that it makes
   Role role = Role::Member;

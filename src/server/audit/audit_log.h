@@ -10,11 +10,11 @@
 
 namespace osb::server {
 
-// Who did what to which sandbox, one JSON object per line:
+// The actions of each API key on sandboxes, one JSON object per line:
 //   {"time":..,"action":"create","status":202,"sandbox":..,"key":"3f9a0c1b2d4e","peer":..,"request_id":..}
 // `key` is a fingerprint of the API key and `code` the contract's code of a refusal; no bodies, queries, headers, file
-// names or commands. What needs the key is written whatever became of it. A request through the proxy needs no key of
-// ours, so only one that ran something in the sandbox is written: strangers cannot push real entries out of the file.
+// names or commands. Requests that need the key are always written. A request through the proxy needs no key of ours,
+// so only one that ran something in the sandbox is written: strangers cannot push real entries out of the file.
 class AuditLog {
  public:
   // An empty path: entries go to the program's log, as event "audit".
@@ -31,7 +31,7 @@ class AuditLog {
 // Around the router, behind the API key. `log` outlives the handler.
 http::Handler with_audit(http::Handler inner, AuditLog& log);
 
-// What a request does, if that is worth an entry: by method and route, without /v1. "" otherwise.
+// The action of a request that gets an entry, by method and route, without /v1; "" for others.
 std::string_view audited_action(std::string_view method, std::string_view route);
 
 // Twelve hexadecimal digits that tell keys apart and nothing about them.

@@ -22,7 +22,7 @@ struct Audited {
   }
   Audited& with(std::string_view name, std::string value) { return request.params.add(name, std::move(value)), *this; }
 
-  // What the file holds after the request was answered so.
+  // The contents of the file after this answer.
   std::string answered(http::Response response) {
     testing::TempDir directory;
     const std::string path = directory.path() / "audit" / "log";
@@ -72,7 +72,7 @@ std::string proxied(std::string rest, std::string port, int status = 200, std::s
       .answered(http::empty_response(status));
 }
 
-TEST(AuditLog, WhatRunsThroughTheProxyIsWrittenHoweverItsPathIsSpelled) {
+TEST(AuditLog, CommandsThroughTheProxyAreWrittenHoweverTheirPathIsSpelled) {
   for (const char* rest : {"command", "command/", "c%6fmmand", "code", "session/s1/run", "pty", "proxy/44772/command",
                            "access-token/t0/command", "access-token/t0/proxy/44772/c%6fmmand"}) {
     EXPECT_NE(proxied(rest, "44772").find(R"("action":"exec")"), std::string::npos) << rest;
@@ -82,7 +82,7 @@ TEST(AuditLog, WhatRunsThroughTheProxyIsWrittenHoweverItsPathIsSpelled) {
   EXPECT_NE(proxied("pty/p1/ws", "44772", 101, "GET").find(R"("status":101)"), std::string::npos);
 }
 
-TEST(AuditLog, OtherTrafficThroughTheProxyAndWhatWasRefusedThereIsNot) {
+TEST(AuditLog, OtherAndRefusedTrafficThroughTheProxyIsNotWritten) {
   EXPECT_EQ(proxied("command", "8080"), "");
   EXPECT_EQ(proxied("files/upload", "44772"), "");
   EXPECT_EQ(proxied("command", "44772", 401), "");

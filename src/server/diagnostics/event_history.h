@@ -20,8 +20,8 @@ struct SandboxEvent {
   bool operator==(const SandboxEvent&) const = default;
 };
 
-// What happened to each sandbox, as far as this process has seen it: the last `kept` transitions, for diagnostics.
-// Memory only: the record itself tells when a sandbox was made and what it is now, also after a restart. One loop.
+// The history of each sandbox in this process: the last `kept` transitions, for diagnostics. Memory only: the record
+// itself has the time of the create and the present state, also after a restart. One loop.
 class EventHistory {
  public:
   explicit EventHistory(std::size_t kept = 50) : kept_(kept) {}

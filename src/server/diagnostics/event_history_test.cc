@@ -36,7 +36,7 @@ TEST(EventHistory, OnlyTheLastAreKept) {
   EXPECT_EQ(events.back().at, at(9));
 }
 
-TEST(EventHistory, WhatIsForgottenIsGone) {
+TEST(EventHistory, AForgottenSandboxHasNoHistory) {
   EventHistory history;
   history.note("a", at(1), {"Running", "", "", {}});
   history.forget("a");

@@ -17,7 +17,7 @@ constexpr std::string_view kRule = "--------------------------------------------
 constexpr std::string_view kMasked = "***";
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
-// A value stays on its line whatever is in it.
+// A value stays on its line: control characters become blanks.
 std::string one_line(std::string_view text) {
   std::string out(text);
   std::ranges::replace_if(out, [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
@@ -52,7 +52,7 @@ bool out_of_memory(const DiagnosticSubject& subject) {
 
 std::string mebibytes(std::uint64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / kMebibyte); }
 
-// Limits as numbers that compare; what only another backend can read stays as it was written.
+// Limits as numbers that compare; values that only another backend can read stay as they were written.
 std::string cores(const std::string& text) {
   const auto billionths = parse_docker_cpu(text);
   return billionths ? fmt::format("{:.2f} cores", static_cast<double>(*billionths) / 1e9) : text;

@@ -13,10 +13,10 @@
 // The texts of GET /sandboxes/{id}/diagnostics/..., for people. Layout as in the contract; secrets are masked.
 namespace osb::server {
 
-// What is known about a sandbox at one moment. What it points at outlives the call.
+// The data about a sandbox at one moment. Its pointers outlive the call.
 struct DiagnosticSubject {
   const SandboxRecord& record;
-  const runtime::Instance* instance = nullptr;  // nullptr: the backend has not spoken of it
+  const runtime::Instance* instance = nullptr;  // nullptr: the backend has not reported it
   std::optional<runtime::ResourceUse> use;      // nothing: not running, or it could not be measured
   std::vector<SandboxEvent> events;             // oldest first
 };

@@ -12,7 +12,7 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
-// What is asked of the backend for a number of lines; longer lines make fewer of them.
+// The bytes to ask the backend for per line; longer lines make fewer of them.
 constexpr std::size_t kBytesPerLine = 1024;
 constexpr std::size_t kMostBytes = 4 << 20;
 

@@ -14,9 +14,9 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
-// A create takes milliseconds, on a busy engine seconds. Afterwards the address is known, or why there is none: SDKs
-// ask for endpoints right after the create and ask for nothing else when the sandbox does not answer. A pull may take
-// longer than clients wait; then they are given the proxy, which can wait.
+// A create takes milliseconds, on a busy engine seconds. Afterwards the address is known, or the reason why there is
+// none: SDKs ask for endpoints right after the create and ask for nothing else when the sandbox does not answer. A pull
+// may take longer than clients wait; then they are given the proxy, which can wait.
 constexpr std::chrono::seconds kOutcomeWait(10);
 
 // The caller has shown the API key and may have the token in either form; this only decides which one it can use.
@@ -26,7 +26,8 @@ bool is_headerless(const EndpointOptions& options, const Request& request) {
                              [agent](const std::string& begin) { return agent.starts_with(begin); });
 }
 
-// Why a sandbox that has ended has no endpoints. A create that failed is told as the create itself would have told it.
+// Why a sandbox that has ended has no endpoints. A failed create is reported with the code and message of the create
+// itself.
 Error ended(const SandboxService& service, const SandboxRecord& record) {
   const bool never_ran = record.status.reason.contains("::");
   Error error(never_ran ? Code::Internal : Code::Conflict, "sandbox " + record.id + " is " + record.status.state);

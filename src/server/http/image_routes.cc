@@ -18,7 +18,7 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
-// What the pull has said and the client has not heard yet. Of progress only the latest matters.
+// Messages of the pull that are not sent to the client yet. Of progress only the latest matters.
 struct PullFeed {
   explicit PullFeed(net::any_io_executor executor) : changed(std::move(executor)) {}
   std::deque<std::string> lines;

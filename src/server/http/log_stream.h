@@ -6,10 +6,10 @@
 
 namespace osb::server {
 
-// An entrypoint's output as a stream of events, framed as execd frames its own. One that is being created is waited
-// for. A reader that takes nothing holds the backend back: nothing piles up here. The last event is `end`, or `error`
-// when the sandbox is removed, the backend is lost or the service closes. The caller has checked that the client may
-// see `record`; the stream shows no other. The service outlives the stream.
+// An entrypoint's output as a stream of events, framed as execd frames its own. While the sandbox is being created, the
+// stream waits. A reader that takes nothing slows the backend: nothing piles up here. The last event is `end`, or
+// `error` when the sandbox is removed, the backend is lost or the service closes. The caller has checked that the
+// client may see `record`; the stream shows no other. The service outlives the stream.
 http::Response log_stream(SandboxService& service, SandboxPtr record, runtime::LogsFrom from);
 
 }  // namespace osb::server

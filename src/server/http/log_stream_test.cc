@@ -15,7 +15,7 @@ using std::chrono::seconds;
 using testing::FakeBackend;
 using ::testing::HasSubstr;
 
-// What an entrypoint says, told by the test.
+// The output of an entrypoint, written by the test.
 struct Script {
   explicit Script(net::any_io_executor executor) : changed(std::move(executor)) {}
   void add(Result<std::vector<LogPiece>> batch) {

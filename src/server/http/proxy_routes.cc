@@ -114,7 +114,7 @@ Answer proxy(RouteContext& context, Request& request) {
       "port " + std::to_string(port) + " refused the WebSocket with " + std::to_string(response.status));
 }
 
-// What a close frame has room for.
+// The text of a refusal, cut to the size of a close frame.
 std::string close_reason(const Response& refusal) {
   constexpr std::size_t kRoom = 123;
   std::string out;

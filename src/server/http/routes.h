@@ -19,7 +19,7 @@ struct EndpointOptions {
   std::vector<std::string> headerless_clients;
 };
 
-// What the routes work with; outlives the router.
+// The dependencies of the routes; outlives the router.
 struct RouteContext {
   SandboxService& service;
   http::Client& proxy;  // made with the backend's connector

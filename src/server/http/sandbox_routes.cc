@@ -71,7 +71,7 @@ Answer list(SandboxService& service, PrincipalPtr who, Request& request) {
       200, api::encode_sandbox_list(views, {query->paging.page, query->paging.page_size, page.total}));
 }
 
-// Each state the sandbox gets into, until it is gone or nobody listens; framed as execd frames its events.
+// Sends each state of the sandbox, until it is gone or the client disconnects; framed as execd frames its events.
 net::awaitable<Result<void>> send_states(SandboxService& service, SandboxPtr record, http::BodyWriter& out) {
   std::string event = api::encode_state_event(unix_millis(), record->view());
   for (;;) {

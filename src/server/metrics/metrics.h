@@ -16,7 +16,7 @@
 
 namespace osb::server {
 
-// What is read at the moment of a scrape.
+// Values that are read at the moment of a scrape.
 struct MetricsGauges {
   std::map<std::string, std::size_t> sandboxes;  // by state
   int creates_waiting = 0;
@@ -49,7 +49,7 @@ class Metrics {
   std::uint64_t proxy_received_ = 0, proxy_sent_ = 0;
 };
 
-// GET /metrics; `gauges` is called for each scrape. What is given outlives the router.
+// GET /metrics; `gauges` is called for each scrape. The arguments outlive the router.
 void add_metrics_route(http::Router& router, const Metrics& metrics, std::function<MetricsGauges()> gauges);
 
 // Counts what clients send through the proxy, and both directions of upgraded connections, while it passes.

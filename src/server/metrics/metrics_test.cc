@@ -29,7 +29,7 @@ TEST(Metrics, RequestsAreCountedByRouteAndTheVersionPrefixMakesNoDifference) {
   EXPECT_TRUE(has(text, R"(opensandbox_http_requests_total{route="/sandboxes/{id}",method="GET",status="404"} 1)"));
 }
 
-TEST(Metrics, WhatStrangersSendMakesNoNewSeries) {
+TEST(Metrics, RequestsOfStrangersMakeNoNewSeries) {
   Metrics metrics;
   for (const char* method : {"BREW", "X\"} 1", "PROPFIND"}) answer(metrics, "", method, 404);
   EXPECT_TRUE(

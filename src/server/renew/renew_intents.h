@@ -16,8 +16,8 @@
 
 namespace osb::server {
 
-// Which sandbox somebody has used, as the gateway says it: {"sandbox_id","observed_at"}. Nothing for what is broken,
-// or older than five minutes.
+// The sandbox of an access that the gateway reports: {"sandbox_id","observed_at"}. Nothing if the text is broken, or
+// older than five minutes.
 std::optional<std::string> read_renew_intent(std::string_view text, Timestamp now);
 
 // Takes intents off a Redis list, where the gateway puts them because the access did not pass this server.

@@ -37,7 +37,7 @@ class Admission {
   Admission(net::any_io_executor executor, int running, int queued)
       : max_running_(running), max_queued_(queued), turn_(std::move(executor)) {}
 
-  // Those that run go on, even if they are more now.
+  // Running creates go on, even if they exceed the new limit.
   void set_limits(int running, int queued) {
     max_running_ = running;
     max_queued_ = queued;

@@ -10,7 +10,7 @@ namespace osb::server {
 
 // Sandboxes that live and have no record, because the store or the record was lost. Those that carry our mark get a
 // record again; those past their deadline, or without any, are removed. Sandboxes of other programs are not touched.
-// What it is given outlives it.
+// Its arguments outlive it.
 class Adoption {
  public:
   Adoption(const ServiceContext& context, SandboxStates& states, Removals& removals)

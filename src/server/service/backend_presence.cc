@@ -10,8 +10,8 @@ namespace {
 
 // A backend that has been away for longer is not restarting.
 constexpr std::chrono::milliseconds kRestart(1500);
-// A backend that is away says so at once: nobody listens. This is for one that is there and does not get to the point,
-// such as an engine that lists hundreds of containers.
+// A backend that is away is noticed at once: its socket refuses. This limit is for a backend that is there and takes
+// long, such as an engine that lists hundreds of containers.
 constexpr std::chrono::seconds kWordWait(5);
 
 }  // namespace

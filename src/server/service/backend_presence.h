@@ -12,7 +12,7 @@
 
 namespace osb::server {
 
-// Whether the backend answers, and why not. One loop; what it is given outlives it.
+// Whether the backend answers, and if not, why. One loop; its arguments outlive it.
 class BackendPresence {
  public:
   BackendPresence(net::any_io_executor executor, const Clock& clock, runtime::Lifecycle& backend);
@@ -41,7 +41,7 @@ class BackendPresence {
   const Clock& clock_;
   runtime::Lifecycle& backend_;
   Event here_;
-  Notifier word_;  // something was heard about it
+  Notifier word_;  // an event of the backend has arrived
   Notifier reconciled_;
   std::uint64_t words_ = 0;  // how often
   std::string why_not_ = "the server has just started and has not heard of it yet";

@@ -98,7 +98,8 @@ net::awaitable<Result<Creates::Accepted>> Creates::accept(api::CreateSandbox wan
   const std::string id = record.id;
   const auto unique = record.spec->extensions.find(std::string(kUniqueNameKey));
   const bool unique_name = unique != record.spec->extensions.end() && unique->second == "true";
-  // A repeated create may find the record before we are told that it is durable: it must find the creation too.
+  // A repeated create may find the record before this coroutine knows that it is durable: it must find the creation
+  // too.
   parts_.creations.add(id);
   ++accepting_;
   const auto begin = context_.time.steady();
@@ -235,7 +236,7 @@ net::awaitable<Result<Instance>> Creates::create_in_backend(SandboxPtr record) {
         co_await context_.lifecycle().create({record->id, record->spec, record->execd_token,
                                               runtime::make_labels(record->id, *record->spec, record->expires_at)});
     if (made) co_return made;
-    // An earlier try, or an earlier process, was heard after all.
+    // An earlier try, or an earlier process, has reached the backend after all.
     if (made.error().code == Code::Conflict) co_return co_await context_.lifecycle().inspect(record->id);
     if (made.error().code != Code::Unavailable || left <= 1 || !context_.store.find(record->id)) co_return made;
     log_warn("backend not reachable", {{"id", record->id}, {"error", made.error().message}});

@@ -14,7 +14,7 @@
 
 namespace osb::server {
 
-// Creates: from a request to a sandbox that runs, and the answer to the client. What it is given outlives it.
+// Creates: from a request to a sandbox that runs, and the answer to the client. Its arguments outlive it.
 class Creates {
  public:
   struct Parts {
@@ -34,7 +34,7 @@ class Creates {
   };
   struct Outcome {
     SandboxPtr record;   // nullptr: a repeated create whose sandbox is gone
-    std::string answer;  // what the first create was told
+    std::string answer;  // the answer of the first create
   };
   // A create that fails within the wait is an error and leaves nothing: no record, and its key can be used again. After
   // the wait the record tells what happens. Cancelling ends the wait, not the create.

@@ -42,7 +42,7 @@ class Creation {
     const std::shared_ptr<Creation> creation_;
   };
 
-  // Whether a failure is told by the answers alone.
+  // Whether only the waiting answers report a failure.
   bool is_withdrawable() const { return waiting_ > 0 && !told_; }
   // No client is given the id from now on, until the outcome is known.
   void begin_withdrawal() { withdrawing_ = true; }
@@ -53,7 +53,7 @@ class Creation {
   const std::string& idempotency_key() const { return idempotency_key_; }
 
   Event over;
-  bool handed = false;  // the backend may have heard of it
+  bool handed = false;  // the backend may have got the create
 
  private:
   std::string idempotency_key_;  // "" is none, or that of an earlier process

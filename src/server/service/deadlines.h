@@ -9,7 +9,7 @@
 namespace osb::server {
 
 // Ends sandboxes at their deadline, and takes out those that ended by themselves some time ago. One timer; the store
-// decides who wins a race with renew(). What it is given outlives it.
+// decides who wins a race with renew(). Its arguments outlive it.
 class Deadlines {
  public:
   Deadlines(const ServiceContext& context, DeadlineQueue& queue, SandboxStates& states, Removals& removals)

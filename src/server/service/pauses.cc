@@ -35,7 +35,7 @@ net::awaitable<Result<void>> Pauses::set(std::string id, Scope scope, bool pause
   if (!done) {
     if (record->status.state == under_way) states_.set(record, before.state, before.reason, before.message);
     Error error = done.error();
-    error.code = Code::Internal;  // the contract's 500, whatever the backend's trouble
+    error.code = Code::Internal;  // the contract's 500, for any error of the backend
     error.reason = context_.reason(paused ? "SANDBOX_PAUSE_FAILED" : "SANDBOX_RESUME_FAILED");
     co_return Failure(std::move(error));
   }

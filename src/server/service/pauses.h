@@ -6,7 +6,7 @@
 
 namespace osb::server {
 
-// Pauses and resumes sandboxes. What it is given outlives it.
+// Pauses and resumes sandboxes. Its arguments outlive it.
 class Pauses {
  public:
   Pauses(const ServiceContext& context, SandboxStates& states) : context_(context), states_(states) {}

@@ -4,7 +4,7 @@ namespace osb::server {
 namespace {
 
 constexpr std::string_view kNotReady = "GENERAL::NOT_READY";
-// Probing writes to the disk, and anybody may ask.
+// Probing writes to the disk, and the route needs no key.
 constexpr std::chrono::milliseconds kProbeInterval(500);
 
 }  // namespace
@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kProbeInterval(500);
 net::awaitable<Result<void>> Readiness::check() {
   if (context_.closing) co_return api::refuse(Code::Unavailable, kNotReady, "the server is ending");
   if (!presence_.is_here()) {
-    // Anybody may ask, so addresses stay in the log.
+    // The route needs no key, so addresses are only in the log.
     co_return api::refuse(Code::Unavailable, kNotReady, context_.backend.capabilities().daemon + " does not answer");
   }
   const auto moment = context_.time.steady();

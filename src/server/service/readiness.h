@@ -9,7 +9,7 @@
 
 namespace osb::server {
 
-// Whether creates can be served: the backend is heard, and the store takes a small write. What it is given outlives it.
+// Whether creates can be served: the backend is heard, and the store takes a small write. Its arguments outlive it.
 class Readiness {
  public:
   Readiness(const ServiceContext& context, const BackendPresence& presence) : context_(context), presence_(presence) {}

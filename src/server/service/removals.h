@@ -13,7 +13,7 @@
 namespace osb::server {
 
 // Removes sandboxes whose records were taken out of the store, until the backend has nothing left of them; also those
-// that an earlier process had begun to remove. What it is given outlives it.
+// that an earlier process had begun to remove. Its arguments outlive it.
 class Removals {
  public:
   // `on_gone` is called with the id of each sandbox that is gone.

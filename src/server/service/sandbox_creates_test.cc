@@ -151,7 +151,7 @@ TEST_F(SandboxCreatesTest, ARepeatedCreateThatMeetsTheWithdrawalIsAnsweredWithAn
   }
 }
 
-TEST_F(SandboxCreatesTest, ACreateOfAnEarlierProcessThatFailsFreesTheKeyOfTheOneWhoWaits) {
+TEST_F(SandboxCreatesTest, ACreateOfAnEarlierProcessThatFailsFreesTheKeyOfItsWaiter) {
   backend_.hold_creates = true;
   backend_.create_error = no_image_;
   auto first = begin_create(with_key(seconds(0)));

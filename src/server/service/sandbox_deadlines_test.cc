@@ -77,7 +77,7 @@ TEST_F(SandboxDeadlinesTest, TenThousandDeadlinesAtOnceAreMet) {
   while (!store_->removals().empty()) io_.run_one();
 }
 
-// Time passes whenever somebody asks for it.
+// Time passes with every call of now().
 class TickingClock final : public Clock {
  public:
   explicit TickingClock(FakeClock& clock) : clock_(clock) {}
@@ -123,7 +123,7 @@ TEST_F(SandboxDeadlinesTest, ARenewedSandboxOutlivesItsFirstDeadline) {
   EXPECT_THAT(backend_.removes, IsEmpty());
 }
 
-TEST_F(SandboxDeadlinesTest, WhatIsDueCannotBeRenewed) {
+TEST_F(SandboxDeadlinesTest, ADueSandboxCannotBeRenewed) {
   const std::string id = running(seconds(60));
   clock_.advance(seconds(60));  // the timer has not fired yet
   EXPECT_EQ(reason(await(io_, service_->renew(id, Scope::all(), service_->time().now() + seconds(600)))),

@@ -80,7 +80,7 @@ class SandboxService {
   bool backend_reachable() const { return presence_.is_here(); }
   // Until the backend answers. False: cancelled.
   net::awaitable<bool> until_backend_reachable() { return presence_.wait(); }
-  // After a start the records tell what runs, and only the backend where. Returns at once when it can be heard.
+  // After a start only the backend has the addresses of sandboxes. Returns at once when it is connected.
   net::awaitable<void> wait_for_backend(std::chrono::milliseconds limit);
   net::awaitable<Result<void>> check_ready() { return readiness_.check(); }
   const ServerTime& time() const { return context_.time; }

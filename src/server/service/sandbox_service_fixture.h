@@ -80,7 +80,7 @@ class SandboxServiceTest : public StoreFixture {
     EXPECT_EQ(osb::testing::await(io_, service_->snapshots().wait(*made, seconds(10)))->status.state, "Ready");
     return (*made)->id;
   }
-  // The backend was heard, and what that led to is in the records.
+  // The backend's events have arrived, and the records have their effects.
   void until_recovered() {
     io_.restart();
     while (!service_->backend_reachable()) io_.run_one();

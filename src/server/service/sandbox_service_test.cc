@@ -115,7 +115,7 @@ TEST_F(SandboxServiceTest, CreatesBeyondTheQueueAreTurnedAway) {
   EXPECT_EQ(third.error().reason, "SANDBOX::CAPACITY_EXCEEDED");
   until([&] { return !backend_.creates.empty(); });
   EXPECT_THAT(backend_.creates, SizeIs(1));
-  // One that still waits for its turn is deleted without the backend's help.
+  // A create that still waits in the queue is deleted without a call of the backend.
   EXPECT_TRUE(await(io_, service_->remove(second->record->id, Scope::all())));
   backend_.release_creates();
   EXPECT_EQ(await(io_, service_->wait_settled(first->record, seconds(10)))->status.state, "Running");
@@ -129,13 +129,13 @@ TEST_F(SandboxServiceTest, SandboxesBeyondTheLimitAreTurnedAway) {
   begin();
   const std::string id = running();
   EXPECT_EQ(reason(create()), "SANDBOX::CAPACITY_EXCEEDED");
-  // One that has ended needs nothing any more.
+  // A sandbox that has ended does not count any more.
   backend_.alive.at(id).state = runtime::InstanceState::Ended;
   backend_.say(id);
   running();
 }
 
-TEST_F(SandboxServiceTest, WhatIsRecordedAndGoneIsTerminated) {
+TEST_F(SandboxServiceTest, ARecordedSandboxThatIsGoneIsTerminated) {
   const std::string id = running();
   end();
   backend_.alive.clear();
@@ -214,7 +214,7 @@ TEST_F(SandboxServiceTest, SandboxesWithoutRecordsAreTakenOver) {
   EXPECT_TRUE(backend_.alive.contains(forever));
 }
 
-TEST_F(SandboxServiceTest, WhatIsPastItsDeadlineOrSaysNoneIsRemovedAndStrangersAreLeftAlone) {
+TEST_F(SandboxServiceTest, SandboxesPastOrWithoutADeadlineAreRemovedAndForeignOnesLeftAlone) {
   const std::string late = running(seconds(60)), mute = running();
   runtime::Instance stranger;
   stranger.id = "stranger";
@@ -230,7 +230,7 @@ TEST_F(SandboxServiceTest, WhatIsPastItsDeadlineOrSaysNoneIsRemovedAndStrangersA
   EXPECT_THAT(backend_.removes, ::testing::UnorderedElementsAre(late, mute));
 }
 
-TEST_F(SandboxServiceTest, OldNewsDoNotBringBackWhatWasRemoved) {
+TEST_F(SandboxServiceTest, OldEventsDoNotBringBackARemovedSandbox) {
   const std::string id = running();
   const runtime::Instance old = backend_.alive.at(id);
   ASSERT_TRUE(await(io_, service_->remove(id, Scope::all())));

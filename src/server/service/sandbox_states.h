@@ -16,7 +16,7 @@
 namespace osb::server {
 
 // The states of sandboxes: turns what the backend says into what the records say, and wakes those who wait for it.
-// What it is given outlives it.
+// Its arguments outlive it.
 class SandboxStates {
  public:
   SandboxStates(const ServiceContext& context, const Creations& creations, DeadlineQueue& deadlines);

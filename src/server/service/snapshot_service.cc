@@ -111,7 +111,7 @@ net::awaitable<SnapshotPtr> SnapshotService::wait(SnapshotPtr snapshot, std::chr
   const auto is_being_made = [](const SnapshotPtr& record) {
     return record && record->status.state == api::snapshot_state::kCreating;
   };
-  // Looks once more: || starts its sides on the loop's next turn, and a change before that would wake nobody.
+  // Checks once more: || starts its sides on the loop's next turn, and a change before that would wake no waiter.
   const auto wait_once = [&]() -> net::awaitable<bool> {
     if (!is_being_made(context_.store.find_snapshot(id)) || context_.closing) co_return true;
     co_return co_await waiters_.wait(id);

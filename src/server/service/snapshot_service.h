@@ -14,8 +14,8 @@
 
 namespace osb::server {
 
-// Snapshots of sandboxes: records, the work in the backend, and what an earlier process left half done. What it is
-// given outlives it.
+// Snapshots of sandboxes: records, the work in the backend, and what an earlier process left half done. Its arguments
+// outlive it.
 class SnapshotService {
  public:
   SnapshotService(const ServiceContext& context, const SandboxStates& states);

@@ -10,7 +10,7 @@
 
 namespace osb::server {
 
-// Who waits for a change of which sandbox: a change wakes those of its id and nobody else. One loop.
+// Requests that wait for a change of a sandbox: a change wakes only the waiters of its id. One loop.
 class StateWaiters {
  public:
   explicit StateWaiters(net::any_io_executor executor) : executor_(std::move(executor)) {}

@@ -51,7 +51,7 @@ std::optional<KeyRecord> Batch::find_key(const std::string& key) const {
 }
 
 void Batch::put_key(const std::string& key, KeyRecord record) {
-  // Old ones go when new ones come, so that nobody has to tidy up by the clock.
+  // New keys remove old ones, so that no timer is needed.
   for (std::string& old : index_.keys_before(record.created_at - kKeyLifetime)) {
     if (!is_gone(old)) changes_.keys_gone.push_back(std::move(old));
   }

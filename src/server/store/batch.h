@@ -9,8 +9,8 @@
 
 namespace osb::server {
 
-// What the changes of one transaction look at: the index, with what the ones before them in the same transaction have
-// decided on top. Used by the writer alone.
+// The state that the changes of one transaction see: the index, and on top of it the earlier changes of the same
+// transaction. Used by the writer alone.
 class Batch {
  public:
   explicit Batch(const RecordIndex& index) : index_(index) {}
@@ -39,8 +39,8 @@ class Batch {
   RecordIndex::Changes changes_;
 };
 
-// The decisions of Store's changes, each a function of what is there. They may run twice, on different batches, when a
-// transaction failed, so they keep nothing.
+// The decisions of Store's changes, each a function of the present state. They may run twice, on different batches,
+// when a transaction failed, so they keep nothing.
 namespace decide {
 
 Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const std::optional<IdempotencyKey>& key,
@@ -57,7 +57,7 @@ Result<void> erase_snapshot(Batch& batch, const std::string& id);
 
 }  // namespace decide
 
-// Shared with reads: what a known key means to a create with this fingerprint.
+// Shared with reads: the meaning of a known key for a create with this fingerprint.
 Result<Store::Created> repeat_of(const KeyRecord& known, std::string_view fingerprint, SandboxPtr record);
 
 }  // namespace osb::server

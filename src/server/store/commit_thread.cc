@@ -9,7 +9,7 @@
 namespace osb::server {
 namespace {
 
-// The log is copied into the file when nobody waits and it has grown to 4 MiB, or at 32 MiB in any case.
+// The log is copied into the file when no change waits and it has grown to 4 MiB, or at 32 MiB in any case.
 constexpr int kCheckpointPages = 1000;
 constexpr int kCheckpointPagesUnderLoad = 8000;
 

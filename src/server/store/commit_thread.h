@@ -19,10 +19,10 @@
 namespace osb::server {
 
 // The one writer of a database. Takes everything that has queued up since the last commit into one transaction: while
-// one fsync runs the next batch gathers, so the cost is shared exactly when there is somebody to share it with.
+// one fsync runs the next batch gathers, so under load many changes share the cost of one.
 //
-// A transaction that fails is tried again change by change, so that a neighbour's failure is nobody else's: with the
-// disk full a delete can still succeed.
+// A transaction that fails is tried again change by change, so that one change does not fail because of another: with
+// the disk full a delete can still succeed.
 class CommitThread {
  public:
   struct Change {
@@ -30,7 +30,7 @@ class CommitThread {
     std::move_only_function<void(Batch&)> decide;
     // Called once, on the thread, when the outcome is durable and visible; with the error when nothing was written.
     std::move_only_function<void(std::optional<Error>)> complete;
-    bool flush = false;  // make durable whatever was written lazily
+    bool flush = false;  // make lazy writes durable
     bool probe = false;  // write something even if there is nothing
   };
 
@@ -46,7 +46,7 @@ class CommitThread {
   void forget_soon(std::string id);
 
  private:
-  // What need not be durable when written.
+  // Writes that need not be durable at once.
   struct Lazy {
     std::set<std::string> statuses;
     std::set<std::string> forgotten;

@@ -23,7 +23,7 @@ class CommitThreadTest : public ::testing::Test {
   std::unique_ptr<CommitThread> commits_;
 };
 
-TEST_F(CommitThreadTest, WhatQueuesUpDuringOneCommitSharesTheNext) {
+TEST_F(CommitThreadTest, ChangesQueuedDuringOneCommitShareTheNext) {
   std::promise<void> started, go_on;
   commits_->submit({[&](Batch& batch) {
                       started.set_value();
@@ -37,7 +37,7 @@ TEST_F(CommitThreadTest, WhatQueuesUpDuringOneCommitSharesTheNext) {
   std::promise<void> done;
   for (int i = 0; i < 20; ++i) {
     commits_->submit({[&, i](Batch& batch) {
-                        EXPECT_FALSE(index_.find("s0")) << "nobody sees what is not durable";
+                        EXPECT_FALSE(index_.find("s0")) << "a record is not visible before it is durable";
                         batch.put(sandbox("s" + std::to_string(i)));
                         together = batch.changes().sandboxes.size();
                       },
@@ -75,7 +75,7 @@ TEST_F(CommitThreadTest, ChangesOfOneTransactionSeeEachOther) {
   EXPECT_FALSE(index_.find("b"));
 }
 
-TEST_F(CommitThreadTest, WhatIsQueuedAtTheEndIsStillCommitted) {
+TEST_F(CommitThreadTest, ChangesQueuedAtTheEndAreStillCommitted) {
   int completed = 0;
   for (int i = 0; i < 10; ++i) {
     commits_->submit({[i](Batch& batch) { batch.put(sandbox(std::to_string(i))); },

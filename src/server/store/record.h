@@ -14,8 +14,8 @@
 
 namespace osb::server {
 
-// A moment by two clocks. The wall clock is what people and records mean; somebody may set it. Deadlines of a server
-// that runs go by the other one, so that setting the clock neither ends a sandbox early nor keeps it longer.
+// A moment by two clocks. People and records use the wall clock, which can be set. A running server counts deadlines
+// with the other one, so that setting the clock neither ends a sandbox early nor keeps it longer.
 struct Moment {
   Moment(Timestamp now, std::chrono::microseconds by = {}) : wall(now), set_by(by) {}
 
@@ -24,15 +24,15 @@ struct Moment {
   Timestamp running() const { return wall - set_by; }
 };
 
-// What the server has promised about one sandbox. Records are immutable: a change makes a new one, so whoever holds a
-// pointer sees one consistent moment, on any thread and for as long as it likes.
+// The server's promises about one sandbox. Records are immutable: a change makes a new one, so the holder of a pointer
+// sees one consistent moment, on any thread and for any time.
 struct SandboxRecord {
   std::string id;
   Owner owner;
   std::shared_ptr<const api::CreateSandbox> spec;  // never null; as accepted, secrets included
   std::optional<api::Metadata> metadata;           // starts as the spec's, then patched
   std::string execd_token;                         // execd asks for it; a secret, and as durable as the create
-  api::Status status;                              // what the backend was last heard to say
+  api::Status status;                              // the last state from the backend
   Timestamp created_at{};
   std::optional<Timestamp> expires_at;               // nothing: lives until deleted
   std::chrono::microseconds clock_set_by{};          // Moment::set_by when the deadline was given; not stored
@@ -48,7 +48,7 @@ struct SandboxRecord {
     return found == metadata->end() ? nullptr : &found->second;
   }
 
-  // The deadline by the clock that nobody sets, as Moment::running().
+  // The deadline by the clock that cannot be set, as Moment::running().
   std::optional<Timestamp> due() const { return expires_at ? std::optional(*expires_at - clock_set_by) : std::nullopt; }
 
   api::SandboxView view() const {
@@ -74,8 +74,8 @@ inline std::string stored_key(const Owner& owner, const std::string& key) {
   return owner.tenant == kDefaultTenant ? key : owner.tenant + "\n" + key;
 }
 
-// A create that may be repeated. `fingerprint` tells bodies apart (a digest of the request), `answer` is what the first
-// one was told.
+// A create that may be repeated. `fingerprint` tells bodies apart (a digest of the request), `answer` is the answer of
+// the first one.
 struct IdempotencyKey {
   std::string key;
   std::string fingerprint;

@@ -19,7 +19,7 @@
 
 namespace osb::server {
 
-// What one create with an Idempotency-Key left behind.
+// The result of one create with an Idempotency-Key.
 struct KeyRecord {
   std::string fingerprint;
   std::string sandbox_id;

@@ -188,7 +188,7 @@ Result<void> load_snapshots(Database& database, RecordIndex::Changes& out) {
 
 Result<void> migrate(Database& database, std::int64_t version) {
   for (; version < kVersion; ++version) {
-    // One string: whatever fails, the transaction is rolled back as a whole.
+    // One string: after any failure the transaction is rolled back as a whole.
     const std::string script = "BEGIN IMMEDIATE;" + std::string(kMigrations[version]) +
                                "PRAGMA application_id = " + std::to_string(kApplicationId) +
                                "; PRAGMA user_version = " + std::to_string(version + 1) + "; COMMIT;";

@@ -21,7 +21,7 @@ class RecordWriter {
   Result<void> write(const RecordIndex::Changes& changes);
   Result<void> write_status(const SandboxRecord& record);
   Result<void> forget(const std::string& id);
-  // Changes a row that nobody reads, so that the commit has something to make durable.
+  // Changes a row without a meaning, so that the commit has something to make durable.
   Result<void> touch();
 
  private:

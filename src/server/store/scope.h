@@ -27,7 +27,7 @@ class Scope {
 inline constexpr std::string_view kDefaultTenant = "default";
 inline constexpr std::string_view kAdministrator = "admin";
 
-// Who a record belongs to. It never changes.
+// The owner of a record. It never changes.
 struct Owner {
   std::string tenant{kDefaultTenant};
   std::string subject{kAdministrator};

@@ -143,7 +143,7 @@ TEST_F(SqliteStoreTest, OldKeysGoWhenNewOnesCome) {
   ASSERT_TRUE(await(store_->create(sandbox("a", at(0)), IdempotencyKey{"old", "f", ""})));
   ASSERT_TRUE(await(store_->create(sandbox("b", at(90000)), IdempotencyKey{"new", "f", ""})));
   reopen();
-  EXPECT_FALSE(*store_->find_key("old", "f", at(1))) << "not even for somebody whose clock is behind";
+  EXPECT_FALSE(*store_->find_key("old", "f", at(1))) << "not even for a caller whose clock is behind";
   EXPECT_TRUE(*store_->find_key("new", "f", at(90000)));
 }
 

@@ -17,8 +17,8 @@ namespace osb::server {
 
 // The server's records, behind one interface for SQLite and, later, other databases.
 //
-// The promise: a change is durable when its awaitable completes with success, and nobody reads it before that; after a
-// failure nothing of it exists. What survives a kill -9 is exactly what was answered, plus at most what was on its way.
+// The promise: a change is durable when its awaitable completes with success, and no reader sees it before that; after
+// a failure nothing of it exists. After a kill -9 exactly the answered changes exist, and possibly those under way.
 // Changes are decided one after the other, each on what the ones before it left, so that of two that race exactly one
 // wins. Sandbox status is the exception: change_status() shows at once and becomes durable with the next commit,
 // because it only repeats what the backend knows and can be asked again. flush() waits for it where it matters.
@@ -75,7 +75,7 @@ class Store {
   // ended, belongs to the same tenant and has the same "name" in its metadata is Conflict with SANDBOX::NAME_IN_USE.
   virtual net::awaitable<Result<Created>> create(SandboxRecord record, std::optional<IdempotencyKey> key,
                                                  bool unique_name = false) = 0;
-  // What the key stands for, without creating anything; nothing when it is unknown or older than 24 hours.
+  // The create behind a key, without creating anything; nothing when it is unknown or older than 24 hours.
   virtual Result<std::optional<Created>> find_key(std::string_view key, std::string_view fingerprint,
                                                   Timestamp now) const = 0;
 
@@ -89,7 +89,7 @@ class Store {
   virtual net::awaitable<Result<SandboxPtr>> extend(std::string id, Moment now) = 0;
 
   // The other side of the race: takes the record out of sight if its deadline is not after `running`. Nothing when it
-  // was renewed, has none, or somebody else removed it. The one who gets the record removes the sandbox.
+  // was renewed, has none, or another caller removed it. The caller that gets the record removes the sandbox.
   virtual net::awaitable<Result<std::optional<SandboxPtr>>> expire_if_due(std::string id, Timestamp running) = 0;
   // The same for DELETE, without a condition. NotFound for the loser. `free_key`: an Idempotency-Key that stands for
   // this sandbox and may be used again from now on.

@@ -1,5 +1,5 @@
-// kill -9 of a process that writes, at random points: what it was told is durable must be there, and nothing is there
-// by half.
+// kill -9 of a process that writes, at random points: changes that were reported as durable must be there, and nothing
+// is there by half.
 
 #include <fcntl.h>
 #include <map>
@@ -61,7 +61,7 @@ net::awaitable<void> client(Store& store, int fd, std::string name) {
   ::_exit(6);
 }
 
-// What a sandbox must look like, and what it may look like because the answer was on its way.
+// The state that a sandbox must have, and the state that it may have because the answer was on its way.
 struct Expected {
   std::map<std::string, std::string> did;  // step -> value
   std::optional<std::pair<std::string, std::string>> trying;
@@ -99,7 +99,7 @@ void check(const Store& store, const std::string& id, const Expected& expected) 
   EXPECT_TRUE(value == written || expected.may_be("patch", value)) << id << ": " << value << ", not " << written;
 }
 
-TEST(StoreCrash, WhatWasConfirmedIsThereAfterKill9) {
+TEST(StoreCrash, ConfirmedChangesAreThereAfterKill9) {
   const osb::testing::TempDir directory;
   const auto path = directory / "store.db";
   std::map<std::string, Expected> expected;
@@ -115,7 +115,7 @@ TEST(StoreCrash, WhatWasConfirmedIsThereAfterKill9) {
       write_until_killed(path, pipe->write.get(), 8, std::to_string(round));
     }
     pipe->write.reset();
-    // Ends at a random number of lines, that is, at a random point of whatever the writer is doing then.
+    // Ends at a random number of lines, that is, at a random point of the writer's work.
     const std::size_t enough = std::uniform_int_distribution<std::size_t>(1, 12'000)(random);
     std::string lines;
     char buffer[4096];

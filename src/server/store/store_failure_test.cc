@@ -1,5 +1,5 @@
-// What a store does on a file system or a file that does not play along. Mounts are made in a child process with mount
-// namespace of its own, so nothing is left behind whatever happens.
+// A store on a file system or a file with errors. Mounts are made in a child process with a mount namespace of its own,
+// so nothing is left behind in any case.
 
 #include <fcntl.h>
 #include <fstream>

@@ -22,9 +22,9 @@
 #include "opensandbox/sandbox.h"
 #include "opensandbox/types.h"
 
-// The same API as coroutines, on an executor of the caller: what the synchronous classes are made of. Names and
-// meanings are theirs; see there. Needs Boost.Asio, and the compile definitions that the CMake target and the
-// pkg-config file carry (they decide the layout of Asio's own types).
+// The same API as coroutines, on an executor of the caller. The synchronous classes are built on it. Names and meanings
+// are theirs; see there. Needs Boost.Asio, and the compile definitions that the CMake target and the pkg-config file
+// carry (they decide the layout of Asio's own types).
 //
 // All objects made from one client are used on its executor's thread only: an io_context that one thread runs, or a
 // strand of it. Handles are cheap to copy and keep what they need alive. Arguments are taken by value, so temporaries
@@ -163,7 +163,7 @@ class Files {
       : sandbox_(std::move(sandbox)), prefix_(std::move(prefix)) {}
 
   Task<std::string> read(std::string path, ReadRange range = {}) const;
-  // `on_start` hears the length where it is known, before the first piece.
+  // `on_start` gets the length if it is known, before the first piece.
   Task<std::uint64_t> read_to(std::string path, ByteSink sink, ReadRange range = {},
                               std::function<void(std::optional<std::uint64_t>)> on_start = {}) const;
   Task<void> write(std::string path, std::string data, Permission permission = {}) const;

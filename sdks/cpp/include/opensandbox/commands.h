@@ -53,7 +53,7 @@ struct ExecutionEvent {
   std::string line() const { return text == "\n" ? text : text + '\n'; }
 };
 
-// What a run gave.
+// The result of a run.
 struct Execution {
   std::string id = {};
   std::vector<std::string> stdout_lines = {};  // empty with RunOptions::discard_output; an empty line is ""

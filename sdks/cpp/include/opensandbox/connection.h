@@ -23,8 +23,8 @@ struct ConnectionConfig {
   std::string api_key = {};
   // "http" or "https". Empty: $OPEN_SANDBOX_PROTOCOL, else "http".
   std::string protocol = {};
-  // How long to wait for the other side: to connect, for the head of an answer, and between two pieces of it. What may
-  // take long by nature (an image pull, a create that waits) has limits of its own. Must be positive.
+  // How long to wait for the other side: to connect, for the head of an answer, and between two pieces of it. Calls
+  // that take long by nature (an image pull, a create that waits) have limits of their own. Must be positive.
   std::chrono::milliseconds request_timeout{30'000};
   StringMap headers = {};         // added to every request, also those to execd and egress
   bool use_server_proxy = false;  // reach sandboxes through the server instead of by their own address

@@ -7,7 +7,7 @@
 
 namespace opensandbox {
 
-// What went wrong, coarsely: what a program decides on.
+// The kind of error, for decisions of a program.
 enum class ErrorKind {
   Api,      // the server, execd or the egress sidecar answered with an error: status, code and message are theirs
   Network,  // no answer: name, connection, TLS, time-out, or a connection that broke in the middle

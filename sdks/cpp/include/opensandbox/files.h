@@ -46,8 +46,8 @@ struct ReadRange {
   std::optional<std::uint64_t> line_count = {};
 };
 
-// The next piece of what is to be sent, empty at the end; an error stops the transfer and is what the call returns.
-// Called on the calling thread. The view must live until the next call.
+// The next piece to send, empty at the end; an error stops the transfer, and the call returns it. Called on the calling
+// thread. The view must live until the next call.
 using ByteSource = std::function<Result<std::string_view>()>;
 // Takes the next piece of what arrives; an error stops the transfer. Called on the calling thread.
 using ByteSink = std::function<Result<void>(std::string_view)>;

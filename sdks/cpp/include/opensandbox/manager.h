@@ -41,8 +41,8 @@ class SandboxManager {
   Result<Timestamp> renew_until(const std::string& id, Timestamp expires_at) const;
   Result<SandboxInfo> patch_metadata(const std::string& id, const MetadataPatch& patch) const;
   Result<Endpoint> endpoint(const std::string& id, int port, const EndpointOptions& options = {}) const;
-  // The state now and after every change, until the sandbox is gone or the handler has enough. Uses the server's stream
-  // where it has one (?watch=true), else looks every `poll_interval`.
+  // The state now and after every change, until the sandbox is gone or the handler returns false. Uses the server's
+  // stream where it has one (?watch=true), else looks every `poll_interval`.
   Result<void> watch(const std::string& id, const StateHandler& handler,
                      std::chrono::milliseconds poll_interval = std::chrono::milliseconds(1000)) const;
   // Until the state is one of these. A sandbox that fails or ends instead is ErrorKind::Unhealthy, one that takes too

@@ -12,8 +12,8 @@
 
 namespace opensandbox {
 
-// Where a pool keeps its idle sandboxes and who may refill it. One store may serve many pools in many processes; all
-// calls may come from any thread. A store that cannot answer returns ErrorKind::Pool with code
+// Keeps the idle sandboxes of a pool, and the lock of the process that may refill it. One store may serve many pools in
+// many processes; all calls may come from any thread. A store that cannot answer returns ErrorKind::Pool with code
 // POOL_STATE_STORE_UNAVAILABLE.
 class PoolStateStore {
  public:
@@ -38,7 +38,7 @@ class PoolStateStore {
   virtual Result<std::int64_t> idle_count(const std::string& pool) = 0;
   virtual Result<std::vector<IdleEntry>> idle_entries(const std::string& pool) = 0;
 
-  // The lock of who refills: true when `owner` holds it afterwards.
+  // The lock for the refill: true when `owner` holds it afterwards.
   virtual Result<bool> acquire_lock(const std::string& pool, const std::string& owner,
                                     std::chrono::milliseconds ttl) = 0;
   virtual Result<bool> renew_lock(const std::string& pool, const std::string& owner, std::chrono::milliseconds ttl) = 0;
@@ -87,7 +87,7 @@ struct PoolSnapshot {
   int in_flight_operations = 0;
 };
 
-// Keeps sandboxes ready. There is no give-back: who acquired one kills it. Thread-safe.
+// Keeps sandboxes ready. There is no give-back: the caller that acquired a sandbox kills it. Thread-safe.
 class SandboxPool {
  public:
   static Result<std::unique_ptr<SandboxPool>> make(Client client, PoolConfig config);

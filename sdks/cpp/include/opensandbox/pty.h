@@ -36,7 +36,7 @@ struct PtyAttachOptions {
   // Output from this offset on is replayed first (the sandbox keeps the last MiB). To continue after detach():
   // offset().
   std::uint64_t since = 0;
-  bool takeover = false;   // take it from whoever is attached; otherwise 409 ALREADY_CONNECTED
+  bool takeover = false;   // take it from the attached client; otherwise 409 ALREADY_CONNECTED
   bool read_only = false;  // watch only; any number may. Not in the published contract.
   // Not in the published contract, and ignored by sandboxes that do not know them:
   bool input_acks = false;  // Input frames tell what became of the input, and a process that reads no more is no error
@@ -52,7 +52,7 @@ struct PtyFrame {
     Connected,  // session_id and mode ("pty", "pipe"); comes after the replay. input_offset, with input_acks.
     Input,  // input_offset: what the process's pipe has taken so far; input_closed: it takes no more. input_acks only.
     Exit,   // exit_code; -1 when ended by a signal. reason and reason_message where known. The last frame.
-    Error,  // code and data: what the sandbox complains about; the connection stays unless it also closes it
+    Error,  // code and data: an error of the sandbox; the connection stays unless the sandbox also closes it
     Pong,
   };
   Type type = Type::Stdout;
@@ -80,8 +80,8 @@ class PtyConnection {
   ~PtyConnection();
 
   // The next frame; waits for it, at most `timeout` where one is given (then nullopt). After Exit, and when the sandbox
-  // or somebody's takeover closed the connection: ErrorKind::Cancelled with code CLOSED, TAKEN_OVER or what was said.
-  // A connection that broke: ErrorKind::Network; attach again with since = offset().
+  // or another client's takeover closed the connection: ErrorKind::Cancelled with CLOSED, TAKEN_OVER or the sandbox's
+  // code. A connection that broke: ErrorKind::Network; attach again with since = offset().
   Result<std::optional<PtyFrame>> read(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
   // Readable (poll, epoll) as long as read() would return without waiting. It belongs to the connection; do not read

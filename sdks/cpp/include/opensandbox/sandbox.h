@@ -41,8 +41,8 @@ class Sandbox {
   static Result<Sandbox> connect(const Client& client, const std::string& id, const ConnectOptions& options = {});
   // A paused one. Resumes it and waits until it answers.
   static Result<Sandbox> resume(const Client& client, const std::string& id, const ConnectOptions& options = {});
-  // Without asking anybody: the endpoint of execd is looked up with the first use. For programs that know the id and
-  // want the fewest requests.
+  // Sends no request: the endpoint of execd is looked up with the first use. For programs that know the id and want the
+  // fewest requests.
   static Sandbox attach(const Client& client, const std::string& id);
 
   const std::string& id() const;

@@ -233,10 +233,10 @@ struct Diagnostics {
   std::string json = {};
 };
 
-// What an entrypoint has written: a line with its newline, or a part of one that the next piece goes on with. Any
-// bytes, as they were written.
+// Output of an entrypoint: a line with its newline, or a part of a line that the next piece continues. Any bytes, as
+// they were written.
 struct LogOutput {
-  std::string time = {};  // RFC 3339, when the line began; empty when nobody knows
+  std::string time = {};  // RFC 3339, when the line began; empty when not known
   std::string text = {};
 };
 
@@ -253,7 +253,7 @@ struct LogEnd {
   std::optional<int> exit_code = {};
 };
 
-// What GET /metrics of execd says.
+// The answer of GET /metrics of execd.
 struct Metrics {
   double cpu_count = 0;
   double cpu_used_pct = 0;

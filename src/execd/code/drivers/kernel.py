@@ -344,7 +344,7 @@ def restore_output():
 
 
 def refuse_input(prompt=""):
-    raise EOFError("input() is not available: nobody can answer while code runs. "
+    raise EOFError("input() is not available: code runs without a user to answer. "
                    "Assign the value in the code, or put it into a file or the environment.")
 
 

@@ -126,7 +126,7 @@ net::awaitable<Result<http::Response>> download_bytes(const FileContext& context
   const bool small = size <= kSmallFile;
   if (small) {
     const auto contents = [&] { return read_small(file.fd.get(), size == 0 ? 1 : size); };
-    // Files of the kernel may look at who reads, not only at who opened.
+    // Files of the kernel may check the user that reads, not only the user that opened them.
     auto read = context.pool.is_daemon() ? contents() : co_await context.pool.run(contents);
     if (!read) co_return with_context("download " + path, read.error());
     if (size == 0 && !read->empty()) {

@@ -49,10 +49,10 @@ class FileReplacement {
   bool elsewhere_ = false;  // staged on another file system: only overwriting is possible
 };
 
-// What place() returned: its names become durable. A directory that we may not read is passed over.
+// Makes the names in the directory that place() returned durable. A directory that we may not read is skipped.
 Result<void> sync_directory(const std::string& path);
 
-// $TMPDIR, or /tmp: for what has no better place yet.
+// $TMPDIR, or /tmp: for files that have no better place yet.
 std::string temporary_directory();
 
 // Copies the first `length` bytes of `from`, or all of it, to the beginning of `to`; in the kernel where that works.

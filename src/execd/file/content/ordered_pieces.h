@@ -13,7 +13,7 @@
 namespace osb::execd {
 
 // Pieces of one long answer that are made on several threads and come out in order. While one is being sent the next
-// ones are made; when nobody takes them, nothing more is made and no thread is held. Belongs to one loop.
+// ones are made; while the reader takes none, no more are made and no thread is held. Belongs to one loop.
 class OrderedPieces {
  public:
   // Pieces that are made at the same time: two for two cores, and one more so that no core waits for the loop.
@@ -23,7 +23,7 @@ class OrderedPieces {
     std::size_t number;  // its place
     bool more;           // false: it was the last; higher numbers are ignored
   };
-  // Makes the next piece that nobody else makes. Called on threads of the pool, for different workers at the same time.
+  // Makes the next piece that is free. Called on threads of the pool, for different workers at the same time.
   using Maker = std::function<Result<Made>(std::size_t worker, std::string& out)>;
   // Takes the pieces; false: enough for now.
   using Taker = std::function<net::awaitable<Result<bool>>(std::string& piece)>;
@@ -32,7 +32,7 @@ class OrderedPieces {
   OrderedPieces(net::any_io_executor executor, FilePool pool, Maker maker, std::size_t first = 0)
       : pool_(pool), maker_(std::move(maker)), changed_(executor), number_(first) {}
 
-  // Hands out pieces until the taker has enough (true: call it again for the rest, what was made meanwhile is kept) or
+  // Hands out pieces until the taker has enough (true: call it again for the rest, pieces made meanwhile are kept) or
   // has had the last one (false). An error of the maker counts at once, also if earlier pieces are still to come.
   // Returns when no thread works for it any more.
   net::awaitable<Result<bool>> run(Taker taker);

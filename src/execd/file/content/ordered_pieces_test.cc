@@ -31,7 +31,7 @@ class OrderedPiecesTest : public ::testing::Test {
   std::string taken_;
 };
 
-TEST_F(OrderedPiecesTest, ComeOutInOrderWhateverIsReadyFirst) {
+TEST_F(OrderedPiecesTest, ComeOutInOrderEvenIfALaterOneIsReadyFirst) {
   std::latch second_made(1);
   OrderedPieces pieces(io_.get_executor(), pool_, [&](std::size_t, std::string& out) -> Result<Made> {
     const std::size_t number = number_++;
@@ -46,7 +46,7 @@ TEST_F(OrderedPiecesTest, ComeOutInOrderWhateverIsReadyFirst) {
   EXPECT_EQ(taken_, "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 ");
 }
 
-TEST_F(OrderedPiecesTest, NothingIsMadeWhileNobodyTakesAndNothingIsLost) {
+TEST_F(OrderedPiecesTest, NothingIsMadeWithoutATakerAndNothingIsLost) {
   OrderedPieces pieces(io_.get_executor(), pool_, [&](std::size_t, std::string& out) -> Result<Made> {
     const std::size_t number = number_++;
     out = std::to_string(number);

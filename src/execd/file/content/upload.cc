@@ -170,7 +170,7 @@ class Upload {
     return {};
   }
 
-  // What is in place becomes durable, even if a later file failed.
+  // Makes the files that are in place durable, even if a later file failed.
   Result<void> sync_placed() {
     Result<void> ok;
     for (FileReplacement& file : placed_) {
@@ -197,7 +197,7 @@ class Upload {
   const FileContext& context_;
   http::MultipartReader& reader_;
   OwnerNames names_;
-  // What has come and is not in place yet; the i-th of both belong together.
+  // Received and not in place yet; the i-th of both belong together.
   std::deque<Destination> destinations_;
   std::deque<Contents> files_;
   std::size_t metadata_count_ = 0;

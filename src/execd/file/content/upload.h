@@ -12,8 +12,8 @@ namespace osb::execd {
 // first ones are put in place earlier, because each holds a descriptor.)
 net::awaitable<http::Response> upload_files(const FileContext& context, http::Request& request);
 
-// The rest of a body nobody wants: a client that is still sending would otherwise not see the answer. Gives up after a
-// gigabyte.
+// Reads and drops the rest of a body: a client that is still sending would otherwise not see the answer. Gives up after
+// a gigabyte.
 net::awaitable<void> drain(http::BodySource& body);
 
 }  // namespace osb::execd

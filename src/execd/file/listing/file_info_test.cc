@@ -40,7 +40,7 @@ TEST_F(FileInfo, IsWrittenAsTheContractHasIt) {
                  R"("created_at":"2025-01-02T03:04:06Z","owner":"o\"ne","group":"staff","mode":640})");
 }
 
-TEST_F(FileInfo, WhatIsRememberedIsNotTakenForSomethingElse) {
+TEST_F(FileInfo, ARememberedNameIsNotTakenForAnother) {
   std::string out;
   struct stat st = file({1, 0}, {1, 0});
   for (const std::uint32_t id : {1U, 2U, 77U, 1U}) {

@@ -10,12 +10,12 @@ namespace osb::execd {
 
 // A compiled glob pattern. `*` and `?` stay within a path segment, `**` as a segment of its own spans any number of
 // them, `[a-z]`, `[!x]`, `[^x]`, nested `{a,b}`, backslash takes the next character literally. `!(p)` turns the rest
-// around: the text matches where `p` and what follows it do not. A leading dot is nothing special.
+// around: the text matches if `p` and the rest of the pattern do not. A leading dot is nothing special.
 //
 // Characters are code points; a byte that is not part of valid UTF-8 counts as one character and equals only itself.
 //
-// Patterns come from strangers: matching takes time and memory in proportion to pattern times text, whatever they
-// contain, and never recurses.
+// Patterns come from strangers: matching takes time and memory in proportion to pattern times text, for any contents,
+// and never recurses.
 class Glob {
  public:
   // Code::InvalidRequest for an unclosed `[`, `{` or `!(`, an empty class, a `!` without `(`, a backslash at the end,
