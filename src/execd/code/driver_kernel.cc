@@ -327,8 +327,7 @@ void DriverKernel::handle(KernelMessage message) {
     if (std::exchange(ready_, true)) return;
     startup_text_ = std::string();
     changed_.notify_all();
-    if (cell_ && !exited_)
-      request_run();  // not sooner: the interpreter's output at its start is not the cell's output
+    if (cell_ && !exited_) request_run();  // not sooner: the interpreter's output at its start is not the cell's output
     return;
   }
   if (!cell_ || message.run != cell_->number()) return;  // of a run that is over

@@ -9,9 +9,9 @@
 #include "async/net.h"
 #include "async/task_group.h"
 #include "base/error.h"
+#include "execd/pty/pty_session.h"
 #include "execd/run/environment.h"
 #include "execd/run/run_host.h"
-#include "execd/pty/pty_session.h"
 #include "sys/passwd.h"
 
 namespace osb::execd {

@@ -11,12 +11,12 @@
 #include "async/net.h"
 #include "async/task_group.h"
 #include "base/error.h"
-#include "execd/run/environment.h"
-#include "execd/run/run_host.h"
 #include "execd/pty/client_frame.h"
 #include "execd/pty/pty_client.h"
 #include "execd/pty/pty_shell.h"
 #include "execd/pty/replay_buffer.h"
+#include "execd/run/environment.h"
+#include "execd/run/run_host.h"
 
 namespace osb::execd {
 

@@ -13,8 +13,8 @@ namespace osb::sandboxd {
 //   chosen for anything else. There is no interface of its own for it because every sandbox has a link to
 //   itself.
 // - A route of the subnet to lo, so that packets to addresses without a sandbox do not leave by the default route. The
-//   firewall refuses them there. An unreachable route would not do: the kernel keeps its error from a connect() that has
-//   sent its first packet before the sandbox went, and such a connect hangs.
+//   firewall refuses them there. An unreachable route would not do: the kernel keeps its error from a connect() that
+//   has sent its first packet before the sandbox went, and such a connect hangs.
 // - IPv4 forwarding, which is logged when it was off.
 // Repeating it changes nothing. Fails when the host routes the subnet, or a part of it, elsewhere.
 Result<void> prepare_host(const NetworkConfig& config, kernel::NetlinkSocket& route);
