@@ -169,11 +169,15 @@ void DriverKernel::send_interrupt() {
   if (exited_) return;
   // Also to the programs that the code waits for. A kernel that has left its own group is still its leader's pid.
   if (::kill(-pid_, SIGINT) < 0 || ::getpgid(pid_) != pid_) ::kill(pid_, SIGINT);
-  // A program that a shell is just starting loses the signal, and the shell waits for that program.
+  // A program that a shell is just starting loses the signal, and the shell waits for that program. So it is repeated.
+  // A shell that has come back to its input meanwhile throws the line away that it reads then, which asks it to report
+  // the end: that is repeated too. A second report is one of a run that is over.
   if (!language_.driver_on_stdin()) return;
   io_->interrupt_again.expires_after(kInterruptAgain);
   io_->interrupt_again.async_wait([self = shared_from_this(), cell = cell_](boost::system::error_code stopped) {
-    if (!stopped && self->cell_ == cell) self->send_interrupt();
+    if (stopped || self->cell_ != cell) return;
+    self->send_interrupt();
+    if (!self->send(self->language_.end_request(cell->number()))) self->kill("it does not take requests any more");
   });
 }
 

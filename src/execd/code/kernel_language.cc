@@ -88,8 +88,10 @@ Result<void> KernelLanguage::set_program(const Environment& env, sys::SpawnPlan&
 std::string KernelLanguage::run_request(std::uint64_t run) const {
   if (!shell_) return concat("run ", run, "\n");
   // Two lines: an interrupt, and an error that a shell does not survive otherwise, end the first one only.
-  return concat("__opensandbox started ", run,
-                "; builtin eval \"$(<\"/proc/$$/fd/4\")\" </dev/null 3>&- 4<&-\n__opensandbox done ", run, " $?\n");
+  return concat("__opensandbox started ", run, "; builtin eval \"$(<\"/proc/$$/fd/4\")\" </dev/null 3>&- 4<&-\n",
+                end_request(run));
 }
+
+std::string KernelLanguage::end_request(std::uint64_t run) const { return concat("__opensandbox done ", run, " $?\n"); }
 
 }  // namespace osb::execd

@@ -35,6 +35,8 @@ class KernelLanguage {
   bool driver_on_stdin() const { return shell_; }
   // The message on the socket that runs the code.
   std::string run_request(std::uint64_t run) const;
+  // The part of it, in a shell, that reports the end of the run.
+  std::string end_request(std::uint64_t run) const;
 
  private:
   friend struct KernelLanguages;

@@ -1,7 +1,10 @@
 """The Bash kernel: one shell per context, whose variables, functions, directory and options stay."""
 
+import os
+import signal
+
 import pytest
-from code_runs import interrupt, live, new_context, run
+from code_runs import in_thread, interrupt, live, new_context, run
 
 
 @pytest.fixture
@@ -73,6 +76,20 @@ def test_interrupt_keeps_the_state(execd, bash):
             done = going.finish()
         assert done.ename == "KeyboardInterrupt" and done.stdout == "on\n"
         assert bash("echo $kept").stdout == "here\n"
+
+
+def test_interrupts_that_meet_the_shell_at_its_input_do_not_lose_the_end(execd, bash):
+    """A shell throws away the line that it reads when a signal comes, here the one that asks for the end of the run."""
+    pid = int(bash("echo $$").stdout)
+    for _ in range(10):
+        with live(execd, "echo on; while :; do :; done", bash.context, "bash") as going:
+            going.wait_output("on")
+            interrupted = in_thread(lambda: interrupt(execd, bash.context))
+            for _ in range(50000):
+                os.kill(pid, signal.SIGINT)
+            interrupted()
+            assert going.finish().ename in ("KeyboardInterrupt", "CommandExecError")
+    assert bash("echo goes on").stdout == "goes on\n"
 
 
 def test_interrupt_right_after_the_start_is_not_lost(execd, bash):
