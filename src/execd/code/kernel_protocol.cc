@@ -66,7 +66,7 @@ Result<void> KernelFrameDecoder::feed(std::string_view bytes, std::deque<KernelM
   buffer_ += bytes;
   std::string_view rest = buffer_;
   for (;;) {
-    const std::size_t head = rest.substr(0, kMaxDigits + 1).find('\n');
+    const std::size_t head = rest.substr(0, kMaxDigits + 1).find_first_of("\n ");
     if (head == std::string_view::npos) {
       if (rest.size() > kMaxDigits) return broken("expected a length, got " + in_quotes(rest.substr(0, kMaxDigits)));
       break;

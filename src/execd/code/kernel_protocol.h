@@ -13,7 +13,7 @@
 namespace osb::execd {
 
 // The frames that a driver (a program of drivers/) writes to its socket. A frame is the length of its body in decimal
-// digits, one LF, and the body: a JSON object with a `type`.
+// digits, one LF or space, and the body: a JSON object with a `type`.
 //
 //   {"type":"ready"}                                     the driver takes code
 //   {"type":"started","run":3}                           an interrupt reaches the code from here on

@@ -12,7 +12,7 @@ std::string frame(std::string_view body) { return std::to_string(body.size()) + 
 TEST(KernelFrameDecoder, MessagesAreTheSameHoweverTheBytesArrive) {
   const std::string stream = frame(R"({"type":"ready"})") + frame(R"({"type":"started","run":3})") +
                              frame(R"({"type":"result","run":3,"data":{"text/plain":"4"}})") +
-                             frame(R"({"type":"done","run":3,"status":2})");
+                             R"(34 {"type":"done","run":3,"status":2})";
   for (std::size_t step = 1; step <= stream.size(); ++step) {
     KernelFrameDecoder decoder;
     std::deque<KernelMessage> out;

@@ -88,7 +88,8 @@ def test_interrupts_that_meet_the_shell_at_its_input_do_not_lose_the_end(execd, 
             for _ in range(50000):
                 os.kill(pid, signal.SIGINT)
             interrupted()
-            assert going.finish().ename in ("KeyboardInterrupt", "CommandExecError")
+            done = going.finish()
+            assert done.ename in ("KeyboardInterrupt", "CommandExecError"), done.error
     assert bash("echo goes on").stdout == "goes on\n"
 
 

@@ -7,6 +7,7 @@ history -c
 unset HISTFILE
 __opensandbox() {
   builtin local LC_ALL=C frame="{\"type\":\"$1\",\"run\":$2,\"status\":${3:-0}}"
-  builtin printf '%d\n%s' "${#frame}" "$frame" >&3
+  # In one piece: bash writes at each newline and between conversions it may be interrupted, which would cut the frame.
+  builtin printf %s "${#frame} $frame" >&3
 }
 __opensandbox ready 0
