@@ -55,6 +55,10 @@ function(osb_embed name)
     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     VERBATIM)
   target_sources(osb_${name} PRIVATE ${out})
+  if(OSB_PRECOMPILE)
+    osb_precompiled_file(osb_precompiled file)
+    set_source_files_properties(${out} PROPERTIES OBJECT_DEPENDS ${file})
+  endif()
 endfunction()
 
 # osb_app(NAME DEPS modules... [STATIC] [OUTPUT file]): bin/NAME, or bin/file, from apps/NAME.

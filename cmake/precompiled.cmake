@@ -19,32 +19,40 @@ endfunction()
 # The same headers give the same objects in every build directory, though the bytes of the precompiled header differ:
 # ccache compares this checksum of all headers in it instead.
 function(osb_checksum_for_ccache name header)
-  set(sum ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch.sum)
+  osb_precompiled_file(${name} file)
   execute_process(
     COMMAND ${CMAKE_CXX_COMPILER} -std=c++23 -x c++-header -M -MT headers -DBOOST_ASIO_NO_DEPRECATED ${CMAKE_SOURCE_DIR}/cmake/${header}
     OUTPUT_VARIABLE rule COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE "headers:|\\\\\n|\n" " " files "${rule}")
   separate_arguments(files UNIX_COMMAND "${files}")
-  foreach(file ${files})
-    file(SHA256 ${file} digest)
+  foreach(each ${files})
+    file(SHA256 ${each} digest)
     string(APPEND digests ${digest})
   endforeach()
   string(SHA256 digest "${digests}")
-  file(WRITE ${sum} ${digest})
+  file(WRITE ${file}.sum ${digest})
+endfunction()
+
+function(osb_precompiled_file name out)
+  set(${out} ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch PARENT_SCOPE)
 endfunction()
 
 # osb_precompile(TARGET): TARGET is compiled with the precompiled header, osb_precompile(TARGET test) with the one of tests.
 # Not by REUSE_FROM: CMake's flags for it name the build directory in a way that ccache cannot make relative.
 function(osb_precompile target)
-  if(OSB_PRECOMPILE)
-    set(name osb_precompiled)
-    if("${ARGN}" STREQUAL "test")
-      set(name osb_precompiled_test)
-    endif()
-    set(file ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch)
-    target_compile_options(${target} PRIVATE -Winvalid-pch "SHELL:-include-pch ${file}")
-    add_dependencies(${target} ${name})
+  if(NOT OSB_PRECOMPILE)
+    return()
   endif()
+  set(name osb_precompiled)
+  if("${ARGN}" STREQUAL "test")
+    set(name osb_precompiled_test)
+  endif()
+  osb_precompiled_file(${name} file)
+  target_compile_options(${target} PRIVATE -Winvalid-pch "SHELL:-include-pch ${file}")
+  add_dependencies(${target} ${name})
+  # Each object waits for the file: targets that only depend on a target compile beside it.
+  get_target_property(sources ${target} SOURCES)
+  set_source_files_properties(${sources} PROPERTIES OBJECT_DEPENDS ${file})
 endfunction()
 
 if(OSB_PRECOMPILE)
