@@ -27,7 +27,7 @@ apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
 fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
 sources = $(shell git ls-files '*.cc' '*.h')
 # Texts that people read; tests hold misspelt words on purpose.
-spelled = $(shell git ls-files '*.md' 'src/*' 'apps/*' 'scripts/*' | grep -Ev '_test\.cc$$|_fixture\.h$$')
+spelled = $(shell find *.md docs src apps scripts -type f ! -name '*_test.cc' ! -name '*_fixture.h' ! -name '*.svg' ! -name '*.png' ! -name '*.pyc')
 soak_share = $(shell echo $$(($(SOAK_MINUTES) / 4)))
 # ctest in one build directory; ends with the failed and the skipped tests and the counts.
 run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
