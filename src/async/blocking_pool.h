@@ -12,7 +12,7 @@
 
 namespace osb {
 
-// The door to blocking calls (sqlite, mount, libarchive, large directory walks). Threads start when work comes and none
+// The door to blocking calls (sqlite, mount, archives, large directory walks). Threads start when work comes and none
 // is free, never more than `threads`: an idle process has none. They block all signals. Where the system has no thread
 // left, work runs on the caller itself.
 //
