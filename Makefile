@@ -35,7 +35,7 @@ run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test check demo up down bench asan tsan fuzz conformance soak chaos fresh package packagetest fmt lint clean
+.PHONY: help build images ready test check demo up down bench asan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -134,6 +134,10 @@ chaos: ## CHAOS_CLIENTS=50 clients and random faults for CHAOS_MINUTES=10, then 
 	  SERVER_BINARY=$(CURDIR)/build/release/bin/opensandbox-server \
 	  build/venv/bin/python -B tests/chaos/run.py --minutes $(CHAOS_MINUTES) --clients $(CHAOS_CLIENTS) \
 	  $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
+
+attacks: ready ## all attacks on every backend; the table in docs/attacks.md
+	ctest --test-dir build/release --output-on-failure -R privileged.attacks
+	python3 -B tests/privileged/attacks/table.py build/release/attacks
 
 fresh: ## `make test` on a fresh Debian with a /dev of its own; or ROUNDS=20 of ctest (FILTER=regex) with FRESH_CPU=0.5 processors and FRESH_LOAD=2 busy neighbours
 	@scripts/setup fresh

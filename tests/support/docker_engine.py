@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXECD_IMAGE = "opensandbox/execd:test"
 ID_LABEL = "opensandbox.io/id"
 #  The contents of the image "host" here: the shell, the tools and the Python of the machine that runs the tests.
-PACKAGES = ["bash", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal"]
+PACKAGES = ["bash", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal", "libffi8"]
 LEFT_OUT = ("/share/", "/gconv/", "/audit/", "/pydoc_data/", "/test/", "/lib2to3/", "/idlelib/", "/var/")
 
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Makes docs/attacks.md from the reports of the attacks, one per backend: table.py REPORTS [--check]. With --check it only
+compares: rows, not outcomes."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+KINDS = {"native": "native", "gvisor": "gVisor", "docker": "Docker"}
+TABLE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "attacks.md"
+
+HEAD = """# Attacks that were tried
+
+Each row is a test under `tests/privileged/attacks` that tries the attack on a real server. `make attacks` runs them and makes
+this page. A column says how many ways were tried on that backend and held; – means that the attack has no object there.
+
+"""
+
+
+def read(directory):
+    """{wall: {attack: {kind: row}}} in the order of the files."""
+    walls = {}
+    for kind in KINDS:
+        for row in json.loads((directory / f"{kind}.json").read_text()):
+            walls.setdefault((row["file"], row["wall"], row["second"]), {}).setdefault(row["attack"], {})[kind] = row
+    return dict(sorted(walls.items()))
+
+
+def cell(row):
+    if row is None:
+        return "–"
+    return str(row["ways"]) if row["held"] == row["ways"] else f"**{row['held']} of {row['ways']}**"
+
+
+def page(walls):
+    ways = sum(max(row["ways"] for row in kinds.values()) for attacks in walls.values() for kinds in attacks.values())
+    tried = sum(row["ways"] for attacks in walls.values() for kinds in attacks.values() for row in kinds.values())
+    held = sum(row["held"] for attacks in walls.values() for kinds in attacks.values() for row in kinds.values())
+    text = HEAD + f"{ways} attacks behind {len(walls)} walls, tried {tried} times over the backends: {held} held.\n"
+    for (file, wall, second), attacks in walls.items():
+        text += f"\n## {wall}\n\n"
+        text += f"`{file}`" + (f". Behind it stands: {second}.\n\n" if second else "\n\n")
+        text += "| attack | by | " + " | ".join(KINDS.values()) + " |\n|---|---|" + "---:|" * len(KINDS) + "\n"
+        for attack, kinds in attacks.items():
+            by = next(iter(kinds.values()))["by"]
+            text += f"| {attack} | {by} | " + " | ".join(cell(kinds.get(kind)) for kind in KINDS) + " |\n"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reports", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    made = page(read(options.reports))
+    if options.check:
+        if made != TABLE.read_text():
+            print(f"{TABLE.name} is not what the attacks gave: run `make attacks`")
+            return 1
+        return 0
+    TABLE.write_text(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
