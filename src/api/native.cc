@@ -153,6 +153,20 @@ std::vector<std::string> read_words(ObjectReader& r, std::string_view field) {
   return words;
 }
 
+// An older version kept the requested entrypoint as JSON in a label; records and the other end may still do so.
+template <typename T>
+void read_labels(ObjectReader& r, T& out) {
+  out.labels = read_map(r, "labels");
+  out.requested_entrypoint = read_words(r, "requested_entrypoint");
+  const auto label = out.labels.extract("opensandbox.io/entrypoint");
+  if (!label || !out.requested_entrypoint.empty()) return;
+  const auto words = parse_json(label.mapped());
+  if (!words || !words->is_array()) return;
+  for (const json::value& word : words->get_array()) {
+    if (word.is_string()) out.requested_entrypoint.emplace_back(word.get_string());
+  }
+}
+
 template <typename T>
 Result<T> finish(const ObjectReader& r, T value) {
   if (auto done = r.finish(); !done) return Failure(done.error());
@@ -220,7 +234,7 @@ Result<CreateSandbox> decode_create_sandbox(const json::value& value) {
   if (!out.execd_token.empty() && !is_token(out.execd_token)) {
     r.reject("execd_token", "expected 16 to 128 letters and digits");
   }
-  out.labels = read_map(r, "labels");
+  read_labels(r, out);
   return finish(r, std::move(out));
 }
 
@@ -239,6 +253,7 @@ json::value encode(const CreateSandbox& create, Secrets secrets) {
                    {"pull", name_of(kPullPolicies, create.pull)},
                    {"platform", create.platform},
                    {"entrypoint", write_list(create.entrypoint)},
+                   {"requested_entrypoint", write_list(create.requested_entrypoint)},
                    {"env", write_map(create.env)},
                    {"user", create.user},
                    {"cwd", create.cwd},
@@ -285,7 +300,7 @@ Result<SandboxStatus> decode_sandbox(const json::value& value) {
   out.execd_socket = plain(r, "execd_socket");
   out.execd_token = plain(r, "execd_token");
   out.pid = r.optional_int64("pid", 0).value_or(0);
-  out.labels = read_map(r, "labels");
+  read_labels(r, out);
   return finish(r, std::move(out));
 }
 
@@ -303,6 +318,7 @@ json::value encode(const SandboxStatus& sandbox) {
                    {"execd_socket", sandbox.execd_socket},
                    {"execd_token", sandbox.execd_token},
                    {"pid", sandbox.pid},
+                   {"requested_entrypoint", write_list(sandbox.requested_entrypoint)},
                    {"labels", write_map(sandbox.labels)}};
   if (sandbox.exit) {
     out["exit"] = json::object{

@@ -70,7 +70,8 @@ struct CreateSandbox {
   std::optional<RegistryLogin> login;
   std::string platform;  // "" is the host's
 
-  std::vector<std::string> entrypoint;  // empty: the image's
+  std::vector<std::string> entrypoint;            // empty: the image's
+  std::vector<std::string> requested_entrypoint;  // as the server's client wrote it; kept and given back
   std::map<std::string, std::string> env;
   std::string user;      // "name", "1000", "1000:1000"; empty: the image's
   std::string cwd;       // empty: the image's
@@ -132,6 +133,7 @@ struct SandboxStatus {
   std::string execd_socket;  // a Unix socket on the host that execd serves; empty with an OCI runtime: address:44772
   std::string execd_token;   // what execd asks for
   std::int64_t pid = 0;      // of execd, on the host
+  std::vector<std::string> requested_entrypoint;
   std::map<std::string, std::string> labels;
 };
 
@@ -162,7 +164,8 @@ struct Image {
 };
 
 // Decoders are strict: a field of the wrong type, an unknown enumerator or a missing required field is
-// Code::InvalidRequest with its JSON pointer. Unknown fields are ignored, so that the two ends may differ in age.
+// Code::InvalidRequest with its JSON pointer. Unknown fields are ignored, so that the two ends may differ in age. An
+// older version kept `requested_entrypoint` as JSON in a label: it is moved to its field.
 Result<CreateSandbox> decode_create_sandbox(const boost::json::value& value);
 Result<SandboxStatus> decode_sandbox(const boost::json::value& value);
 Result<Stats> decode_stats(const boost::json::value& value);

@@ -16,6 +16,7 @@ TEST(NativeApi, ACreateSurvivesTheWayThereAndBack) {
   create.image = "debian";
   create.pull = PullPolicy::Always;
   create.entrypoint = {"sh", "-c", "true"};
+  create.requested_entrypoint = {"sh -c true"};
   create.env = {{"A", "1"}};
   create.user = "1000:1000";
   create.limits.memory_bytes = 1 << 28;
@@ -50,9 +51,25 @@ TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
   sandbox.exit = Exit{137, 9, true};
   sandbox.started_at = Timestamp(std::chrono::seconds(1'600'000'000));
   sandbox.ended_at = Timestamp(std::chrono::seconds(1'700'000'000));
+  sandbox.requested_entrypoint = {"sh -c true"};
+  sandbox.labels = {{"k", "v"}};
   const auto again = decode_sandbox(encode(sandbox));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(text(encode(*again)), text(encode(sandbox)));
+  EXPECT_EQ(again->requested_entrypoint, sandbox.requested_entrypoint);
+}
+
+TEST(NativeApi, AnEntrypointInALabelOfAnOlderVersionMovesToItsField) {
+  SandboxStatus old;
+  old.id = "a";
+  for (const auto& [label, words] : std::initializer_list<std::pair<std::string, std::vector<std::string>>>{
+           {R"(["sh","-c","x"])", {"sh", "-c", "x"}}, {"{not json", {}}, {R"("sh")", {}}, {R"([1,"sh"])", {"sh"}}}) {
+    old.labels = {{"k", "v"}, {"opensandbox.io/entrypoint", label}};
+    const auto moved = decode_sandbox(encode(old));
+    ASSERT_TRUE(moved) << label;
+    EXPECT_EQ(moved->requested_entrypoint, words) << label;
+    EXPECT_EQ(moved->labels, (std::map<std::string, std::string>{{"k", "v"}})) << label;
+  }
 }
 
 TEST(NativeApi, WhatIsWrongIsNamed) {

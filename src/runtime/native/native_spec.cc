@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
-
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/quantity.h"
@@ -15,26 +11,7 @@
 namespace osb::runtime {
 namespace {
 
-namespace json = boost::json;
 namespace native = api::native;
-
-// sandboxd has no other place for it.
-constexpr std::string_view kEntrypointLabel = "opensandbox.io/entrypoint";
-
-std::string encode_entrypoint(const std::vector<std::string>& words) {
-  return json::serialize(json::array(words.begin(), words.end()));
-}
-
-std::vector<std::string> decode_entrypoint(const std::string& text) {
-  std::vector<std::string> out;
-  boost::system::error_code bad;
-  const json::value value = json::parse(text, bad);
-  if (bad || !value.is_array()) return out;
-  for (const json::value& word : value.get_array()) {
-    if (word.is_string()) out.emplace_back(word.get_string());
-  }
-  return out;
-}
 
 // One label of a domain name (RFC 1123).
 bool is_hostname(std::string_view text) {
@@ -110,6 +87,7 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   auto words = api::entrypoint_words(wanted.entrypoint);
   if (!words) return Failure(words.error());
   out.entrypoint = std::move(*words);
+  out.requested_entrypoint = wanted.entrypoint;
   out.hostname = hostname_of(spec);
   out.env = wanted.env;
   if (wanted.resource_limits) {
@@ -124,7 +102,6 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   }
   out.execd_token = spec.execd_token;
   out.labels = spec.labels;
-  if (!out.labels.empty()) out.labels[std::string(kEntrypointLabel)] = encode_entrypoint(wanted.entrypoint);
   return out;
 }
 
@@ -159,9 +136,7 @@ Instance to_instance(const native::SandboxStatus& sandbox) {
   out.execd_token = sandbox.execd_token;
   out.ports = std::make_shared<NativePorts>(out.id, out.address, sandbox.execd_socket);
   out.labels = sandbox.labels;
-  if (const auto words = out.labels.extract(std::string(kEntrypointLabel))) {
-    out.entrypoint = decode_entrypoint(words.mapped());
-  }
+  out.entrypoint = sandbox.requested_entrypoint;
   out.created_at = sandbox.created_at;
   if (sandbox.snapshot.empty()) out.image = sandbox.image;
   return out;

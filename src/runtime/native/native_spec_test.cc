@@ -37,13 +37,10 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
 TEST(NativeSpec, AnEntrypointOfOneStringIsSplitAndShownAsAsked) {
   auto create = wanted();
   create.entrypoint = {"tail -f /dev/null"};
-  SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(create), "", {{"opensandbox.io/id", "id-1"}}};
-  const auto native = to_native(spec);
+  const auto native = convert(create);
   ASSERT_TRUE(native) << native.error().message;
   EXPECT_EQ(native->entrypoint, (std::vector<std::string>{"tail", "-f", "/dev/null"}));
-  api::native::SandboxStatus sandbox;
-  sandbox.labels = native->labels;
-  EXPECT_EQ(to_instance(sandbox).entrypoint, create.entrypoint);
+  EXPECT_EQ(native->requested_entrypoint, create.entrypoint);
   create.entrypoint = {"sh -c 'x"};
   EXPECT_EQ(convert(create).error().code, Code::InvalidRequest);
 }
@@ -73,13 +70,12 @@ TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
   ASSERT_TRUE(native);
   api::native::SandboxStatus sandbox;
   sandbox.labels = native->labels;
+  sandbox.requested_entrypoint = native->requested_entrypoint;
   sandbox.image = native->image;
   const Instance instance = to_instance(sandbox);
   EXPECT_EQ(instance.labels, spec.labels);
   EXPECT_EQ(instance.entrypoint, wanted().entrypoint);
   EXPECT_EQ(instance.image, "python:3.12");
-  sandbox.labels["opensandbox.io/entrypoint"] = "{not json";
-  EXPECT_TRUE(to_instance(sandbox).entrypoint.empty());
 }
 
 TEST(NativeSpec, TinySharesOfACpuAreNotNone) {

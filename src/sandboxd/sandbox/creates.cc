@@ -47,6 +47,7 @@ SandboxRecord new_record(api::native::CreateSandbox spec, Timestamp now) {
   status.network = spec.network;
   status.execd_token = std::exchange(spec.execd_token, "");
   if (status.execd_token.empty()) status.execd_token = new_hex_id() + new_hex_id();
+  status.requested_entrypoint = spec.requested_entrypoint;
   status.labels = spec.labels;
   status.message = "starting";
   record.spec = std::move(spec);

@@ -38,6 +38,51 @@ TEST(SandboxRecord, IsReadBackAsItWasWritten) {
   EXPECT_TRUE(again->removing);
 }
 
+// A record that an older sandboxd wrote for `osb sandbox create --entrypoint "tail -f /dev/null"`.
+constexpr const char* kEntrypointInALabel =
+    R"({"spec":{"id":"75eaf6f9-c5d6-4d1f-9cf5-41a92983d647","image":"host","snapshot":"","pull":"missing",)"
+    R"("platform":"","entrypoint":["tail","-f","/dev/null"],"env":{},"user":"","cwd":"","hostname":"kept",)"
+    R"("limits":{"memory_bytes":2147483648,"cpu_millis":1000},"ulimits":{},"volumes":[],"network":"bridge",)"
+    R"("ports":[],"dns":[],"no_new_privileges":true,"nested_user_namespaces":false,"read_only_root":false,)"
+    R"("runtime":"","gpus":"","labels":{"name":"kept",)"
+    R"("opensandbox.io/entrypoint":"[\"tail -f /dev/null\"]",)"
+    R"("opensandbox.io/expires-at":"2026-11-16T14:15:54.011095+00:00",)"
+    R"("opensandbox.io/id":"75eaf6f9-c5d6-4d1f-9cf5-41a92983d647"}},)"
+    R"("status":{"id":"75eaf6f9-c5d6-4d1f-9cf5-41a92983d647","state":"creating","reason":"",)"
+    R"("message":"starting","image":"host","snapshot":"","created_at":"2026-11-16T13:15:54.012021Z",)"
+    R"("network":"bridge","address":"10.91.0.2","ports":[],)"
+    R"("execd_socket":"/run/opensandbox/execd/75eaf6f9-c5d6-4d1f-9cf5-41a92983d647.sock",)"
+    R"("execd_token":"6bf58eb116e34301bc63641a131a14bc6f850b6e89234f5d9ee06c4103ce40f9","pid":7996,)"
+    R"("labels":{"name":"kept","opensandbox.io/entrypoint":"[\"tail -f /dev/null\"]",)"
+    R"("opensandbox.io/expires-at":"2026-11-16T14:15:54.011095+00:00",)"
+    R"("opensandbox.io/id":"75eaf6f9-c5d6-4d1f-9cf5-41a92983d647"},)"
+    R"("started_at":"2026-11-16T13:15:54.014627Z"},"layers":[],"snapshots":[],)"
+    R"("image_config":"{\"os\":\"linux\",\"architecture\":\"amd64\",)"
+    R"(\"config\":{\"Env\":[\"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"],)"
+    R"(\"Entrypoint\":[],\"Cmd\":[],\"User\":\"\",\"WorkingDir\":\"/\",\"StopSignal\":\"\",\"Labels\":{}},)"
+    R"(\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[]}}","volumes":[],"volumes_to_delete":[],)"
+    R"("removing":false,"slot":0,"process":{"boot_id":"91e36e63-4166-481a-8582-501f988fe1aa","pid":7996,)"
+    R"("start_ticks":2371299}})";
+
+TEST(SandboxRecord, OfAnOlderVersionIsMigrated) {
+  const testing::TempDir dir;
+  std::ofstream(dir.path() / "record.json") << kEntrypointInALabel;
+  const auto old = load_record(dir.path().string());
+  ASSERT_TRUE(old) << old.error().message;
+  ASSERT_TRUE(save_record(dir.path().string(), *old));
+  const auto again = load_record(dir.path().string());
+  ASSERT_TRUE(again) << again.error().message;
+  const std::vector<std::string> requested{"tail -f /dev/null"};
+  for (const SandboxRecord& record : {*old, *again}) {
+    EXPECT_EQ(record.spec.entrypoint, (std::vector<std::string>{"tail", "-f", "/dev/null"}));
+    EXPECT_EQ(record.spec.requested_entrypoint, requested);
+    EXPECT_EQ(record.status.requested_entrypoint, requested);
+    EXPECT_EQ(record.spec.labels, record.status.labels);
+    EXPECT_EQ(record.status.labels.size(), 3u) << "name, expires-at and id; not the entrypoint";
+    EXPECT_EQ(record.status.pid, 7996);
+  }
+}
+
 TEST(SandboxRecord, HoldsNoPasswordAndIsForRootOnly) {
   const testing::TempDir dir;
   ASSERT_TRUE(save_record(dir.path().string(), sample()));
