@@ -23,7 +23,9 @@ std::vector<ChildMask> masks_of_this_kernel() {
   for (const char* path :
        {"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users",
         "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_list",
-        "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap"}) {
+        "/proc/timer_stats", "/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap",
+        // They show where the kernel lies in memory.
+        "/sys/kernel/notes", "/sys/kernel/vmcoreinfo"}) {
     struct stat st{};
     if (::lstat(path, &st) != 0 || (st.st_mode & S_IRWXO) == 0) continue;
     out.push_back({path, S_ISDIR(st.st_mode) ? ChildMask::EmptyDirectory : ChildMask::NullFile,

@@ -62,9 +62,13 @@ class Prisoner:
     def address(self):
         return next(each["address"] for each in self.prison.daemon.list() if each["id"] == self.id)
 
+    def execd(self, path, body):
+        """The answer of its execd to a POST, through the server's proxy."""
+        return httpx.post(f"{self.prison.server.url}/sandboxes/{self.id}/proxy/44772{path}", headers=self.headers, json=body,
+                          timeout=180, trust_env=False)
+
     def events(self, command, **fields):
-        response = httpx.post(f"{self.prison.server.url}/sandboxes/{self.id}/proxy/44772/command", headers=self.headers,
-                              json={"command": command, **fields}, timeout=180, trust_env=False)
+        response = self.execd("/command", {"command": command, **fields})
         assert response.status_code == 200, response.text
         return [json.loads(line) for line in response.text.split("\n\n") if line.strip()]
 
