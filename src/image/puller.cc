@@ -84,6 +84,9 @@ net::awaitable<Result<LayerStore::Lease>> Puller::layer(std::shared_ptr<Job> job
       puller.changed_.notify_all();
     }
   } const mark(*this, id);
+  if (job->options.admit) {
+    if (auto admitted = job->options.admit(); !admitted) co_return Failure(admitted.error());
+  }
   co_return co_await fetch(job, index);
 }
 

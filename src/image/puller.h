@@ -28,6 +28,7 @@ struct PullOptions {
   std::size_t parallel = 4;  // layers at a time
   UnpackOptions unpack;
   std::function<void(const PullProgress&)> progress;  // on the executor; must not throw
+  std::function<Result<void>()> admit = nullptr;  // asked before each layer, on the executor; a failure ends the pull
 };
 
 // Images from registries into the store. Layers that are there already are not asked for; a layer that several pulls

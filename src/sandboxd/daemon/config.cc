@@ -271,6 +271,16 @@ void read_images(Section s, DaemonConfig& out) {
   s.refuse_others();
 }
 
+void read_disk(Section s, DaemonConfig& out) {
+  s.number(
+      "reserve_bytes", out.reserve.bytes, -1, std::int64_t{1} << 60,
+      "Below so many free bytes on the state directory's file system, creates, pulls, uploads of images, snapshots "
+      "and new volumes are refused. -1: a twentieth of the file system, at most 1 GiB. 0: never refused.");
+  s.number("reserve_inodes", out.reserve.inodes, -1, std::int64_t{1} << 60,
+           "The same for inodes. -1: a twentieth of the file system's, at most 100,000.");
+  s.refuse_others();
+}
+
 }  // namespace
 
 Result<DaemonConfig> parse_config(std::string_view text, const std::string& name) {
@@ -287,7 +297,8 @@ Result<DaemonConfig> parse_config(std::string_view text, const std::string& name
   read_runtimes(Section(root, "runtimes", error), out);
   read_network(Section(root, "network", error), out);
   read_images(Section(root, "images", error), out);
-  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "runtimes", "network", "images"};
+  read_disk(Section(root, "disk", error), out);
+  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "runtimes", "network", "images", "disk"};
   for (const auto& [key, node] : root) {
     if (!sections.contains(key.str()) && error.empty()) error = "[" + std::string(key.str()) + "]: no such section";
   }
@@ -311,6 +322,7 @@ std::vector<config::SettingText> daemon_settings() {
   read_runtimes(Section("runtimes", out), defaults);
   read_network(Section("network", out), defaults);
   read_images(Section("images", out), defaults);
+  read_disk(Section("disk", out), defaults);
   return out;
 }
 
@@ -346,6 +358,8 @@ void complete_config(DaemonConfig& config) {
   config.images.directory = state / "images";
   config.volumes.directory = state / "volumes";
   config.volumes.state_directory = state;
+  config.reserve.directory = state;
+  config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.reserve;
 }
 
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {

@@ -28,6 +28,7 @@ struct DaemonConfig {
   NetworkConfig network;
   ImageServiceConfig images;
   VolumeConfig volumes;
+  DiskReserve reserve;
 };
 
 // A TOML file over the defaults; docs/sandboxd-settings.md lists the keys. Code::InvalidRequest names section and key,

@@ -193,6 +193,7 @@ net::awaitable<void> ImageService::fly(std::shared_ptr<Flight> flight) {
   options.access.plain_http = config_.insecure_registries.contains(flight->reference.registry);
   options.platform = config_.platform;
   options.progress = [flight = flight.get()](const PullProgress& progress) { flight->tell(progress); };
+  options.admit = [this] { return config_.reserve.check(); };
   auto record = co_await puller_.pull(flight->reference, std::move(options));
   if (!record) {
     landing.result = Failure(explain(record.error()));

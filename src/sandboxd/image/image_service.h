@@ -23,6 +23,7 @@
 #include "image/image_importer.h"
 #include "image/layer_store.h"
 #include "image/puller.h"
+#include "sandboxd/disk/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -58,6 +59,8 @@ struct ImageServiceConfig {
   std::uint64_t keep_bytes = std::uint64_t{50} << 30;
   image::Platform platform = image::host_platform();
   TransferLimits transfers;
+  // Pulls and loads that begin below it are refused. A large one that reaches it ends.
+  DiskReserve reserve;
   // For tests: called with the name of each step of the store that has just been done.
   std::function<void(std::string_view step)> after_step;
 };

@@ -22,6 +22,7 @@ using image::Reference;
 
 constexpr int kPipeBytes = 1 << 20;
 constexpr std::size_t kPiece = 256 << 10;
+constexpr std::size_t kBytesPerCheck = 16 << 20;  // of the disk's reserve
 
 Result<Reference> parse_name(const std::string& name) {
   if (name == kHostImage) return fail(Code::InvalidRequest, "image: the name host means this machine itself");
@@ -164,9 +165,14 @@ net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer
       transfer.done.set();
     }
   } const over{*this, *transfer};
-  auto source = [transfer, read = image::read_descriptor(transfer->thread_end.get())](
+  auto source = [this, transfer, since_check = std::size_t{0},
+                 read = image::read_descriptor(transfer->thread_end.get())](
                     std::span<char> buffer) mutable -> Result<std::size_t> {
     auto got = read(buffer);
+    if (got && (since_check += *got) > kBytesPerCheck) {
+      since_check = 0;
+      if (auto room = config_.reserve.check(); !room) return Failure(room.error());
+    }
     if (got && *got == 0 && !transfer->whole) return fail(Code::InvalidRequest, "archive: cut off before its end");
     return got;
   };
@@ -177,6 +183,7 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::load(http::BodySour
                                                                   std::optional<std::string> name) {
   auto options = import_options(name);
   if (!options) co_return Failure(options.error());
+  if (auto room = config_.reserve.check(); !room) co_return with_context("load image", room.error());
   auto permit = co_await take_permit(loads_, config_.transfers.loads, "loads");
   if (!permit) co_return Failure(permit.error());
   auto begun = begin_transfer(std::move(*permit), true);
@@ -223,6 +230,7 @@ net::awaitable<Result<ImageInfo>> ImageService::add_directory(fs::path path, std
   const auto reference = parse_name(name);
   if (!reference) co_return Failure(reference.error());
   auto made = co_await pool_.run([&]() -> Result<image::ImportedImage> {
+    if (auto room = config_.reserve.check(); !room) return Failure(room.error());
     auto root = sys::open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
     if (!root) return Failure(root.error());
     const auto real = path_of(root->get());

@@ -59,6 +59,8 @@ SandboxRecord new_record(api::native::CreateSandbox spec, Timestamp now) {
 net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox spec) {
   if (context_.table.contains(spec.id)) co_return fail(Code::Conflict, "sandbox " + spec.id + " exists");
   if (auto checked = check_request(spec); !checked) co_return Failure(checked.error());
+  // Two microseconds, and never a wait for the disk: the file system keeps these counts in memory.
+  if (auto room = context_.config().reserve.check(); !room) co_return Failure(room.error());
   auto runtime = context_.builder.launcher().resolve_runtime(spec.runtime);
   if (!runtime) co_return Failure(runtime.error());
   spec.runtime = std::move(*runtime);

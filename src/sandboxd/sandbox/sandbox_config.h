@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/oci/oci_runtime.h"
 
 namespace osb::sandboxd {
@@ -36,6 +37,7 @@ struct SandboxConfig {
   std::uint64_t default_pids = 4096;
   std::uint64_t default_shm_bytes = 64 << 20;
   std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs project quotas
+  DiskReserve reserve;                   // creates and snapshots leave it free
   // Called with the name of each step that has just been done: tests end the process there.
   std::function<void(std::string_view step)> after_step;
 

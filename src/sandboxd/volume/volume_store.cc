@@ -61,6 +61,7 @@ struct VolumeStore::State {
   }
   // With the mutex held.
   Result<void> make(const std::string& name) {
+    if (auto room = config.reserve.check(); !room) return room;
     auto staged = directory.stage(0755);
     if (!staged) return Failure(staged.error());
     after_step("volume staged");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/launch/launch_plan.h"
 #include "sandboxd/volume/check_volumes.h"
 
@@ -33,6 +34,8 @@ struct VolumeConfig {
   // mount the file system nosuid. Foreign: the sandbox has the rights of "others", sees all owners as `nobody`, and its
   // new files belong to its own id range.
   enum class HostIds { Same, Foreign } host_ids = HostIds::Same;
+
+  DiskReserve reserve;  // new volumes leave it free
 
   // Tests end the process or change the world here: called with the name of each step that has just been done.
   std::function<void(std::string_view step)> after_step;

@@ -1,5 +1,6 @@
 """A disk that is full: errors say so, nothing half-made stays, and removing something helps."""
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -12,17 +13,37 @@ from sandboxd_process import Sandboxd
 MIB = 1 << 20
 
 
-@pytest.fixture
-def small():
-    """A daemon whose state lies on a file system of 32 MiB."""
+@contextlib.contextmanager
+def daemon_on(options, settings=None):
     with tempfile.TemporaryDirectory(prefix="osb-small-") as place:  # short: names of sockets are
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=711", "small", place], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"{options},mode=711", "small", place], check=True)
         try:
-            daemon = Sandboxd(directory=place)
+            daemon = Sandboxd(directory=place, settings=settings)
             yield daemon
             daemon.close()
         finally:
             subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.fixture
+def small():
+    """A daemon whose state lies on a file system of 32 MiB."""
+    with daemon_on("size=32m") as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def unguarded():
+    """The same without a reserve: work that does not fit is begun, and undone."""
+    with daemon_on("size=32m", {"disk": {"reserve_bytes": 0, "reserve_inodes": 0}}) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def few_inodes():
+    """A daemon whose file system has room for 4,000 files and directories."""
+    with daemon_on("size=256m,nr_inodes=4000") as daemon:
+        yield daemon
 
 
 def load(daemon, name, *layers):
@@ -50,10 +71,10 @@ def test_a_sandbox_that_fills_the_disk(small):
     assert filler.output("echo alive") == "alive"
     assert small.client.get("/v1/sandboxes/filler/stats").json()["disk_bytes"] > 20 * MIB
     status, problem = small.refused(id="late")
-    assert status >= 500 and "no space left" in problem["message"].lower(), problem
+    assert (status, problem["code"]) == (429, "NATIVE::DISK_LOW") and "no space left" in problem["message"], problem
     assert small.traces("late") == []
     snapshot = small.client.post("/v1/sandboxes/filler/snapshots", json={"id": "00000000-0000-4000-8000-000000000001"})
-    assert snapshot.status_code >= 500 and "no space left" in snapshot.json()["message"].lower(), snapshot.text
+    assert (snapshot.status_code, snapshot.json()["code"]) == (429, "NATIVE::DISK_LOW"), snapshot.text
     assert small.client.get("/v1/snapshots").json()["snapshots"] == []
     assert filler.inspect()["state"] == "running"
     assert neighbour.output("echo unharmed") == "unharmed"
@@ -73,3 +94,58 @@ def test_a_background_command_keeps_its_output_on_a_full_disk(small):
     id = sandbox.events("seq 20000", background=True)[0]["text"]
     assert '"execution_complete"' in sandbox.execd.get(f"/command/{id}/events").text
     assert sandbox.execd.get(f"/command/{id}/logs").text.split("\n")[:-1] == wanted[1:-1]
+
+
+def test_without_a_reserve_half_made_work_is_undone(unguarded):
+    filler = unguarded.create("filler")
+    filler.run("head -c 100M /dev/zero > /root/file; for i in $(seq 2000); do echo x > /root/$i || break; done 2> /dev/null")
+    status, problem = unguarded.refused(id="late")
+    assert status >= 500 and "no space left" in problem["message"].lower(), problem
+    assert unguarded.traces("late") == []
+    snapshot = unguarded.client.post("/v1/sandboxes/filler/snapshots", json={"id": "00000000-0000-4000-8000-000000000001"})
+    assert snapshot.status_code >= 500 and "no space left" in snapshot.json()["message"].lower(), snapshot.text
+    assert unguarded.client.get("/v1/snapshots").json()["snapshots"] == []
+    assert filler.output("echo alive") == "alive"
+
+
+def assert_low(response):
+    assert response.status_code == 429, response.text
+    assert response.json()["code"] == "NATIVE::DISK_LOW" and "no space left for new work" in response.json()["message"]
+
+
+def test_below_the_reserve_new_work_is_refused_and_running_work_goes_on(small):
+    filler, neighbour = small.create("filler"), small.create("neighbour")
+    # A twentieth of 32 MiB is kept free: one MiB less than that is left.
+    free = int(filler.output("df --output=avail -k / | tail -1")) << 10
+    filler.output(f"head -c {free - MIB * 6 // 10} /dev/zero > /root/file")
+    assert_low(small.client.post("/v1/sandboxes", json={"id": "late", "image": "host"}))
+    assert_low(load(small, "late:1", busybox_layer()))
+    assert_low(small.client.put("/v1/volumes/late"))
+    assert_low(small.client.post("/v1/sandboxes/neighbour/snapshots", json={"id": "00000000-0000-4000-8000-000000000001"}))
+    # Neighbours still write, and sandboxes are paused, resumed and removed.
+    assert neighbour.output("echo room > /root/file; cat /root/file") == "room"
+    assert small.client.post("/v1/sandboxes/neighbour/pause").status_code == 204
+    assert small.client.post("/v1/sandboxes/neighbour/resume").status_code == 204
+    assert small.client.delete("/v1/sandboxes/filler").status_code == 204
+    small.stop()  # its trash is empty
+    small.start()
+    assert small.create("after").output("echo room") == "room"
+    assert small.client.put("/v1/volumes/after").status_code == 201
+
+
+def test_an_archive_that_reaches_the_reserve_is_refused(small):
+    refused = load(small, "large:1", busybox_layer(), tar({"noise": os.urandom(29 * MIB)}))
+    assert refused.status_code in (429, 503) and "no space left" in refused.json()["message"].lower(), refused.text
+    assert small.client.get("/v1/images").json()["images"] == []
+    assert small.create("after").output("echo room > /root/file; cat /root/file") == "room"
+
+
+def test_directories_that_take_the_inodes_leave_the_reserve(few_inodes):
+    filler, neighbour = few_inodes.create("filler"), few_inodes.create("neighbour")
+    free = int(filler.output("df --output=iavail / | tail -1"))
+    filler.output(f"mkdir /root/many && cd /root/many && seq {free - 100} | xargs mkdir")
+    assert_low(few_inodes.client.post("/v1/sandboxes", json={"id": "late", "image": "host"}))
+    assert "inodes are free" in few_inodes.refused(id="late")[1]["message"]
+    assert_low(few_inodes.client.put("/v1/volumes/late"))
+    assert neighbour.output("echo room > /root/file; cat /root/file") == "room"
+    assert few_inodes.client.delete("/v1/sandboxes/filler").status_code == 204

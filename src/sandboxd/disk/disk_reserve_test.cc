@@ -1,0 +1,62 @@
+#include "sandboxd/disk/disk_reserve.h"
+
+#include <gtest/gtest.h>
+
+namespace osb::sandboxd {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
+
+TEST(DiskReserve, AFileSystemBelowItsReserveIsRefused) {
+  struct Case {
+    const char* about;
+    DiskReserve reserve;
+    DiskSpace space;
+    bool admitted;
+  };
+  const DiskReserve automatic{.directory = "/state"};
+  const Case cases[] = {
+      {"half free", automatic, {100 * kGiB, 50 * kGiB, 1000, 500}, true},
+      {"a large disk keeps one GiB", automatic, {1000 * kGiB, kGiB, 1000, 500}, true},
+      {"one byte less", automatic, {1000 * kGiB, kGiB - 1, 1000, 500}, false},
+      {"a small disk keeps a twentieth", automatic, {100 * kMiB, 5 * kMiB, 1000, 500}, true},
+      {"less than a twentieth", automatic, {100 * kMiB, 5 * kMiB - 1, 1000, 500}, false},
+      {"a twentieth of the inodes", automatic, {100 * kGiB, 50 * kGiB, 1000, 50}, true},
+      {"less than a twentieth of the inodes", automatic, {100 * kGiB, 50 * kGiB, 1000, 49}, false},
+      {"many inodes", automatic, {100 * kGiB, 50 * kGiB, 100'000'000, 100'000}, true},
+      {"no count of inodes", automatic, {100 * kGiB, 50 * kGiB, 0, 0}, true},
+      {"a number is taken as it is", {10 * kGiB, 0, "/state"}, {100 * kGiB, 9 * kGiB, 1000, 500}, false},
+      {"inodes alone", {0, 600, "/state"}, {100 * kGiB, 0, 1000, 500}, false},
+      {"0 turns it off", {0, 0, "/state"}, {100 * kGiB, 0, 1000, 0}, true},
+  };
+  for (const Case& each : cases) {
+    const auto checked = check_reserve(each.reserve, each.space);
+    EXPECT_EQ(checked.has_value(), each.admitted) << each.about;
+    if (checked) continue;
+    EXPECT_EQ(checked.error().code, Code::Exhausted);
+    EXPECT_EQ(checked.error().reason, kDiskLow);
+  }
+}
+
+TEST(DiskReserve, TheErrorNamesTheNumbersAndTheSetting) {
+  const auto bytes = check_reserve({.directory = "/state"}, {100 * kMiB, 2 * kMiB, 1000, 500});
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().message,
+            "no space left for new work on the file system of /state: 2 MiB are free, 5 MiB are kept free ([disk] "
+            "reserve_bytes of sandboxd); remove sandboxes, snapshots, volumes or images");
+  const auto inodes = check_reserve({.directory = "/state"}, {100 * kMiB, 90 * kMiB, 1000, 10});
+  ASSERT_FALSE(inodes);
+  EXPECT_NE(inodes.error().message.find("10 inodes are free, 50 are kept free ([disk] reserve_inodes"),
+            std::string::npos);
+}
+
+TEST(DiskReserve, TheFileSystemOfTheDirectoryIsAsked) {
+  const std::int64_t huge = std::int64_t{1} << 60;
+  EXPECT_FALSE(DiskReserve({.bytes = huge, .directory = "/tmp"}).check());
+  EXPECT_TRUE(DiskReserve({.bytes = 0, .inodes = 0, .directory = "/tmp"}).check());
+  EXPECT_TRUE(DiskReserve({.bytes = huge}).check());
+  EXPECT_EQ(DiskReserve({.directory = "/does/not/exist"}).check().error().code, Code::NotFound);
+}
+
+}  // namespace
+}  // namespace osb::sandboxd
