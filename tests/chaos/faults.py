@@ -10,9 +10,11 @@ import time
 
 from checks import RECOVERY
 from client import MOST_JUMP
+from tenant import PROGRAMS, Tenant
 
 WEIGHTS = {"kill_server": 4, "kill_sandboxd": 4, "kill_client": 5, "stop_execd": 3, "freeze_sandbox": 3,
-           "set_clock": 4, "fill_disk": 2, "kill_both": 1, "kill_on_full_disk": 1}
+           "set_clock": 4, "fill_disk": 2, "kill_both": 1, "kill_on_full_disk": 1,
+           "hostile_tenant": 6}
 
 
 class Faults(threading.Thread):
@@ -23,6 +25,7 @@ class Faults(threading.Thread):
         self._world, self._clients, self._begin = world, clients, begin
         self._rng = random.Random(f"{seed}/faults")
         self._ending = threading.Event()
+        self._greed = []
         self.done = []
         self.broken = []
 
@@ -143,6 +146,20 @@ class Faults(threading.Thread):
                 pathlib.Path(f"/sys/fs/cgroup/{parent}/{sandbox}/cgroup.freeze").write_text(str(int(frozen)))
             return True
         return False
+
+    def hostile_tenant(self):
+        """Takes one thing after the other, in an order of his own, then all again."""
+        if not self._greed:
+            self._greed = self._rng.sample(sorted(PROGRAMS), len(PROGRAMS))
+        tenant = Tenant(self._world.server, {"resourceLimits": {"cpu": "1", "memory": "128Mi"}})
+        wanted = self._greed.pop()
+        try:
+            tenant.exhaust(wanted, self._rng.randrange(2, 6))
+        finally:
+            tenant.leave()
+        begin = time.monotonic()
+        self._world.wait_ready(RECOVERY)
+        return {"wanted": wanted, "s": round(time.monotonic() - begin, 3)}
 
     # --- the rest of the world
 
