@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/signals.h"
+#include "async/task_group.h"
 #include "base/log.h"
 #include "config/init_config.h"
 #include "config/key_guard.h"
@@ -150,9 +150,11 @@ http::ServerOptions server_options(const config::ServerConfig& config) {
   return out;
 }
 
-MetricsGauges gauges(const SandboxService& service) {
+MetricsGauges gauges(const SandboxService& service, const Scope& scope) {
   MetricsGauges out;
-  for (const SandboxPtr& record : service.store().all()) ++out.sandboxes[record->status.state];
+  for (const SandboxPtr& record : service.store().all()) {
+    if (scope.covers(record->owner.tenant)) ++out.sandboxes[record->status.state];
+  }
   out.creates_waiting = service.admission().waiting();
   out.creates_running = service.admission().running();
   out.backend_reachable = service.backend_reachable();
@@ -261,7 +263,9 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   add_diagnostics_routes(router, context);
   add_docs_routes(router);
   add_other_routes(router, context);
-  add_metrics_route(router, metrics, [&service] { return gauges(service); });
+  add_metrics_route(router, metrics, [&](const http::Request& request) {
+    return gauges(service, authenticator.principal_of(request)->scope());
+  });
   http::Handler handler = with_audit([&](http::Request& request) { return router.dispatch(request); }, *audit);
   handler = with_websocket_codes(std::move(handler));
   handler = with_authentication(with_proxy_bytes(std::move(handler), metrics), authenticator);
@@ -283,7 +287,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   const auto tell_when_ready = [&]() -> net::awaitable<void> {
     if (co_await service.until_backend_reachable()) log_info("opensandbox-server is ready");
   };
-  net::co_spawn(executor, tell_when_ready(), net::detached);
+  TaskGroup background(executor);
+  background.spawn("tell when ready", tell_when_ready());
 
   const auto life = [&]() -> net::awaitable<void> {
     for (;;) {
@@ -299,6 +304,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     service.begin_close();
     co_await server.stop(kDrain);
     if (*intents) co_await (*intents)->close();
+    co_await background.close();
     co_await service.close();
     co_await (*backend)->close();
   };

@@ -35,6 +35,7 @@ inline constexpr std::string_view kPoolApiError = "KUBERNETES::POOL_API_ERROR";
 inline constexpr std::string_view kDiagnosticsNotImplemented = "DIAGNOSTICS_NOT_IMPLEMENTED";
 inline constexpr std::string_view kMissingApiKey = "MISSING_API_KEY";
 inline constexpr std::string_view kInvalidApiKey = "INVALID_API_KEY";
+inline constexpr std::string_view kAdministratorOnly = "ADMINISTRATOR_ONLY";
 inline constexpr std::string_view kVolumeDuplicateName = "VOLUME::DUPLICATE_NAME";
 inline constexpr std::string_view kVolumeInvalidSubPath = "VOLUME::INVALID_SUB_PATH";
 inline constexpr std::string_view kVolumeInvalidHostPath = "VOLUME::INVALID_HOST_PATH";

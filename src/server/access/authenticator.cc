@@ -75,6 +75,12 @@ PrincipalPtr Authenticator::principal_of(const http::Request& request) const {
   return principal ? std::move(*principal) : nobody_;
 }
 
+Result<void> require_administrator(const Principal& who, std::string_view reason) {
+  if (who.role == Role::Administrator) return {};
+  return api::refuse(Code::Forbidden, api::reason::kAdministratorOnly,
+                     std::string(reason) + ": this needs the administrator's key");
+}
+
 bool is_open_path(std::string_view path) {
   const auto decoded = http::percent_decode(path);
   if (!decoded || decoded->find("..") != std::string::npos) return false;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "server/store/scope.h"
 
 namespace osb::server {
@@ -19,6 +21,8 @@ struct Principal {
 
   Scope scope() const { return role == Role::Administrator ? Scope::all() : Scope::tenant(owner.tenant); }
 };
+// Code::Forbidden for everyone else. `reason` says why it is asked for.
+Result<void> require_administrator(const Principal& who, std::string_view reason);
 // Shared: streams outlive their request.
 using PrincipalPtr = std::shared_ptr<const Principal>;
 

@@ -153,10 +153,8 @@ Answer summary(SandboxService& service, PrincipalPtr who, Request& request) {
 }  // namespace
 
 void add_diagnostics_routes(http::Router& router, RouteContext& context) {
-  const auto add = [&](std::string_view what, Answer (*handler)(SandboxService&, PrincipalPtr, Request&)) {
-    add_both(router, "GET", "/sandboxes/{id}/diagnostics/" + std::string(what), [&context, handler](Request& request) {
-      return handler(context.service, context.authenticator.principal_of(request), request);
-    });
+  const auto add = [&](std::string_view what, Action action) {
+    add_both(router, context, "GET", "/sandboxes/{id}/diagnostics/" + std::string(what), action);
   };
   add("logs", logs);
   add("logs/stream", stream_logs);

@@ -66,58 +66,68 @@ net::awaitable<Result<void>> send_pull(runtime::ImageStore& images, api::PullIma
   co_return co_await (run_pull(images, std::move(image), feed) && send_feed(feed, out));
 }
 
-Answer not_supported(const SandboxService& service) {
-  co_return refusal(api::refuse(Code::Unsupported, service.reason("IMAGES_NOT_SUPPORTED"),
-                                "this backend has no image store of its own")
-                        .error());
+// All tenants share the images.
+Result<runtime::ImageStore*> image_store(const SandboxService& service) {
+  if (runtime::ImageStore* images = service.backend().images()) return images;
+  return api::refuse(Code::Unsupported, service.reason("IMAGES_NOT_SUPPORTED"),
+                     "this backend has no image store of its own");
 }
 
-Answer list(runtime::ImageStore& images, Request&) {
-  const auto stored = co_await images.list();
+// For changes that other tenants would notice.
+Result<runtime::ImageStore*> administered_image_store(const SandboxService& service, const Principal& who) {
+  if (auto allowed = require_administrator(who, "images are shared by all tenants"); !allowed) {
+    return Failure(allowed.error());
+  }
+  return image_store(service);
+}
+
+Answer list(SandboxService& service, PrincipalPtr, Request&) {
+  const auto images = image_store(service);
+  if (!images) co_return refusal(images.error());
+  const auto stored = co_await (*images)->list();
   if (!stored) co_return refusal(stored.error());
   co_return http::json_response(200, api::encode_image_list(*stored));
 }
 
-Answer pull(runtime::ImageStore& images, Request& request) {
+Answer pull(SandboxService& service, PrincipalPtr, Request& request) {
+  const auto images = image_store(service);
+  if (!images) co_return refusal(images.error());
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   auto image = api::decode_pull_image(*body);
   if (!image) co_return refusal(image.error());
-  co_return http::event_stream([&images, wanted = std::move(*image)](http::BodyWriter& out) mutable {
-    return send_pull(images, std::move(wanted), out);
+  co_return http::event_stream([&store = **images, wanted = std::move(*image)](http::BodyWriter& out) mutable {
+    return send_pull(store, std::move(wanted), out);
   });
 }
 
-Answer load(runtime::ImageStore& images, Request& request) {
+// It can replace an image of the same name.
+Answer load(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto images = administered_image_store(service, *who);
+  if (!images) co_return refusal(images.error());
   const http::Query query = http::Query::parse(request.query());
-  const auto stored = co_await images.load(request.body, std::string(query.get("name")));
+  const auto stored = co_await (*images)->load(request.body, std::string(query.get("name")));
   if (!stored) co_return refusal(stored.error());
   co_return http::json_response(201, api::encode_image_list(*stored));
 }
 
-Answer remove(runtime::ImageStore& images, Request& request) {
+Answer remove(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto images = administered_image_store(service, *who);
+  if (!images) co_return refusal(images.error());
   const http::Query query = http::Query::parse(request.query());
   const std::string uri(query.get("uri"));
   if (uri.empty()) co_return refusal(api::unprocessable("query/uri", "names the image and must not be empty").error());
-  const auto removed = co_await images.remove(uri, query.get("force") == "true");
+  const auto removed = co_await (*images)->remove(uri, query.get("force") == "true");
   co_return removed ? http::empty_response(204) : refusal(removed.error());
 }
 
 }  // namespace
 
 void add_image_routes(http::Router& router, RouteContext& context) {
-  SandboxService& service = context.service;
-  const auto add = [&](std::string_view method, std::string_view pattern,
-                       Answer (*handler)(runtime::ImageStore&, Request&)) {
-    add_both(router, method, pattern, [&service, handler](Request& request) -> Answer {
-      if (runtime::ImageStore* images = service.backend().images()) return handler(*images, request);
-      return not_supported(service);
-    });
-  };
-  add("GET", "/images", list);
-  add("POST", "/images/pull", pull);
-  add("POST", "/images/load", load);
-  add("DELETE", "/images", remove);
+  add_both(router, context, "GET", "/images", list);
+  add_both(router, context, "POST", "/images/pull", pull);
+  add_both(router, context, "POST", "/images/load", load);
+  add_both(router, context, "DELETE", "/images", remove);
 }
 
 }  // namespace osb::server

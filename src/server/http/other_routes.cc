@@ -11,28 +11,29 @@ using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
 
-Answer create_pool(Request& request) {
+Answer create_pool(SandboxService&, PrincipalPtr, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   if (auto pool = api::decode_create_pool(*body); !pool) co_return refusal(pool.error());
   co_return refusal(api::pools_not_supported().error());
 }
 
-Answer update_pool(Request& request) {
+Answer update_pool(SandboxService&, PrincipalPtr, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   if (auto pool = api::decode_update_pool(*body); !pool) co_return refusal(pool.error());
   co_return refusal(api::pools_not_supported().error());
 }
 
-Answer no_pools(Request&) { co_return refusal(api::pools_not_supported().error()); }
+Answer no_pools(SandboxService&, PrincipalPtr, Request&) { co_return refusal(api::pools_not_supported().error()); }
 
-Answer metrics_event(Request& request) {
+Answer metrics_event(SandboxService&, PrincipalPtr who, Request& request) {
   auto body = co_await read_body(request);
   if (!body) co_return refusal(body.error());
   const auto event = api::decode_metrics_event(*body);
   if (!event) co_return refusal(event.error());
   log_info("client event", {{"type", event->event_type},
+                            {"tenant", who->owner.tenant},
                             {"sandbox", event->sandbox_id},
                             {"ms", event->create_duration_ms},
                             {"success", event->success}});
@@ -48,12 +49,12 @@ void add_other_routes(http::Router& router, RouteContext& context) {
     const auto ready = co_await service.check_ready();
     co_return ready ? http::json_response(200, R"({"status":"ready"})") : refusal(ready.error());
   });
-  add_both(router, "POST", "/pools", create_pool);
-  add_both(router, "GET", "/pools", no_pools);
-  add_both(router, "GET", "/pools/{name}", no_pools);
-  add_both(router, "PUT", "/pools/{name}", update_pool);
-  add_both(router, "DELETE", "/pools/{name}", no_pools);
-  add_both(router, "POST", "/metrics/events", metrics_event);
+  add_both(router, context, "POST", "/pools", create_pool);
+  add_both(router, context, "GET", "/pools", no_pools);
+  add_both(router, context, "GET", "/pools/{name}", no_pools);
+  add_both(router, context, "PUT", "/pools/{name}", update_pool);
+  add_both(router, context, "DELETE", "/pools/{name}", no_pools);
+  add_both(router, context, "POST", "/metrics/events", metrics_event);
 }
 
 }  // namespace osb::server

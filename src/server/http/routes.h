@@ -50,4 +50,13 @@ inline void add_both(http::Router& router, std::string_view method, std::string_
   router.add(method, pattern, std::move(handler));
 }
 
+// A handler that is told who asks.
+using Action = net::awaitable<http::Response> (*)(SandboxService& service, PrincipalPtr who, http::Request& request);
+inline void add_both(http::Router& router, RouteContext& context, std::string_view method, std::string_view pattern,
+                     Action action) {
+  add_both(router, method, pattern, [&context, action](http::Request& request) {
+    return action(context.service, context.authenticator.principal_of(request), request);
+  });
+}
+
 }  // namespace osb::server

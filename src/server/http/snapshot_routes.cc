@@ -82,11 +82,8 @@ Answer export_archive(SandboxService& service, PrincipalPtr who, Request& reques
 }  // namespace
 
 void add_snapshot_routes(http::Router& router, RouteContext& context) {
-  const auto add = [&](std::string_view method, std::string_view pattern,
-                       Answer (*handler)(SandboxService&, PrincipalPtr, Request&)) {
-    add_both(router, method, pattern, [&context, handler](Request& request) {
-      return handler(context.service, context.authenticator.principal_of(request), request);
-    });
+  const auto add = [&](std::string_view method, std::string_view pattern, Action action) {
+    add_both(router, context, method, pattern, action);
   };
   add("POST", "/sandboxes/{id}/snapshots", create);
   add("GET", "/snapshots", list);

@@ -91,12 +91,14 @@ std::string Metrics::render(const MetricsGauges& gauges) const {
   return out;
 }
 
-void add_metrics_route(http::Router& router, const Metrics& metrics, std::function<MetricsGauges()> gauges) {
-  router.get("/metrics", [&metrics, gauges = std::move(gauges)](http::Request&) -> net::awaitable<http::Response> {
-    http::Response response = http::text_response(200, metrics.render(gauges()));
-    response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-    co_return response;
-  });
+void add_metrics_route(http::Router& router, const Metrics& metrics,
+                       std::function<MetricsGauges(const http::Request&)> gauges) {
+  router.get("/metrics",
+             [&metrics, gauges = std::move(gauges)](http::Request& request) -> net::awaitable<http::Response> {
+               http::Response response = http::text_response(200, metrics.render(gauges(request)));
+               response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+               co_return response;
+             });
 }
 
 }  // namespace osb::server

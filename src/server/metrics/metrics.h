@@ -49,8 +49,10 @@ class Metrics {
   std::uint64_t proxy_received_ = 0, proxy_sent_ = 0;
 };
 
-// GET /metrics; `gauges` is called for each scrape. The arguments outlive the router.
-void add_metrics_route(http::Router& router, const Metrics& metrics, std::function<MetricsGauges()> gauges);
+// GET /metrics; `gauges` is called for each scrape and answers what its sender may see. The arguments outlive the
+// router.
+void add_metrics_route(http::Router& router, const Metrics& metrics,
+                       std::function<MetricsGauges(const http::Request&)> gauges);
 
 // Counts what clients send through the proxy, and both directions of upgraded connections, while it passes.
 http::Handler with_proxy_bytes(http::Handler inner, Metrics& metrics);
