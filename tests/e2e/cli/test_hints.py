@@ -67,3 +67,8 @@ def test_egress_of_a_sandbox_without_a_policy(osb, server, sandbox):
                 said = osb.refused("--domain", domain, *proxy, *command[:2], sandbox, *command[2:])
                 assert "running?" not in said, said
                 assert "no network policy" in said and "--network-policy-file" in said, said
+
+
+def test_tls_to_a_server_that_speaks_none(osb):
+    said = osb.refused("--protocol", "https", "sandbox", "list")
+    assert "does not speak TLS" in said and "--protocol http" in said and "osb up" not in said, said

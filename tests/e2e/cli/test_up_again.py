@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import sqlite3
 import uuid
 
@@ -72,6 +73,16 @@ def test_down_keeps_everything(service, tmp_path):
     assert "1 sandbox keeps running" in said and "--purge" in said and "osb up" in said
     assert service.up()["api_key"] == service.osb.server.key
     contents.check()
+
+
+def test_purge_ends_a_sandboxd_that_does_not_move(service):
+    """It is asked, waited for, then killed; its sandboxes end and nothing is left."""
+    service.up()
+    service.osb.json("sandbox", "create", "-i", "host")
+    record = service.record
+    os.kill(record["sandboxd"]["pid"], signal.SIGSTOP)
+    assert service.purge()["status"] == "purged"
+    assert service.processes() == [] and service.cgroups(record) == [] and not service.directory.exists()
 
 
 def test_key_and_port_stay(service):
