@@ -277,20 +277,6 @@ def test_strange_layers_do_no_harm(daemon):
     assert "worker" in sandbox.output("cat /srv/link /srv/out/passwd")
 
 
-def test_an_archive_does_not_hide_a_mount_behind_a_link(daemon):
-    """/proc, /dev and /etc as links to elsewhere: what is mounted there must not land in other places."""
-    layer = tar({"proc": symlink("/srv"), "dev": symlink("/srv"), "sys": symlink("../../.."), "srv": None})
-    assert load(daemon, docker_archive("links:1", [busybox_layer(), layer])).status_code == 200
-    response = daemon.client.post("/v1/sandboxes", json={"id": "links", "image": "links:1",
-                                                         "entrypoint": ["sleep", "1000"]})
-    if response.status_code == 201:
-        assert daemon.client.delete("/v1/sandboxes/links").status_code == 204
-    else:
-        assert daemon.traces("links") == []
-    mounts = pathlib.Path(f"/proc/{daemon.pid}/mounts").read_text()
-    assert "/srv" not in mounts
-
-
 def test_a_directory_becomes_an_image(daemon):
     root = daemon.roots / "root"
     (root / "bin").mkdir(parents=True)
