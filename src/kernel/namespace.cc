@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <string_view>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <vector>
 
@@ -37,6 +40,69 @@ struct Task {
 }
 
 OSB_IN_CHILD void do_nothing(void*) { leave(); }
+
+// The kernel takes the limits of the process that makes a user namespace as limits for all users in it together.
+struct TotalLimit {
+  int resource;
+  rlim_t most;
+};
+constexpr TotalLimit kTotalLimits[] = {{RLIMIT_SIGPENDING, kMostPendingSignals}, {RLIMIT_MSGQUEUE, kMostQueueBytes}};
+
+// Limits of each user in the namespace. They concern programs that may make user namespaces inside; other programs
+// cannot make any namespace.
+struct NamespaceLimit {
+  const char* path;
+  const char* text;
+  std::size_t size;
+};
+template <std::size_t PathSize, std::size_t TextSize>
+consteval NamespaceLimit most(const char (&path)[PathSize], const char (&text)[TextSize]) {
+  return {path, text, TextSize - 1};
+}
+constexpr NamespaceLimit kNamespaceLimits[] = {
+    most("/proc/sys/user/max_cgroup_namespaces", "256"), most("/proc/sys/user/max_ipc_namespaces", "256"),
+    most("/proc/sys/user/max_mnt_namespaces", "1024"),   most("/proc/sys/user/max_net_namespaces", "64"),
+    most("/proc/sys/user/max_pid_namespaces", "256"),    most("/proc/sys/user/max_uts_namespaces", "256"),
+};
+
+struct UserTask {
+  std::uint32_t owner = 0;
+  int error = 0;
+  const char* failed = nullptr;
+};
+
+OSB_IN_CHILD void require(UserTask& task, const char* what, long result) {
+  if (result >= 0) return;
+  task.error = errno;
+  task.failed = what;
+  leave();
+}
+
+// The owner of a user namespace is the effective user of the process that makes it. That process keeps root's
+// capabilities, because some hosts allow no other process to make user namespaces.
+OSB_IN_CHILD void make_owned_user_namespace(void* argument) {
+  UserTask& task = *static_cast<UserTask*>(argument);
+  for (const TotalLimit& total : kTotalLimits) {
+    struct rlimit limit;
+    require(task, "read a limit", raw(SYS_prlimit64, 0, total.resource, nullptr, &limit));
+    limit.rlim_max = limit.rlim_cur = limit.rlim_max < total.most ? limit.rlim_max : total.most;
+    require(task, "set a limit", raw(SYS_prlimit64, 0, total.resource, &limit, nullptr));
+  }
+  // Cgroups count processes. Without the capability to raise it, sandboxd's own limit holds.
+  const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+  raw(SYS_prlimit64, 0, RLIMIT_NPROC, &unlimited, nullptr);
+  require(task, "keep capabilities", raw(SYS_prctl, PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0));
+  require(task, "switch group", raw(SYS_setresgid, task.owner, task.owner, task.owner));
+  require(task, "switch user", raw(SYS_setresuid, task.owner, task.owner, task.owner));
+  require(task, "unshare", raw(SYS_unshare, CLONE_NEWUSER));
+  for (const NamespaceLimit& limit : kNamespaceLimits) {
+    const long fd = raw(SYS_openat, AT_FDCWD, limit.path, O_WRONLY | O_CLOEXEC, 0);
+    require(task, limit.path, fd);
+    require(task, limit.path, raw(SYS_write, fd, limit.text, limit.size));
+    raw(SYS_close, fd);
+  }
+  leave();
+}
 
 OSB_IN_CHILD void keep_namespace(Task& task, const char* link) {
   const long fd = raw(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC, 0);
@@ -82,6 +148,20 @@ Result<UniqueFd> make_in_child(const char* what, void (*fn)(void*), Task task, s
   return made;
 }
 
+// The child has ended. As long as it is not reaped, its namespace can be found through its pid, without further
+// synchronisation.
+Result<UniqueFd> set_maps_and_reap(const VforkChild& child, const std::string& users, const std::string& groups,
+                                   const std::string& what) {
+  const std::string proc = fmt::format("/proc/{}/", child.pid);
+  auto written = sys::write_text(proc + "uid_map", users);
+  if (written) written = sys::write_text(proc + "gid_map", groups);
+  auto made = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
+  reap(child);
+  if (!written) return with_context(what, written.error());
+  if (!made) return with_context(what, made.error());
+  return made;
+}
+
 bool is_below(std::string_view path, std::string_view dir) {
   if (dir == "/") return true;
   return path.starts_with(dir) && (path.size() == dir.size() || path[dir.size()] == '/');
@@ -114,19 +194,26 @@ std::vector<std::string> mount_points(std::string_view mountinfo) {
 
 Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count) {
   const std::string what = fmt::format("make user namespace at id {}", id_base);
-  // The child ends at once. As long as it is not reaped, its namespace can be found through its pid, without further
-  // synchronisation.
-  auto child = vfork_child(&do_nothing, nullptr, {.clone_flags = CLONE_NEWUSER});
+  UserTask task{.owner = id_base};
+  auto child = vfork_child(&make_owned_user_namespace, &task, {});
   if (!child) return with_context(what, child.error());
-  const std::string proc = fmt::format("/proc/{}/", child->pid);
+  if (task.failed != nullptr) {
+    reap(*child);
+    return sys::from_errno(fmt::format("{}: {}", what, task.failed), task.error);
+  }
   const std::string map = fmt::format("0 {} {}\n", id_base, count);
-  auto written = sys::write_text(proc + "uid_map", map);
-  if (written) written = sys::write_text(proc + "gid_map", map);
-  auto made = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
-  reap(*child);
-  if (!written) return with_context(what, written.error());
-  if (!made) return with_context(what, made.error());
-  return made;
+  return set_maps_and_reap(*child, map, map, what);
+}
+
+Result<UniqueFd> make_id_map(std::span<const IdRange> users, std::span<const IdRange> groups) {
+  const auto text_of = [](std::span<const IdRange> ranges) {
+    std::string out;
+    for (const IdRange& range : ranges) out += fmt::format("{} {} {}\n", range.inside, range.outside, range.count);
+    return out;
+  };
+  auto child = vfork_child(&do_nothing, nullptr, {.clone_flags = CLONE_NEWUSER});
+  if (!child) return with_context("make a map of ids", child.error());
+  return set_maps_and_reap(*child, text_of(users), text_of(groups), "make a map of ids");
 }
 
 Result<UniqueFd> make_network_namespace(int userns_fd) {

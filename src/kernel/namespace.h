@@ -14,7 +14,22 @@ namespace osb::kernel {
 
 // A user namespace in which ids 0..count-1 are id_base.. of ours, both for users and groups. It lives as long as the
 // descriptor or a process in it. No process is left behind.
+//
+// It belongs to user id_base, so its processes use up that user's share of what the kernel counts per user (inotify,
+// pending signals, POSIX message queues, namespaces), and nothing of root's.
 Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count);
+
+// Totals of all users in such a namespace. Both are the kernel's usual limits of one user, or near them.
+inline constexpr std::uint64_t kMostPendingSignals = 32'768;  // POSIX timers count too
+inline constexpr std::uint64_t kMostQueueBytes = 819'200;
+
+struct IdRange {
+  std::uint32_t inside, outside, count;
+};
+
+// A user namespace that only holds maps, for idmapped mounts: `inside` is the id on disk, `outside` the id that the
+// mount shows. Neither may overlap within one map.
+Result<UniqueFd> make_id_map(std::span<const IdRange> users, std::span<const IdRange> groups);
 
 // A network namespace that belongs to the given user namespace: root in there rules it, and nothing else. Its loopback
 // is down. It lives as long as the descriptor, a process or a veth's other end keeps it.

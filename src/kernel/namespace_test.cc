@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <sched.h>
+#include <signal.h>
 #include <string>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -56,6 +59,106 @@ TEST(UserNamespace, MapsItsRangeToTheBase) {
   });
   const std::string line = "         0    1000000      65536\n";
   EXPECT_EQ(maps, line + line);
+}
+
+uid_t owner_of(int userns) {
+  uid_t owner = 0;
+  EXPECT_EQ(::ioctl(userns, NS_GET_OWNER_UID, &owner), 0);
+  return owner;
+}
+
+// Runs `fn` as root of the namespace.
+template <typename F>
+std::string as_root_in(int userns, F fn) {
+  return in_child([&]() -> std::string {
+    if (::setns(userns, CLONE_NEWUSER) != 0) return "setns failed";
+    if (::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) return "cannot become root";
+    return fn();
+  });
+}
+
+int inotify_instances(int most) {
+  int made = 0;
+  while (made < most && ::inotify_init1(IN_CLOEXEC) >= 0) ++made;
+  return made;
+}
+
+TEST(UserNamespace, BelongsToItsOwnRange) {
+  OSB_NEEDS_ROOT();
+  auto made = make_user_namespace(1'000'000, 65'536);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(owner_of(made->get()), 1'000'000u);
+}
+
+TEST(UserNamespace, UsesUpNothingOfRootOrOfItsNeighbours) {
+  OSB_NEEDS_ROOT();
+  const int most = std::stoi(sys::read_text("/proc/sys/user/max_inotify_instances").value_or("128"));
+  if (most > 4096) GTEST_SKIP() << "this host allows " << most << " inotify instances: too many to exhaust";
+  struct rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  auto first = make_user_namespace(1'000'000, 65'536);
+  auto second = make_user_namespace(2'000'000, 65'536);
+  ASSERT_TRUE(first && second);
+  int ready[2], done[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  const pid_t hog = ::fork();
+  if (hog == 0) {
+    ::close(done[1]);
+    as_root_in(first->get(), [&] {
+      const std::string got = std::to_string(inotify_instances(most + 1));
+      (void)!::write(ready[1], got.data(), got.size());
+      char byte;
+      (void)!::read(done[0], &byte, 1);
+      return std::string();
+    });
+    ::_exit(0);
+  }
+  char text[32] = {};
+  ASSERT_GT(::read(ready[0], text, sizeof text - 1), 0);
+  EXPECT_LE(std::stoi(text), most);
+  EXPECT_GT(std::stoi(text), 0);
+  EXPECT_EQ(as_root_in(second->get(), [] { return std::to_string(inotify_instances(1)); }), "1");
+  EXPECT_EQ(in_child([] { return std::to_string(inotify_instances(1)); }), "1") << "root of the host";
+  ::close(done[1]);
+  ::waitpid(hog, nullptr, 0);
+  for (const int fd : {ready[0], ready[1], done[0]}) ::close(fd);
+}
+
+TEST(UserNamespace, LimitsItsUsersTogether) {
+  OSB_NEEDS_ROOT();
+  auto made = make_user_namespace(1'000'000, 65'536);
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string said = as_root_in(made->get(), [&] {
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+    int sent = 0;
+    union sigval value{};
+    while (sent <= static_cast<int>(kMostPendingSignals) && ::sigqueue(::getpid(), SIGRTMIN, value) == 0) ++sent;
+    // Another user of the namespace has no share of its own.
+    const bool other = ::setresuid(7, 7, 7) == 0 && ::sigqueue(::getpid(), SIGRTMIN, value) == 0;
+    return fmt::format("{} {}", sent > 0 && sent <= static_cast<int>(kMostPendingSignals), other);
+  });
+  EXPECT_EQ(said, "true false");
+}
+
+TEST(IdMap, ShowsEachRangeOfItsMaps) {
+  OSB_NEEDS_ROOT();
+  const IdRange users[] = {{1000, 2'000'000, 1}, {900'001, 2'000'001, 65'535}};
+  const IdRange groups[] = {{50, 2'000'000, 1}};
+  auto made = make_id_map(users, groups);
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string maps = in_child([&] {
+    if (::setns(made->get(), CLONE_NEWUSER) != 0) return std::string("setns failed");
+    return sys::read_text("/proc/self/uid_map").value_or("?") + sys::read_text("/proc/self/gid_map").value_or("?");
+  });
+  EXPECT_EQ(maps,
+            "      1000    2000000          1\n    900001    2000001      65535\n        50    2000000          1\n");
+  const IdRange overlapping[] = {{0, 2'000'000, 2}, {1, 3'000'000, 1}};
+  EXPECT_FALSE(make_id_map(overlapping, groups));
 }
 
 TEST(UserNamespace, LeavesNoChildBehind) {

@@ -3,6 +3,8 @@ cannot make system calls and a compiler would be needed for C."""
 
 import ctypes
 import json
+import subprocess
+import sys
 
 PRELUDE = """
 import ctypes, errno, glob, json, os, signal, socket, struct, sys
@@ -36,6 +38,25 @@ def in_child(action):
     status = os.waitpid(child, 0)[1]
     return f'signal {os.WTERMSIG(status)}' if os.WIFSIGNALED(status) else json.loads(said)
 
+def hold(action):
+    '''The result of the action, in a process that then stays until the sandbox ends, with all that it has taken.'''
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        null = os.open('/dev/null', os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(null, standard)
+        os.close(reading)
+        os.write(writing, json.dumps(attempt(action)).encode())
+        os.close(writing)
+        while True:
+            signal.pause()
+    os.close(writing)
+    said = b''
+    while piece := os.read(reading, 65536):
+        said += piece
+    return json.loads(said)
+
 def opened(path, flags=os.O_RDONLY):
     '''"opened", or the name of the error.'''
     def action():
@@ -50,6 +71,13 @@ def report(value):
 _seccomp = ctypes.CDLL("libseccomp.so.2")
 
 
+def here(program, **values):
+    """The report of the program as a process of the host's root, in this test's own namespaces."""
+    done = subprocess.run([sys.executable, "-"], input=source(program, values), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def number_of(name):
     """Of a system call on this machine."""
     number = _seccomp.seccomp_syscall_resolve_name(name.encode())
@@ -57,9 +85,13 @@ def number_of(name):
     return number
 
 
+def source(program, values):
+    given = "".join(f"{name} = json.loads({json.dumps(json.dumps(value))})\n" for name, value in values.items())
+    return f"{PRELUDE}\n{given}\n{program}"
+
+
 def attack(sandbox, program, **values):
     """The report of the program. `values` are variables of it."""
-    given = "".join(f"{name} = json.loads({json.dumps(json.dumps(value))})\n" for name, value in values.items())
-    code, text = sandbox.run(f"python3 - <<'ATTACK'\n{PRELUDE}\n{given}\n{program}\nATTACK")
+    code, text = sandbox.run(f"python3 - <<'ATTACK'\n{source(program, values)}\nATTACK")
     assert code == 0, f"the attack ended with {code}: {text}"
     return json.loads(text.splitlines()[-1])
