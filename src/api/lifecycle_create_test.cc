@@ -185,6 +185,8 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
       {rules, with(R"("resourceLimits":{"memory":"1.5Gi"})"), kParameter, "/resourceLimits/memory: "},
       {rules, with(R"("resourceLimits":{"cpu":"0"})"), kParameter, "/resourceLimits/cpu: "},
       {rules, with(R"("resourceLimits":{"gpu":"some"})"), kParameter, "/resourceLimits/gpu: "},
+      {rules, with(R"("resourceLimits":{"memroy":"1Gi"})"), kParameter,
+       R"(/resourceLimits: "memroy": there is no such limit; did you mean memory? Known limits: cpu, memory, gpu, disk,)"},
       {rules, with(R"("resourceRequests":{"cpu":"x"})"), kParameter, "/resourceRequests/cpu: "},
       {cluster, with(R"("resourceLimits":{"memory":"2gb"})"), kParameter, "/resourceLimits/memory: "},
       {cluster, with(R"("resourceLimits":{"gpu":"all"})"), kParameter, "/resourceLimits/gpu: "},
@@ -217,7 +219,7 @@ TEST(CreateRulesTest, SupportedRequestsPass) {
   cluster.kubernetes_quantities = true;
   const std::string bodies[] = {
       with(""),
-      with(R"("timeout":3600,"resourceLimits":{"cpu":"1","memory":"2Gi","gpu":"2","disk":"whatever"})"),
+      with(R"("timeout":3600,"resourceLimits":{"cpu":"1","memory":"2Gi","gpu":"2","disk":"10Gi"})"),
       with(R"("networkPolicy":{"defaultAction":"allow","egress":[{"action":"deny","target":"10.0.0.0/8"}]})"),
       with(R"("volumes":[{"name":"a","mountPath":"/x","host":{"path":"/srv/a"}}])"),
       with(R"("platform":{"os":"windows","arch":"arm64"},"secureAccess":true)"),

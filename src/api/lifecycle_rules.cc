@@ -5,6 +5,7 @@
 #include "api/lifecycle_create.h"
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_metadata.h"
+#include "api/resource_limits.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "base/quantity.h"
@@ -67,7 +68,7 @@ Result<void> check_quantity(std::string_view name, const std::string& text, cons
   return {};
 }
 
-// A string that no grammar knows would silently mean "no limit". Other keys are the backend's business.
+// A string that no grammar knows would silently mean "no limit". Other keys are Kubernetes' business.
 Result<void> check_resources(const std::optional<StringMap>& resources, std::string_view field,
                              const CreateRules& rules) {
   if (!resources) return {};
@@ -147,7 +148,11 @@ Result<void> check_create(const CreateSandbox& create, const CreateRules& rules)
   }
   if (auto ok = check_platform(create, rules); !ok) return ok;
   if (auto ok = check_timeout(create, rules); !ok) return ok;
-  if (auto ok = check_resources(create.resource_limits, "/resourceLimits", rules); !ok) return ok;
+  if (rules.kubernetes_quantities) {
+    if (auto ok = check_resources(create.resource_limits, "/resourceLimits", rules); !ok) return ok;
+  } else if (auto limits = read_resource_limits(create.resource_limits); !limits) {
+    return Failure(limits.error());
+  }
   if (auto ok = check_resources(create.resource_requests, "/resourceRequests", rules); !ok) return ok;
   if (auto ok = check_environment(create); !ok) return ok;
   if (create.secure_access && !rules.no_secure_access.empty()) {

@@ -93,13 +93,17 @@ json::value write_volume(const Volume& volume) {
   return out;
 }
 
-constexpr std::array<std::pair<std::string_view, std::optional<std::uint64_t> Limits::*>, 6> kLimits{
+constexpr std::array<std::pair<std::string_view, std::optional<std::uint64_t> Limits::*>, 10> kLimits{
     {{"memory_bytes", &Limits::memory_bytes},
      {"cpu_millis", &Limits::cpu_millis},
      {"pids", &Limits::pids},
      {"disk_bytes", &Limits::disk_bytes},
      {"shm_bytes", &Limits::shm_bytes},
-     {"io_bytes_per_second", &Limits::io_bytes_per_second}}};
+     {"io_bytes_per_second", &Limits::io_bytes_per_second},
+     {"io_read_bps", &Limits::io_read_bps},
+     {"io_write_bps", &Limits::io_write_bps},
+     {"io_read_iops", &Limits::io_read_iops},
+     {"io_write_iops", &Limits::io_write_iops}}};
 
 std::vector<PublishedPort> read_ports(ObjectReader& r) {
   std::vector<PublishedPort> out;

@@ -41,8 +41,11 @@ struct Limits {
   std::optional<std::uint64_t> pids;
   std::optional<std::uint64_t> disk_bytes;
   std::optional<std::uint64_t> shm_bytes;
-  std::optional<std::uint64_t> io_bytes_per_second;
+  std::optional<std::uint64_t> io_bytes_per_second;          // reads and writes, each, where the four below are absent
+  std::optional<std::uint64_t> io_read_bps, io_write_bps;    // bytes per second
+  std::optional<std::uint64_t> io_read_iops, io_write_iops;  // operations per second
 
+  bool limits_io() const { return io_bytes_per_second || io_read_bps || io_write_bps || io_read_iops || io_write_iops; }
   bool operator==(const Limits&) const = default;
 };
 

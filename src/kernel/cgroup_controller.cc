@@ -173,7 +173,9 @@ class IoV1 final : public CgroupController {
                  io_limit(limits.io->device));
     };
     if (auto done = one("/blkio.throttle.read_bps_device", limits.io->read_bytes_per_second); !done) return done;
-    return one("/blkio.throttle.write_bps_device", limits.io->write_bytes_per_second);
+    if (auto done = one("/blkio.throttle.write_bps_device", limits.io->write_bytes_per_second); !done) return done;
+    if (auto done = one("/blkio.throttle.read_iops_device", limits.io->reads_per_second); !done) return done;
+    return one("/blkio.throttle.write_iops_device", limits.io->writes_per_second);
   }
   void read(const std::string& directory, CgroupUsage& usage) const override {
     const auto text = sys::read_text(directory + "/blkio.throttle.io_service_bytes_recursive");  // "8:0 Read 4096"
@@ -201,6 +203,8 @@ class IoV2 final : public CgroupController {
     std::string line = device_name(limits.io->device);
     if (limits.io->read_bytes_per_second) line += fmt::format(" rbps={}", *limits.io->read_bytes_per_second);
     if (limits.io->write_bytes_per_second) line += fmt::format(" wbps={}", *limits.io->write_bytes_per_second);
+    if (limits.io->reads_per_second) line += fmt::format(" riops={}", *limits.io->reads_per_second);
+    if (limits.io->writes_per_second) line += fmt::format(" wiops={}", *limits.io->writes_per_second);
     return set(directory + "/io.max", line, io_limit(limits.io->device));
   }
   void read(const std::string& directory, CgroupUsage& usage) const override {

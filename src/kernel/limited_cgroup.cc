@@ -113,6 +113,9 @@ Result<void> check_limits(const Limits& limits) {
   if (limits.io && (limits.io->read_bytes_per_second == 0 || limits.io->write_bytes_per_second == 0)) {
     return fail(Code::InvalidRequest, "io limit of 0 bytes per second: at least 1 is needed");
   }
+  if (limits.io && (limits.io->reads_per_second == 0 || limits.io->writes_per_second == 0)) {
+    return fail(Code::InvalidRequest, "io limit of 0 operations per second: at least 1 is needed");
+  }
   return {};
 }
 

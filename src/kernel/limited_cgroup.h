@@ -28,6 +28,8 @@ struct Limits {
     dev_t device = 0;  // of io_device()
     std::optional<std::uint64_t> read_bytes_per_second = {};
     std::optional<std::uint64_t> write_bytes_per_second = {};  // v1 counts only writes that bypass the page cache
+    std::optional<std::uint64_t> reads_per_second = {};
+    std::optional<std::uint64_t> writes_per_second = {};  // as above
     bool operator==(const Io&) const = default;
   };
   std::optional<Io> io = {};

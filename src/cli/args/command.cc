@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <strings.h>
 
-#include "cli/args/edit_distance.h"
+#include "base/edit_distance.h"
 
 namespace osb::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "api/json.h"
-#include "cli/args/edit_distance.h"
+#include "base/edit_distance.h"
 #include "cli/args/values.h"
 #include "http/url.h"
 

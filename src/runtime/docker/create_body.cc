@@ -5,8 +5,6 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_entrypoint.h"
-#include "api/lifecycle_error.h"
-#include "base/quantity.h"
 #include "runtime/docker/container.h"
 #include "runtime/labels.h"
 
@@ -75,7 +73,6 @@ api::StringMap container_labels(const SandboxSpec& spec, const ContainerPlan& pl
 }
 
 json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, const DockerOptions& options) {
-  const Limits limits = read_limits(spec.create->resource_limits).value_or(Limits());
   json::object labels;
   for (const auto& [name, value] : container_labels(spec, plan)) labels[name] = value;
   json::array files;
@@ -89,20 +86,7 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
                     {"SecurityOpt", security_options(plan, options.docker)},
                     {"CapDrop", to_array(options.docker.drop_capabilities)},
                     {"RestartPolicy", json::object{{"Name", "no"}}}};
-  if (limits.memory > 0) host["Memory"] = limits.memory;
-  if (limits.nano_cpus > 0) host["NanoCpus"] = limits.nano_cpus;
-  if (limits.gpus != 0) {
-    json::array capabilities;
-    capabilities.emplace_back(json::array{"gpu"});  // a list of lists; braces would flatten it
-    json::array requests;
-    requests.emplace_back(json::object{{"Driver", ""},
-                                       {"Count", limits.gpus},
-                                       {"DeviceIDs", json::array()},
-                                       {"Capabilities", std::move(capabilities)},
-                                       {"Options", json::object()}});
-    host["DeviceRequests"] = std::move(requests);
-  }
-  if (options.docker.pids_limit) host["PidsLimit"] = *options.docker.pids_limit;
+  add_limits(host, plan.limits);
   if (!options.runtime.empty()) host["Runtime"] = options.runtime;
   if (plan.execd_port != 0) host["PortBindings"] = port_bindings(plan, options.publish_address);
   json::object body{{"Image", plan.image},
@@ -117,27 +101,6 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
     body["ExposedPorts"] = json::object{{"44772/tcp", json::object()}, {"8080/tcp", json::object()}};
   }
   return body;
-}
-
-Result<Limits> read_limits(const std::optional<api::StringMap>& wanted) {
-  Limits out;
-  if (!wanted) return out;
-  for (const auto& [name, text] : *wanted) {
-    if (name == "memory") {
-      const auto bytes = parse_docker_memory(text);
-      if (!bytes) return api::invalid_parameter("/resourceLimits/memory", bytes.error().message);
-      out.memory = *bytes;
-    } else if (name == "cpu") {
-      const auto cpus = parse_docker_cpu(text);
-      if (!cpus) return api::invalid_parameter("/resourceLimits/cpu", cpus.error().message);
-      out.nano_cpus = *cpus;
-    } else if (name == "gpu") {
-      const auto gpus = parse_docker_gpu(text);
-      if (!gpus) return api::invalid_parameter("/resourceLimits/gpu", gpus.error().message);
-      out.gpus = *gpus;
-    }
-  }
-  return out;
 }
 
 }  // namespace osb::runtime

@@ -7,6 +7,7 @@
 
 #include <boost/json/value.hpp>
 
+#include "runtime/docker/container_limits.h"
 #include "runtime/docker/docker_options.h"
 #include "runtime/docker/execd_stage.h"
 #include "runtime/lifecycle.h"
@@ -21,6 +22,7 @@ struct ContainerPlan {
   std::vector<std::string> managed_volumes;     // deleted with the sandbox
   std::uint16_t execd_port = 0, http_port = 0;  // of the engine's host; 0 on the host's own network
   std::string seccomp;                          // inline JSON, or "unconfined"; "" is the engine's
+  ContainerLimits limits;
 };
 
 // Every label of the container; "" hides one that a snapshot's image brings along.
@@ -28,12 +30,5 @@ api::StringMap container_labels(const SandboxSpec& spec, const ContainerPlan& pl
 
 // The body of POST /containers/create.
 boost::json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, const DockerOptions& options);
-
-struct Limits {
-  std::uint64_t memory = 0;    // bytes; 0 is no limit
-  std::int64_t nano_cpus = 0;  // 0 is no limit
-  int gpus = 0;                // -1 is all
-};
-Result<Limits> read_limits(const std::optional<api::StringMap>& wanted);
 
 }  // namespace osb::runtime

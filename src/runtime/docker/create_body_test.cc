@@ -34,6 +34,7 @@ ContainerPlan plan() {
   out.files = {{"/v/execd", "/opt/opensandbox/execd"}};
   out.execd_port = 40001;
   out.http_port = 40002;
+  out.limits = container_limits(sample().create->resource_limits, DockerOptions(), EngineFacts()).value();
   return out;
 }
 

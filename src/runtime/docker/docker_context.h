@@ -12,14 +12,23 @@
 
 namespace osb::runtime {
 
+// The limits that an engine can enforce. A text says why not; "" means yes.
+struct LimitFacts {
+  std::uint64_t memory_bytes = 0, cpus = 0;  // of the engine's machine; 0 is unknown
+  std::set<std::string> not_enforced;        // limits that the engine accepts and does not enforce
+  std::string no_disk_limit;
+  std::string no_io_limit;
+  std::string io_device;  // of the disk with the engine's files: "/dev/sda"
+};
+
 // The engine's version and abilities, as it reported them when the server started.
 struct EngineFacts {
   std::string name;  // "Docker 24.0.7, API 1.43", for the log
   api::Platform platform;
-  bool local = false;                  // it is on this machine and sees the same files
-  bool reaches_addresses = false;      // and its containers' addresses can be reached from here
-  std::string seccomp;                 // inline JSON, or "unconfined"; "" is the engine's
-  std::set<std::string> not_enforced;  // limits that the engine accepts and does not enforce
+  bool local = false;              // it is on this machine and sees the same files
+  bool reaches_addresses = false;  // and its containers' addresses can be reached from here
+  std::string seccomp;             // inline JSON, or "unconfined"; "" is the engine's
+  LimitFacts limits;
 };
 
 // Reaches the engine and checks that it can do what the options need. References outlive the call.

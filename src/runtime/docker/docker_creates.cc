@@ -36,6 +36,12 @@ bool is_missing_image(const Error& error) {
          error.message.contains("image not known") || error.message.contains("does not match the specified platform");
 }
 
+// Whether a storage driver can limit sizes is known only when it refuses.
+bool is_about_size(const Error& error) {
+  return error.message.contains("storage-opt") || error.message.contains("pquota") ||
+         error.message.contains("storage option") || error.message.contains("quota");
+}
+
 Failure removed_meanwhile() { return fail(Code::Cancelled, "the sandbox was removed while it was being created"); }
 
 }  // namespace
@@ -158,6 +164,9 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   plan.binds = made.volumes.binds;
   plan.managed_volumes = made.volumes.managed;
   plan.seccomp = context_.facts.seccomp;
+  auto limits = container_limits(wanted.resource_limits, context_.options, context_.facts);
+  if (!limits) co_return Failure(limits.error());
+  plan.limits = std::move(*limits);
   const bool restored = !wanted.snapshot_id.empty();
   plan.image = restored ? snapshot_image(wanted.snapshot_id) : wanted.image->uri;
   Images::Wanted image{.name = plan.image, .platform = wanted.platform, .login = {}, .pull = !restored};
@@ -200,6 +209,9 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
   if (!answer) {
     // It is not known whether the container was made.
     made.container = answer.error().code == Code::Unavailable;
+    if (plan.limits.asked.disk_bytes && is_about_size(answer.error())) {
+      co_return api::invalid_parameter("/resourceLimits/disk", answer.error().message);
+    }
     co_return Failure(answer.error());
   }
   made.container = true;

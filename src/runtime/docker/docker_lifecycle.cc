@@ -4,16 +4,14 @@
 
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
+#include "runtime/docker/container_limits.h"
 #include "runtime/docker/engine_json.h"
 
 namespace osb::runtime {
 
 Result<void> DockerLifecycle::check(const api::CreateSandbox& create) const {
-  if (auto limits = read_limits(create.resource_limits); !limits) return Failure(limits.error());
-  for (const auto& [name, value] : create.resource_limits.value_or(api::StringMap())) {
-    if (!context_.facts.not_enforced.contains(name)) continue;
-    return api::invalid_parameter("/resourceLimits/" + name, "the container engine cannot enforce it");
-  }
+  const auto limits = container_limits(create.resource_limits, context_.options, context_.facts);
+  if (!limits) return Failure(limits.error());
   if (auto words = api::entrypoint_words(create.entrypoint); !words) return Failure(words.error());
   if (!network_.missing().empty()) {
     return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, network_.missing());

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/container.h"
+#include "runtime/docker/container_limits.h"
 #include "runtime/docker/docker_context.h"
 #include "runtime/docker/engine_json.h"
 #include "runtime/docker/images.h"
@@ -76,22 +77,6 @@ bool is_rootless(const json::value& info) {
                              [](const std::string& option) { return option.contains("name=rootless"); });
 }
 
-// An engine that cannot enforce a limit takes it all the same, and at most warns. Podman says that it can even where it
-// cannot: without root, and without the cgroups that a user can be given.
-std::set<std::string> limits_not_enforced(const json::value& info, bool rootless) {
-  const bool undelegated = rootless && engine::text(info, {"CgroupVersion"}) == "1";
-  if (undelegated) {
-    log_warn("a rootless engine on cgroup v1 can neither limit nor pause sandboxes; use cgroup v2", {});
-  }
-  std::set<std::string> out;
-  const std::pair<const char*, const char*> flags[] = {{"memory", "MemoryLimit"}, {"cpu", "CpuCfsQuota"}};
-  for (const auto& [limit, flag] : flags) {
-    const json::value* can = engine::find(info, {flag});
-    if (undelegated || (can != nullptr && can->is_bool() && !can->get_bool())) out.insert(limit);
-  }
-  return out;
-}
-
 std::string name_of(const json::value& version, const EngineClient& engine) {
   std::string name = "Docker";
   if (const json::value* components = engine::find(version, {"Components"});
@@ -117,7 +102,7 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   out.local = is_local(*info, engine);
   const bool rootless = is_rootless(*info);
   out.reaches_addresses = out.local && !rootless;
-  out.not_enforced = limits_not_enforced(*info, rootless);
+  out.limits = limit_facts(*info, out.local, rootless);
   if (options.execd_image.starts_with('/') && out.local) {
     if (auto ok = check_execd_files(options.execd_image); !ok) co_return Failure(ok.error());
   }

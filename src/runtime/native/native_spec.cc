@@ -5,7 +5,7 @@
 
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
-#include "base/quantity.h"
+#include "api/resource_limits.h"
 #include "runtime/native/native_ports.h"
 
 namespace osb::runtime {
@@ -22,23 +22,16 @@ bool is_hostname(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return letter_or_digit(c) || c == '-'; });
 }
 
-Result<native::Limits> to_limits(const api::StringMap& wanted, std::string& gpus) {
+native::Limits to_limits(const api::ResourceLimits& wanted) {
   native::Limits out;
-  for (const auto& [name, text] : wanted) {
-    if (name == "memory") {
-      const auto bytes = parse_docker_memory(text);
-      if (!bytes) return api::invalid_parameter("/resourceLimits/memory", bytes.error().message);
-      if (*bytes != 0) out.memory_bytes = *bytes;
-    } else if (name == "cpu") {
-      const auto billionths = parse_docker_cpu(text);
-      if (!billionths) return api::invalid_parameter("/resourceLimits/cpu", billionths.error().message);
-      out.cpu_millis = static_cast<std::uint64_t>((*billionths + 999'999) / 1'000'000);
-    } else if (name == "gpu") {
-      const auto count = parse_docker_gpu(text);
-      if (!count) return api::invalid_parameter("/resourceLimits/gpu", count.error().message);
-      gpus = *count < 0 ? "all" : std::to_string(*count);
-    }
-  }
+  out.memory_bytes = wanted.memory_bytes;
+  if (wanted.nano_cpus) out.cpu_millis = static_cast<std::uint64_t>((*wanted.nano_cpus + 999'999) / 1'000'000);
+  out.disk_bytes = wanted.disk_bytes;
+  out.pids = wanted.pids;
+  out.io_read_bps = wanted.io_read_bps;
+  out.io_write_bps = wanted.io_write_bps;
+  out.io_read_iops = wanted.io_read_iops;
+  out.io_write_iops = wanted.io_write_iops;
   return out;
 }
 
@@ -90,11 +83,10 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   out.requested_entrypoint = wanted.entrypoint;
   out.hostname = hostname_of(spec);
   out.env = wanted.env;
-  if (wanted.resource_limits) {
-    auto limits = to_limits(*wanted.resource_limits, out.gpus);
-    if (!limits) return Failure(limits.error());
-    out.limits = *limits;
-  }
+  const auto limits = api::read_resource_limits(wanted.resource_limits);
+  if (!limits) return Failure(limits.error());
+  out.limits = to_limits(*limits);
+  if (limits->gpus != 0) out.gpus = limits->gpus < 0 ? "all" : std::to_string(limits->gpus);
   for (std::size_t i = 0; i < wanted.volumes.size(); ++i) {
     auto volume = to_volume(wanted.volumes[i], i);
     if (!volume) return Failure(volume.error());

@@ -9,7 +9,7 @@ api::CreateSandbox wanted() {
   api::CreateSandbox out;
   out.image = api::ImageSpec{"python:3.12", api::ImageLogin{"robot", "secret"}};
   out.entrypoint = {"sleep", "infinity"};
-  out.resource_limits = api::StringMap{{"cpu", "500m"}, {"memory", "64Mi"}, {"other", "kept out"}};
+  out.resource_limits = api::StringMap{{"cpu", "500m"}, {"memory", "64Mi"}};
   return out;
 }
 
@@ -32,6 +32,24 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
   EXPECT_EQ(native->limits.cpu_millis, 500u);
   EXPECT_EQ(native->limits.memory_bytes, 64u << 20);
   EXPECT_EQ(native->execd_token, "0123456789abcdef");
+}
+
+TEST(NativeSpec, CarriesEveryLimit) {
+  auto create = wanted();
+  create.resource_limits =
+      api::StringMap{{"disk", "1Gi"},         {"pids", "99"},        {"gpu", "2"},          {"io-read-bps", "1Mi"},
+                     {"io-write-bps", "2Mi"}, {"io-read-iops", "3"}, {"io-write-iops", "4"}};
+  const auto native = convert(create);
+  ASSERT_TRUE(native) << native.error().message;
+  api::native::Limits limits;
+  limits.disk_bytes = 1 << 30;
+  limits.pids = 99;
+  limits.io_read_bps = 1 << 20;
+  limits.io_write_bps = 2 << 20;
+  limits.io_read_iops = 3;
+  limits.io_write_iops = 4;
+  EXPECT_EQ(native->limits, limits);
+  EXPECT_EQ(native->gpus, "2");
 }
 
 TEST(NativeSpec, AnEntrypointOfOneStringIsSplitAndShownAsAsked) {

@@ -125,7 +125,7 @@ HostFacts SandboxBuilder::look_up(const api::native::CreateSandbox& spec, const 
   HostFacts facts;
   if (spec.dns.empty()) facts.resolv_conf = sandbox_resolv_conf(config_.dns);
   facts.gpus = gpu_devices(spec.gpus);
-  if (spec.limits.io_bytes_per_second) facts.io_device = kernel::io_device(config_.state_directory);
+  if (spec.limits.limits_io()) facts.io_device = kernel::io_device(config_.state_directory);
   facts.layers = layers_of(base);
   if (facts.layers) facts.user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, *facts.layers);
   return facts;

@@ -74,6 +74,12 @@ Result<std::vector<Ulimit>> ulimits_of(const std::map<std::string, std::uint64_t
   return out;
 }
 
+kernel::Limits::Io io_limits(const api::native::Limits& wanted, dev_t device) {
+  const auto both = wanted.io_bytes_per_second;
+  return {device, wanted.io_read_bps ? wanted.io_read_bps : both, wanted.io_write_bps ? wanted.io_write_bps : both,
+          wanted.io_read_iops, wanted.io_write_iops};
+}
+
 Result<void> check_network(const api::native::CreateSandbox& spec, const SandboxConfig& config) {
   const bool host_network = spec.network == api::native::NetworkMode::Host;
   if (host_network && !config.allow_host_network) {
@@ -125,9 +131,9 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
   plan.limits.memory_bytes = spec.limits.memory_bytes;
   plan.limits.cpu_millis = spec.limits.cpu_millis;
   plan.limits.pids = spec.limits.pids.value_or(config.default_pids);
-  if (const auto bytes = spec.limits.io_bytes_per_second) {
-    if (!facts.io_device) return with_context("limit io_bytes_per_second", facts.io_device.error());
-    plan.limits.io = kernel::Limits::Io{*facts.io_device, *bytes, *bytes};
+  if (spec.limits.limits_io()) {
+    if (!facts.io_device) return with_context("/limits: io", facts.io_device.error());
+    plan.limits.io = io_limits(spec.limits, *facts.io_device);
   }
   if (!facts.layers) return Failure(facts.layers.error());
   plan.layers = std::move(*facts.layers);

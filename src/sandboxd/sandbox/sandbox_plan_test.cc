@@ -83,7 +83,15 @@ TEST(SandboxPlan, EveryFieldOfTheRequestHasItsPlaceInThePlan) {
        },
        [](auto& p) { p.limits = {.memory_bytes = 1 << 30, .cpu_millis = 500, .pids = 99}; }},
       {"io", [](auto& r) { r.limits.io_bytes_per_second = 1000; },
-       [](auto& p) { p.limits.io = kernel::Limits::Io{0, 1000, 1000}; }},
+       [](auto& p) { p.limits.io = kernel::Limits::Io{0, 1000, 1000, {}, {}}; }},
+      {"io in both directions, bytes and operations",
+       [](auto& r) {
+         r.limits.io_bytes_per_second = 1000;
+         r.limits.io_write_bps = 500;
+         r.limits.io_read_iops = 7;
+         r.limits.io_write_iops = 8;
+       },
+       [](auto& p) { p.limits.io = kernel::Limits::Io{0, 1000, 500, 7, 8}; }},
       {"a disk limit needs a directory of its own", [](auto& r) { r.limits.disk_bytes = 1 << 20; },
        [](auto& p) {
          p.disk_bytes = 1 << 20;
@@ -190,7 +198,7 @@ TEST(SandboxPlan, FactsThatAreMissingMatterOnlyToRequestsThatNeedThem) {
   EXPECT_TRUE(plan(request(), {}, host));
   CreateSandbox asked = request();
   asked.limits.io_bytes_per_second = 1;
-  EXPECT_EQ(plan(asked, {}, host).error().message, "limit io_bytes_per_second: no disk");
+  EXPECT_EQ(plan(asked, {}, host).error().message, "/limits: io: no disk");
   host = facts();
   host.user = fail(Code::InvalidRequest, "user 'x' is not in the image's /etc/passwd");
   EXPECT_EQ(plan(request(), {}, host).error().code, Code::InvalidRequest);

@@ -12,6 +12,10 @@ Error create_failure(Error error, std::string_view backend) {
     case Code::Exhausted:
     case Code::Unavailable:
       break;
+    case Code::Unsupported:
+      // The backend cannot do what the request asks for: another request may work.
+      error.code = Code::InvalidRequest;
+      break;
     case Code::NotFound:
     case Code::Conflict:
       // The request named a snapshot. Everything else that is missing or in the way is the server's trouble: a 404

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace osb::cli {
+namespace osb {
 
 // How many letters must change, be added or removed: for "did you mean".
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -21,4 +21,4 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace osb::cli
+}  // namespace osb

@@ -1,0 +1,144 @@
+#include "runtime/docker/container_limits.h"
+
+#include <algorithm>
+#include <set>
+#include <sys/sysmacros.h>
+
+#include <boost/json/array.hpp>
+#include <fmt/format.h>
+
+#include "api/lifecycle_error.h"
+#include "base/log.h"
+#include "kernel/limited_cgroup.h"
+#include "runtime/docker/engine_json.h"
+#include "sys/text_file.h"
+
+namespace osb::runtime {
+namespace {
+
+namespace json = boost::json;
+
+Failure refuse(std::string_view name, std::string_view why) {
+  return api::invalid_parameter(api::join_pointer("/resourceLimits", name), why);
+}
+
+// The node in /dev of the disk that holds `path`.
+Result<std::string> disk_node(const std::string& path) {
+  const auto device = kernel::io_device(path);
+  if (!device) return Failure(device.error());
+  const auto text = sys::read_text(fmt::format("/sys/dev/block/{}:{}/uevent", major(*device), minor(*device)));
+  std::string out;
+  if (text) {
+    sys::for_each_line(*text, [&](std::string_view line) {
+      constexpr std::string_view kName = "DEVNAME=";
+      if (line.starts_with(kName)) out = "/dev/" + std::string(line.substr(kName.size()));
+    });
+  }
+  if (out.empty()) return fail(Code::Unsupported, "the disk of " + path + " has no node in /dev");
+  return out;
+}
+
+// Only these drivers take a size. overlay2 needs the mount option pquota besides, which only a create shows.
+std::string why_no_disk_limit(const json::value& info) {
+  const std::string driver = engine::text(info, {"Driver"});
+  std::string file_system;
+  if (const json::value* rows = engine::find(info, {"DriverStatus"}); rows != nullptr && rows->is_array()) {
+    for (const json::value& row : rows->get_array()) {
+      if (!row.is_array() || row.get_array().size() != 2 || row.get_array()[0] != "Backing Filesystem") continue;
+      if (row.get_array()[1].is_string()) file_system = row.get_array()[1].get_string();
+    }
+  }
+  if (driver == "btrfs" || driver == "zfs") return "";
+  if ((driver == "overlay2" || driver == "overlay") && file_system == "xfs") return "";
+  return "the engine's storage driver " + driver + (file_system.empty() ? "" : " on " + file_system) +
+         " has no limit of size; it needs overlay2 on xfs with pquota, btrfs or zfs";
+}
+
+std::string why_no_io_limit(const json::value& info, bool local) {
+  if (!local) return "the engine is on another machine, whose disks the server does not know";
+  const auto warnings = engine::string_list(info, {"Warnings"});
+  const bool missing =
+      std::ranges::any_of(warnings, [](const std::string& each) { return each.contains("blkio throttle"); });
+  return missing ? "the kernel of the engine has no limits of io" : "";
+}
+
+json::array device_rate(const std::string& device, std::uint64_t rate) {
+  json::array out;
+  out.emplace_back(json::object{{"Path", device}, {"Rate", rate}});
+  return out;
+}
+
+}  // namespace
+
+LimitFacts limit_facts(const json::value& info, bool local, bool rootless) {
+  LimitFacts out;
+  out.memory_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(info, {"MemTotal"}), 0));
+  out.cpus = static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(info, {"NCPU"}), 0));
+  // Podman says that it can even where it cannot: without root, and without the cgroups that a user can be given.
+  const bool undelegated = rootless && engine::text(info, {"CgroupVersion"}) == "1";
+  if (undelegated) {
+    log_warn("a rootless engine on cgroup v1 can neither limit nor pause sandboxes; use cgroup v2", {});
+  }
+  const std::pair<const char*, const char*> flags[] = {
+      {"memory", "MemoryLimit"}, {"cpu", "CpuCfsQuota"}, {"pids", "PidsLimit"}};
+  for (const auto& [limit, flag] : flags) {
+    const json::value* can = engine::find(info, {flag});
+    if (undelegated || (can != nullptr && can->is_bool() && !can->get_bool())) out.not_enforced.insert(limit);
+  }
+  out.no_disk_limit = why_no_disk_limit(info);
+  out.no_io_limit = undelegated ? "the engine cannot enforce it" : why_no_io_limit(info, local);
+  if (out.no_io_limit.empty()) {
+    auto node = disk_node(engine::text(info, {"DockerRootDir"}));
+    if (node) out.io_device = std::move(*node);
+    if (!node) out.no_io_limit = node.error().message;
+  }
+  return out;
+}
+
+Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wanted, const DockerOptions& options,
+                                         const EngineFacts& facts) {
+  auto asked = api::read_resource_limits(wanted);
+  if (!asked) return Failure(asked.error());
+  for (const auto& [name, value] : wanted.value_or(api::StringMap())) {
+    if (facts.limits.not_enforced.contains(name)) return refuse(name, "the container engine cannot enforce it");
+    if (name.starts_with("io-") && !facts.limits.no_io_limit.empty()) return refuse(name, facts.limits.no_io_limit);
+  }
+  if (asked->disk_bytes && !facts.limits.no_disk_limit.empty()) return refuse("disk", facts.limits.no_disk_limit);
+  ContainerLimits out;
+  const auto most = options.docker.pids_limit;
+  if (asked->pids && most && *asked->pids > static_cast<std::uint64_t>(*most)) {
+    return refuse("pids",
+                  fmt::format("{} are asked for, at most {} are allowed ([docker] pids_limit)", *asked->pids, *most));
+  }
+  out.pids = asked->pids ? static_cast<std::int64_t>(*asked->pids) : most;
+  out.asked = std::move(*asked);
+  out.io_device = facts.limits.io_device;
+  return out;
+}
+
+void add_limits(json::object& host, const ContainerLimits& limits) {
+  const api::ResourceLimits& asked = limits.asked;
+  if (asked.memory_bytes) host["Memory"] = *asked.memory_bytes;
+  if (asked.nano_cpus) host["NanoCpus"] = *asked.nano_cpus;
+  if (limits.pids) host["PidsLimit"] = *limits.pids;
+  if (asked.disk_bytes) host["StorageOpt"] = json::object{{"size", std::to_string(*asked.disk_bytes)}};
+  const std::pair<const char*, std::optional<std::uint64_t>> rates[] = {{"BlkioDeviceReadBps", asked.io_read_bps},
+                                                                        {"BlkioDeviceWriteBps", asked.io_write_bps},
+                                                                        {"BlkioDeviceReadIOps", asked.io_read_iops},
+                                                                        {"BlkioDeviceWriteIOps", asked.io_write_iops}};
+  for (const auto& [key, rate] : rates) {
+    if (rate) host[key] = device_rate(limits.io_device, *rate);
+  }
+  if (asked.gpus == 0) return;
+  json::array capabilities;
+  capabilities.emplace_back(json::array{"gpu"});  // a list of lists; braces would flatten it
+  json::array requests;
+  requests.emplace_back(json::object{{"Driver", ""},
+                                     {"Count", asked.gpus},
+                                     {"DeviceIDs", json::array()},
+                                     {"Capabilities", std::move(capabilities)},
+                                     {"Options", json::object()}});
+  host["DeviceRequests"] = std::move(requests);
+}
+
+}  // namespace osb::runtime

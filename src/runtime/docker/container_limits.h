@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include "api/resource_limits.h"
+#include "base/error.h"
+#include "runtime/docker/docker_context.h"
+
+namespace osb::runtime {
+
+// The limits of one container: those of the request, and the operator's for the rest.
+struct ContainerLimits {
+  api::ResourceLimits asked;
+  std::optional<std::int64_t> pids;  // nothing: no limit
+  std::string io_device;             // the node of the disk that io limits are about
+};
+
+// 400 for a limit that is unknown, that the operator does not allow or that this engine cannot enforce: engines take
+// such limits, and at most warn.
+Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wanted, const DockerOptions& options,
+                                         const EngineFacts& facts);
+
+// Into the HostConfig of a create.
+void add_limits(boost::json::object& host, const ContainerLimits& limits);
+
+// The abilities of an engine, from its /info. Memory and CPUs are those of its machine; 0 is unknown.
+LimitFacts limit_facts(const boost::json::value& info, bool local, bool rootless);
+
+}  // namespace osb::runtime
