@@ -25,6 +25,7 @@
 #include "sandboxd/daemon/config.h"
 #include "sandboxd/daemon/fault.h"
 #include "sandboxd/daemon/routes.h"
+#include "sandboxd/network/dns.h"
 #include "sandboxd/sandbox/host_sandboxes.h"
 #include "sys/notify_ready.h"
 #include "sys/text_file.h"
@@ -157,6 +158,8 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   HostSandboxes sandboxes(executor, pool, **builder, **images, **snapshots);
   sandboxes.recover();
   if (no_bridge.empty()) {
+    // Sandboxes that live already need them before the first create.
+    (void)(*firewall)->allow_resolvers(sandbox_dns(config.network.dns).servers);
     auto installed = (*firewall)->install();
     // A foreign network in our subnet is a mistake that the operator has to fix, not a property of the host.
     if (!installed && installed.error().code == Code::Conflict) return refuse(installed.error());

@@ -52,12 +52,15 @@ class NftRule {
   NftRule& ipv6();
   NftRule& source(std::uint32_t network, unsigned prefix_length, bool equal = true);
   NftRule& destination(std::uint32_t network, unsigned prefix_length, bool equal = true);
-  NftRule& destination_is_local();  // an address of this host
+  NftRule& destination_type(std::uint8_t type);  // by the host's routes: RTN_LOCAL is an address of this host
   NftRule& tcp();
-  NftRule& icmp_echo_request();
+  NftRule& icmp();
+  NftRule& icmp_type(std::uint8_t type);
   NftRule& connection_new();          // no answer has been seen yet
   NftRule& connection_established();  // or related to one that is
-  NftRule& connection_translated();   // to another destination, by a dnat rule
+  NftRule& connection_answered();     // the same without related ones
+  NftRule& connection_related();
+  NftRule& connection_translated();  // to another destination, by a dnat rule
   NftRule& in_set(const std::string& set, const std::vector<NftField>& key, bool in = true);
 
   NftRule& accept();
@@ -65,6 +68,7 @@ class NftRule {
   // Drop the packet and answer its sender. Not for packets that leave the host again (NF_INET_POST_ROUTING).
   NftRule& reset();        // with a TCP reset; comes after tcp()
   NftRule& unreachable();  // with an ICMP "port unreachable"
+  NftRule& prohibited();   // with an ICMP "administratively prohibited"
   NftRule& leave_chain();
   NftRule& masquerade();
   NftRule& translate_source(std::uint32_t address);

@@ -6,7 +6,6 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
-#include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <new>
 
@@ -136,6 +135,13 @@ void verdict(nftnl_rule* rule, int code) {
       .add_to(rule);
 }
 
+void answer_with_icmp(nftnl_rule* rule, std::uint8_t code) {
+  Expression("reject")
+      .number(NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH)
+      .bytes(NFTNL_EXPR_REJECT_CODE, &code, sizeof code)
+      .add_to(rule);
+}
+
 }  // namespace
 
 void NftRule::Free::operator()(nftnl_rule* rule) const { nftnl_rule_free(rule); }
@@ -176,14 +182,14 @@ NftRule& NftRule::destination(std::uint32_t network, unsigned prefix_length, boo
   return *this;
 }
 
-NftRule& NftRule::destination_is_local() {
+NftRule& NftRule::destination_type(std::uint8_t type) {
   Expression("fib")
       .number(NFTNL_EXPR_FIB_DREG, kRegister)
       .number(NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE)
       .number(NFTNL_EXPR_FIB_FLAGS, NFTA_FIB_F_DADDR)
       .add_to(rule_.get());
-  const std::uint32_t local = RTN_LOCAL;
-  compare(rule_.get(), &local, sizeof local);
+  const std::uint32_t wanted = type;
+  compare(rule_.get(), &wanted, sizeof wanted);
   return *this;
 }
 
@@ -194,13 +200,17 @@ NftRule& NftRule::tcp() {
   return *this;
 }
 
-NftRule& NftRule::icmp_echo_request() {
+NftRule& NftRule::icmp() {
   const std::uint8_t icmp = IPPROTO_ICMP;
   load_meta(rule_.get(), NFT_META_L4PROTO);
   compare(rule_.get(), &icmp, sizeof icmp);
-  const std::uint8_t echo_request = 8;
+  return *this;
+}
+
+NftRule& NftRule::icmp_type(std::uint8_t type) {
+  icmp();
   load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
-  compare(rule_.get(), &echo_request, sizeof echo_request);
+  compare(rule_.get(), &type, sizeof type);
   return *this;
 }
 
@@ -211,6 +221,16 @@ NftRule& NftRule::connection_new() {
 
 NftRule& NftRule::connection_established() {
   match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_ESTABLISHED) | NF_CT_STATE_BIT(IP_CT_RELATED));
+  return *this;
+}
+
+NftRule& NftRule::connection_answered() {
+  match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_ESTABLISHED));
+  return *this;
+}
+
+NftRule& NftRule::connection_related() {
+  match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_BIT(IP_CT_RELATED));
   return *this;
 }
 
@@ -244,11 +264,12 @@ NftRule& NftRule::reset() {
 }
 
 NftRule& NftRule::unreachable() {
-  const std::uint8_t code = NFT_REJECT_ICMPX_PORT_UNREACH;
-  Expression("reject")
-      .number(NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH)
-      .bytes(NFTNL_EXPR_REJECT_CODE, &code, sizeof code)
-      .add_to(rule_.get());
+  answer_with_icmp(rule_.get(), NFT_REJECT_ICMPX_PORT_UNREACH);
+  return *this;
+}
+
+NftRule& NftRule::prohibited() {
+  answer_with_icmp(rule_.get(), NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
   return *this;
 }
 

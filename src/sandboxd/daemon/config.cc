@@ -129,12 +129,6 @@ class Section {
   std::set<std::string, std::less<>> known_;
 };
 
-std::string toml_list(const std::vector<Subnet>& subnets) {
-  std::string out;
-  for (const Subnet& each : subnets) out += (out.empty() ? "" : ", ") + config::toml_string(format_subnet(each));
-  return "[" + out + "]";
-}
-
 void read_daemon(Section s, DaemonConfig& out) {
   s.text("socket", out.socket, "Socket of the API.");
   s.text(
@@ -235,15 +229,24 @@ void read_network(Section s, DaemonConfig& out) {
   s.text("interface_prefix", network.interface_prefix,
          "Beginning of interface names; it differs between daemons of one host.");
   s.flag("answer_ping", network.answer_ping, "The host answers pings of sandboxes.");
-  bool blocked_given = false;
-  s.list("blocked", toml_list(network.blocked), "Networks that no sandbox reaches.",
-         [&](const std::string& text) -> Result<void> {
-           if (!std::exchange(blocked_given, true)) network.blocked.clear();
-           auto subnet = parse_subnet(text);
-           if (!subnet) return Failure(subnet.error());
-           network.blocked.push_back(*subnet);
-           return {};
-         });
+  const auto networks = [&s](const char* key, std::vector<Subnet>& out, const char* about) {
+    s.list(key, "[]", about, [&out](const std::string& text) -> Result<void> {
+      auto subnet = parse_subnet(text);
+      if (!subnet) return Failure(subnet.error());
+      out.push_back(*subnet);
+      return {};
+    });
+  };
+  networks(
+      "blocked", network.blocked,
+      "Networks that no sandbox reaches, besides private networks, link-local and metadata addresses. It beats the "
+      "other keys.");
+  s.flag("allow_private_networks", network.allow_private_networks,
+         "Sandboxes reach private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 240.0.0.0/4.");
+  networks("allowed_networks", network.allowed_networks, "Parts of private networks that sandboxes reach.");
+  networks("allowed_metadata", network.allowed_metadata,
+           "Link-local and metadata addresses of clouds that sandboxes reach, of 169.254.0.0/16, 100.100.100.200/32, "
+           "168.63.129.16/32 and 192.0.0.192/32. Metadata services give the host's credentials to every client.");
   s.list("dns", "[]", "Name servers of sandboxes if the host has only loopback ones.",
          [&](const std::string& text) -> Result<void> {
            if (auto address = parse_ipv4(text); !address) return Failure(address.error());

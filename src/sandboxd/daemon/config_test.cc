@@ -39,6 +39,8 @@ default_pids = 100
 subnet = "10.1.0.0/16"
 dns = ["10.0.0.53"]
 blocked = ["10.2.0.0/16"]
+allowed_networks = ["192.168.1.0/24"]
+allowed_metadata = ["169.254.169.254/32"]
 [images]
 keep_bytes = 1000
 insecure_registries = ["registry:5000"]
@@ -51,7 +53,10 @@ insecure_registries = ["registry:5000"]
   EXPECT_EQ(config->volumes.host_ids, VolumeConfig::HostIds::Foreign);
   EXPECT_EQ(config->sandbox.default_pids, 100u);
   EXPECT_EQ(format_subnet(config->network.subnet), "10.1.0.0/16");
-  ASSERT_EQ(config->network.blocked.size(), 1u);
+  EXPECT_EQ(config->network.blocked, std::vector<Subnet>{parse_subnet("10.2.0.0/16").value()});
+  EXPECT_EQ(config->network.allowed_networks, std::vector<Subnet>{parse_subnet("192.168.1.0/24").value()});
+  EXPECT_EQ(config->network.allowed_metadata, std::vector<Subnet>{parse_subnet("169.254.169.254/32").value()});
+  EXPECT_FALSE(config->network.allow_private_networks);
   EXPECT_EQ(config->sandbox.dns, std::vector<std::string>{"10.0.0.53"});
   EXPECT_TRUE(config->images.insecure_registries.contains("registry:5000"));
 }

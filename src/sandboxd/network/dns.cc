@@ -48,25 +48,28 @@ ResolvConf parse(std::string_view text) {
 
 }  // namespace
 
-std::string sandbox_resolv_conf(std::string_view host, std::string_view upstream,
-                                const std::vector<std::string>& configured) {
+SandboxDns sandbox_dns(std::string_view host, std::string_view upstream, const std::vector<std::string>& configured) {
   ResolvConf conf = parse(host);
   if (conf.servers.empty()) {
     ResolvConf second = parse(upstream);
     if (!second.servers.empty()) conf = std::move(second);
   }
   if (conf.servers.empty()) conf.servers = configured;
-  std::string text;
+  SandboxDns out;
+  std::string& text = out.resolv_conf;
   if (conf.servers.empty()) text += "# The host has no name server that a sandbox can reach: set network.dns.\n";
-  for (const std::string& server : conf.servers) text += "nameserver " + server + "\n";
+  for (const std::string& server : conf.servers) {
+    text += "nameserver " + server + "\n";
+    if (const auto address = parse_ipv4(server)) out.servers.push_back(*address);
+  }
   for (const std::string& line : conf.others) text += line + "\n";
-  return text;
+  return out;
 }
 
-std::string sandbox_resolv_conf(const std::vector<std::string>& configured) {
+SandboxDns sandbox_dns(const std::vector<std::string>& configured) {
   const auto host = sys::read_text("/etc/resolv.conf");
   const auto upstream = sys::read_text("/run/systemd/resolve/resolv.conf");
-  return sandbox_resolv_conf(host ? *host : "", upstream ? *upstream : "", configured);
+  return sandbox_dns(host ? *host : "", upstream ? *upstream : "", configured);
 }
 
 }  // namespace osb::sandboxd

@@ -46,7 +46,7 @@ TEST(SandboxResolvConf, ChoosesServersThatASandboxCanReach) {
       {"none at all", "", "", {}, "# The host has no name server that a sandbox can reach: set network.dns.\n"},
   };
   for (const auto& row : rows)
-    EXPECT_EQ(sandbox_resolv_conf(row.host, row.upstream, row.configured), row.want) << row.why;
+    EXPECT_EQ(sandbox_dns(row.host, row.upstream, row.configured).resolv_conf, row.want) << row.why;
 }
 
 }  // namespace

@@ -159,6 +159,25 @@ class Firewall::Impl {
     return unpublish(slot, [](const PublishedPort&) { return true; });
   }
 
+  Result<void> allow_resolvers(const std::vector<std::uint32_t>& addresses) {
+    {
+      // Every create asks, so it must not wait for a transaction.
+      const std::lock_guard lock(resolvers_mutex_);
+      if (std::ranges::all_of(addresses, [&](std::uint32_t each) { return resolvers_.contains(each); })) return {};
+    }
+    const std::lock_guard lock(mutex_);
+    std::set<std::uint32_t> before = resolvers_;
+    kernel::NftBatch batch(config_.table);
+    for (const std::uint32_t address : addresses) batch.add_elements(kResolvers, resolver_elements(address));
+    std::set<std::uint32_t> now = before;
+    now.insert(addresses.begin(), addresses.end());
+    set_resolvers(std::move(now));
+    const auto done = apply(batch);
+    if (done) return done;
+    set_resolvers(std::move(before));
+    return with_context("open port 53 of the name servers", done.error());
+  }
+
   std::vector<PublishedPort> published(unsigned slot) const {
     const std::lock_guard lock(mutex_);
     std::vector<PublishedPort> found;
@@ -174,6 +193,11 @@ class Firewall::Impl {
     PublishedPort port;
     UniqueFd socket;
   };
+
+  void set_resolvers(std::set<std::uint32_t> addresses) {
+    const std::lock_guard lock(resolvers_mutex_);
+    resolvers_ = std::move(addresses);
+  }
 
   template <typename F>
   Result<void> unpublish(unsigned slot, F chosen) {
@@ -204,6 +228,7 @@ class Firewall::Impl {
     batch.add_elements(kMembers, members);
     batch.add_elements(kAddresses, addresses);
     batch.add_elements(kRefused, refused);
+    for (const std::uint32_t address : resolvers_) batch.add_elements(kResolvers, resolver_elements(address));
     std::set<unsigned> with_ports;
     for (const auto& [key, entry] : ports_) {
       put_port(batch, entry.port);
@@ -257,6 +282,8 @@ class Firewall::Impl {
   std::set<unsigned> members_;
   std::set<unsigned> refused_;  // some of the members
   std::map<Key, Entry> ports_;
+  std::mutex resolvers_mutex_;         // taken after mutex_
+  std::set<std::uint32_t> resolvers_;  // written with both
 };
 
 Result<std::unique_ptr<Firewall>> Firewall::open(const NetworkConfig& config) {
@@ -287,6 +314,9 @@ Result<void> Firewall::unpublish(Protocol protocol, std::uint16_t host_port) {
   return impl_->unpublish(protocol, host_port);
 }
 Result<void> Firewall::unpublish_all(unsigned slot) { return impl_->unpublish_all(slot); }
+Result<void> Firewall::allow_resolvers(const std::vector<std::uint32_t>& addresses) {
+  return impl_->allow_resolvers(addresses);
+}
 std::vector<PublishedPort> Firewall::published(unsigned slot) const { return impl_->published(slot); }
 
 }  // namespace osb::sandboxd

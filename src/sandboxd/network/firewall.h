@@ -28,14 +28,16 @@ class SlotRules {
   virtual Result<void> accept(unsigned slot) = 0;
   virtual Result<std::uint16_t> publish(PublishedPort port) = 0;
   virtual Result<void> unpublish_all(unsigned slot) = 0;
+  virtual Result<void> allow_resolvers(const std::vector<std::uint32_t>& addresses) = 0;
 };
 
 // The rules around sandboxes: one nftables table (family inet) that belongs to this daemon; other tables are not
 // touched. A packet from a sandbox's interface
 //   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it (the kernel's strict
 //     rp_filter is set too);
-//   - never reaches another sandbox, a blocked network, or the host itself except for replies, configured services and
-//     ping of the gateway;
+//   - never reaches another sandbox, a closed network (NetworkConfig), or the host itself except for replies, name
+//     servers, configured services and ping of the gateway. The destination that the sandbox has chosen counts, before
+//     any table translates it. Connections elsewhere are refused at once (TCP reset, ICMP "prohibited");
 //   - leaves the host with the host's address.
 // To a sandbox come: the host, replies, and published ports.
 //
@@ -76,6 +78,10 @@ class Firewall final : public SlotRules {
   Result<void> unpublish(Protocol protocol, std::uint16_t host_port);
   Result<void> unpublish_all(unsigned slot) override;
   std::vector<PublishedPort> published(unsigned slot) const;
+
+  // Name servers of sandboxes: port 53 of these addresses is open in closed networks and on this host too. Addresses
+  // are added to those of earlier calls, because living sandboxes use them. Costs nothing for known ones.
+  Result<void> allow_resolvers(const std::vector<std::uint32_t>& addresses) override;
 
  private:
   class Impl;

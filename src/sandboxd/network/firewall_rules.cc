@@ -2,6 +2,7 @@
 
 #include <linux/netfilter.h>
 #include <linux/netfilter_ipv4.h>
+#include <linux/rtnetlink.h>
 
 namespace osb::sandboxd {
 namespace {
@@ -12,10 +13,16 @@ using kernel::NftRule;
 constexpr std::uint32_t kLoopback = 0x7f000000;
 constexpr std::string_view kLoopbackInterface("lo\0", 3);  // with its end: exactly this name
 constexpr const char* kServices = "host_services";
+constexpr std::uint8_t kIcmpEchoRequest = 8;
+constexpr std::uint8_t kIcmpRedirect = 5;
+// The state of the connection is known, and no table has translated the destination yet: the kernel takes chains that
+// translate only behind this priority.
+constexpr int kBeforeTranslation = NF_IP_PRI_CONNTRACK + 1;
 
 const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
 const std::vector<NftField> kAddressKey = {NftField::Destination};
 const std::vector<NftField> kPortKey = {NftField::Protocol, NftField::DestinationPort};
+const std::vector<NftField> kResolverKey = {NftField::Destination, NftField::Protocol, NftField::DestinationPort};
 
 // Before connection tracking: nothing else has seen or changed the packet yet.
 void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
@@ -32,6 +39,44 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
                                         .ipv4()
                                         .source(config.subnet.base, config.subnet.prefix_length)
                                         .drop()));
+  // They change the host's routes where a careless setting accepts them.
+  batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().icmp_type(kIcmpRedirect).drop()));
+}
+
+// Which destinations a sandbox may open a connection to. The only place that decides it, and it sees the destination
+// that the sandbox has chosen: a port of the host that another table leads elsewhere (as `docker run -p` does) is the
+// host's. `accept` ends this chain only. Policies of single sandboxes belong into a chain of their own behind this one:
+// there they can close, but not open.
+void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const char* chain = "destinations";
+  batch.add_set(kResolvers, kResolverKey);
+  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation});
+  const auto refuse = [&](const auto& match) {
+    batch.add_rule(chain, std::move(match().tcp().reset()));
+    batch.add_rule(chain, std::move(match().prohibited()));
+  };
+  const auto to = [](const Subnet& network) {
+    return [&network] { return std::move(NftRule().ipv4().destination(network.base, network.prefix_length)); };
+  };
+  batch.add_rule(chain, std::move(NftRule().input_interface(config.interface_prefix, false).accept()));
+  batch.add_rule(chain, std::move(NftRule().connection_answered().accept()));
+  // Errors about a connection. Other packets are related by helpers, which believe what a sandbox writes.
+  batch.add_rule(chain, std::move(NftRule().ipv4().icmp().connection_related().accept()));
+  batch.add_rule(chain, std::move(NftRule().ipv4().in_set(kResolvers, kResolverKey).accept()));
+  if (config.answer_ping) {
+    batch.add_rule(chain,
+                   std::move(NftRule().ipv4().destination(config.gateway(), 32).icmp_type(kIcmpEchoRequest).accept()));
+  }
+  batch.add_rule(chain, std::move(NftRule().ipv4().destination_type(RTN_LOCAL).in_set(kServices, kPortKey).accept()));
+  refuse([] { return std::move(NftRule().ipv4().destination_type(RTN_LOCAL)); });
+  batch.add_rule(chain, std::move(NftRule().ipv4().destination_type(RTN_BROADCAST).drop()));
+  batch.add_rule(chain, std::move(NftRule().ipv4().destination_type(RTN_MULTICAST).drop()));
+  for (const Subnet& network : config.blocked) refuse(to(network));
+  for (const Subnet& network : config.allowed_metadata) batch.add_rule(chain, std::move(to(network)().accept()));
+  for (const Subnet& network : metadata_networks()) refuse(to(network));
+  if (config.allow_private_networks) return;
+  for (const Subnet& network : config.allowed_networks) batch.add_rule(chain, std::move(to(network)().accept()));
+  for (const Subnet& network : private_networks()) refuse(to(network));
 }
 
 // The host answers for addresses of sandboxes that cannot answer. An address that is not (or no longer) in kAddresses
@@ -61,11 +106,6 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   const std::string_view ours = config.interface_prefix;
   batch.add_chain({.name = "forward", .hook = NF_INET_FORWARD, .priority = NF_IP_PRI_FILTER});
   batch.add_rule("forward", std::move(NftRule().input_interface(ours).output_interface(ours).drop()));
-  for (const Subnet& blocked : config.blocked) {
-    batch.add_rule(
-        "forward",
-        std::move(NftRule().input_interface(ours).ipv4().destination(blocked.base, blocked.prefix_length).drop()));
-  }
   // Published ports only: to all others of the outside world sandboxes stay invisible.
   put_refusals(batch, config, "forward", true);
   // No interface has the address; lo must not send the packet round again.
@@ -79,9 +119,7 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_rule("forward", std::move(NftRule().output_interface(ours).drop()));
 }
 
-void put_input(kernel::NftBatch& batch, const NetworkConfig& config) {
-  const std::string_view ours = config.interface_prefix;
-  batch.add_chain({.name = "input", .hook = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_FILTER});
+void put_services(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_set(kServices, kPortKey);
   std::vector<kernel::NftElement> services;
   for (const HostService& service : config.host_services) {
@@ -90,13 +128,21 @@ void put_input(kernel::NftBatch& batch, const NetworkConfig& config) {
     services.push_back(std::move(element));
   }
   batch.add_elements(kServices, services);
+}
+
+void put_input(kernel::NftBatch& batch, const NetworkConfig& config) {
+  const std::string_view ours = config.interface_prefix;
+  batch.add_chain({.name = "input", .hook = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_FILTER});
   batch.add_rule("input", std::move(NftRule().input_interface(ours).connection_established().accept()));
   if (config.answer_ping) {
-    batch.add_rule(
-        "input",
-        std::move(
-            NftRule().input_interface(ours).ipv4().destination(config.gateway(), 32).icmp_echo_request().accept()));
+    batch.add_rule("input", std::move(NftRule()
+                                          .input_interface(ours)
+                                          .ipv4()
+                                          .destination(config.gateway(), 32)
+                                          .icmp_type(kIcmpEchoRequest)
+                                          .accept()));
   }
+  batch.add_rule("input", std::move(NftRule().input_interface(ours).ipv4().in_set(kResolvers, kResolverKey).accept()));
   batch.add_rule("input", std::move(NftRule().input_interface(ours).ipv4().in_set(kServices, kPortKey).accept()));
   batch.add_rule("input", std::move(NftRule().input_interface(ours).drop()));
 }
@@ -106,11 +152,11 @@ void put_translation(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_chain({.name = "arriving", .type = "nat", .hook = NF_INET_PRE_ROUTING, .priority = NF_IP_PRI_NAT_DST});
   // Published ports are no way from one sandbox to another.
   batch.add_rule("arriving", std::move(NftRule().input_interface(ours).leave_chain()));
-  batch.add_rule("arriving",
-                 std::move(NftRule().ipv4().destination_is_local().translate_destination(kPublishedOutside, kPortKey)));
+  batch.add_rule("arriving", std::move(NftRule().ipv4().destination_type(RTN_LOCAL).translate_destination(
+                                 kPublishedOutside, kPortKey)));
   batch.add_chain({.name = "from_host", .type = "nat", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_NAT_DST});
   batch.add_rule("from_host",
-                 std::move(NftRule().ipv4().destination_is_local().translate_destination(kPublished, kPortKey)));
+                 std::move(NftRule().ipv4().destination_type(RTN_LOCAL).translate_destination(kPublished, kPortKey)));
 
   batch.add_chain({.name = "leaving", .type = "nat", .hook = NF_INET_POST_ROUTING, .priority = NF_IP_PRI_NAT_SRC});
   // From 127.0.0.1 to a published port: the sandbox needs an address it can answer. (Masquerading would look for one on
@@ -139,7 +185,9 @@ void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_set(kRefused, kAddressKey);
   batch.add_map(kPublished, kPortKey);
   batch.add_map(kPublishedOutside, kPortKey);
+  put_services(batch, config);
   put_early(batch, config);
+  put_destinations(batch, config);
   put_forward(batch, config);
   put_input(batch, config);
   put_output(batch, config);
@@ -156,6 +204,16 @@ kernel::NftElement address_element(const NetworkConfig& config, unsigned slot) {
   kernel::NftElement element;
   element.key.address(config.address(slot));
   return element;
+}
+
+std::vector<kernel::NftElement> resolver_elements(std::uint32_t address) {
+  std::vector<kernel::NftElement> elements;
+  for (const Protocol protocol : {Protocol::Udp, Protocol::Tcp}) {
+    kernel::NftElement element;
+    element.key.address(address).protocol(static_cast<std::uint8_t>(protocol)).port(53);
+    elements.push_back(std::move(element));
+  }
+  return elements;
 }
 
 kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port) {

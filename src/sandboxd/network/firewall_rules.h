@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernel/nftables.h"
 #include "sandboxd/network/firewall.h"
@@ -13,6 +14,7 @@ namespace osb::sandboxd {
 inline constexpr const char* kMembers = "members";                     // interface . address of every slot
 inline constexpr const char* kAddresses = "addresses";                 // of the same slots
 inline constexpr const char* kRefused = "refused";                     // those of them that take no new connections
+inline constexpr const char* kResolvers = "resolvers";                 // address . protocol . port of name servers
 inline constexpr const char* kPublished = "published";                 // ports for the host itself
 inline constexpr const char* kPublishedOutside = "published_outside";  // ports for other machines
 
@@ -22,6 +24,7 @@ void put_table(kernel::NftBatch& batch, const NetworkConfig& config);
 
 kernel::NftElement member_element(const NetworkConfig& config, unsigned slot);
 kernel::NftElement address_element(const NetworkConfig& config, unsigned slot);
+std::vector<kernel::NftElement> resolver_elements(std::uint32_t address);
 kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port);
 
 }  // namespace osb::sandboxd

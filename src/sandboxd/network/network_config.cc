@@ -17,7 +17,32 @@ bool is_plain(std::string_view name) {
   });
 }
 
+constexpr Subnet kMetadataNetworks[] = {
+    {.base = 0xa9fe0000, .prefix_length = 16},  // 169.254.0.0/16: link-local; EC2, ECS, Google, Azure, OpenStack, ..
+    {.base = 0x646464c8, .prefix_length = 32},  // 100.100.100.200: Alibaba
+    {.base = 0xa83f8110, .prefix_length = 32},  // 168.63.129.16: Azure's wire server
+    {.base = 0xc00000c0, .prefix_length = 32},  // 192.0.0.192: Oracle
+};
+
+constexpr Subnet kPrivateNetworks[] = {
+    {.base = 0x0a000000, .prefix_length = 8},   // 10.0.0.0/8
+    {.base = 0xac100000, .prefix_length = 12},  // 172.16.0.0/12
+    {.base = 0xc0a80000, .prefix_length = 16},  // 192.168.0.0/16
+    {.base = 0x64400000, .prefix_length = 10},  // 100.64.0.0/10: behind a provider's NAT; overlay networks use it too
+    {.base = 0xf0000000, .prefix_length = 4},   // 240.0.0.0/4: reserved; some clouds use it inside
+};
+
+bool lies_in(const Subnet& inner, std::span<const Subnet> networks) {
+  return std::ranges::any_of(networks, [&](const Subnet& outer) {
+    return inner.prefix_length >= outer.prefix_length && outer.contains(inner.base);
+  });
+}
+
 }  // namespace
+
+std::span<const Subnet> metadata_networks() { return kMetadataNetworks; }
+
+std::span<const Subnet> private_networks() { return kPrivateNetworks; }
 
 Result<std::uint32_t> parse_ipv4(std::string_view text) {
   in_addr address{};
@@ -73,6 +98,18 @@ Result<void> validate(const NetworkConfig& config) {
   if (const char last = config.interface_prefix.back(); last >= '0' && last <= '9')
     return fail(Code::InvalidRequest, "network.interface_prefix: must not end with a digit, the slot's number follows");
   if (!is_plain(config.table)) return fail(Code::InvalidRequest, "network.table: use letters, digits, '-' or '_'");
+  for (const Subnet& network : config.allowed_metadata) {
+    if (!lies_in(network, kMetadataNetworks))
+      return fail(Code::InvalidRequest, fmt::format("network.allowed_metadata: {} is no link-local or metadata "
+                                                    "address, use network.allowed_networks",
+                                                    format_subnet(network)));
+  }
+  for (const Subnet& network : config.allowed_networks) {
+    if (lies_in(network, kMetadataNetworks))
+      return fail(Code::InvalidRequest, fmt::format("network.allowed_networks: {} is a link-local or metadata address; "
+                                                    "to open it, name it in network.allowed_metadata",
+                                                    format_subnet(network)));
+  }
   for (const std::string& server : config.dns) {
     if (const auto address = parse_ipv4(server); !address) return with_context("network.dns", address.error());
   }

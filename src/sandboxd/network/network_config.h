@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,13 +47,15 @@ struct NetworkConfig {
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
   std::string interface_prefix = "osb-";
-  // Networks that no sandbox reaches. The default hides the metadata service of cloud machines, which gives the host's
-  // credentials to every client. Private networks are reachable unless they are listed here: sandboxes often work with
-  // services in them, and which ones are sensitive only the operator knows.
-  std::vector<Subnet> blocked = {Subnet{.base = 0xa9fea9fe, .prefix_length = 32}};  // 169.254.169.254
-  std::vector<HostService> host_services;                                           // none: the host is closed
-  bool answer_ping = true;                                                          // ICMP echo to the gateway
-  std::vector<std::string> dns;  // for resolv.conf where the host has only loopback name servers
+  // Networks that no sandbox reaches, besides metadata_networks() and private_networks(). `blocked` beats the three
+  // fields after it. The sandboxes' name servers are reached anywhere, on port 53.
+  std::vector<Subnet> blocked;
+  std::vector<Subnet> allowed_metadata;    // parts of metadata_networks() that sandboxes reach
+  std::vector<Subnet> allowed_networks;    // parts of private_networks() that sandboxes reach
+  bool allow_private_networks = false;     // all of them
+  std::vector<HostService> host_services;  // none: the host is closed
+  bool answer_ping = true;                 // ICMP echo to the gateway
+  std::vector<std::string> dns;            // for resolv.conf where the host has only loopback name servers
 
   std::uint32_t gateway() const { return subnet.base + 1; }
   std::uint32_t address(unsigned index) const { return subnet.base + 2 + index; }
@@ -61,6 +64,11 @@ struct NetworkConfig {
   // How many slots there can be: limited by addresses and by ids.
   unsigned capacity() const;
 };
+
+// Link-local addresses, and the addresses where clouds serve a machine's credentials and configuration to every client.
+std::span<const Subnet> metadata_networks();
+// Networks that are not of the internet: the operator's own.
+std::span<const Subnet> private_networks();
 
 // Names the field and what to do about it.
 Result<void> validate(const NetworkConfig& config);

@@ -48,6 +48,10 @@ TEST(NetworkConfig, MistakesAreNamed) {
       {"network.interface_prefix", [](NetworkConfig& c) { c.interface_prefix = "a/b"; }},
       {"network.table", [](NetworkConfig& c) { c.table = ""; }},
       {"network.dns", [](NetworkConfig& c) { c.dns = {"::1"}; }},
+      {"network.allowed_networks",
+       [](NetworkConfig& c) { c.allowed_networks = {{.base = 0xa9fea9fe, .prefix_length = 32}}; }},
+      {"network.allowed_metadata",
+       [](NetworkConfig& c) { c.allowed_metadata = {{.base = 0x0a000000, .prefix_length = 8}}; }},
   };
   EXPECT_TRUE(validate(NetworkConfig()));
   for (const auto& row : rows) {

@@ -123,7 +123,13 @@ Result<std::vector<std::string>> SandboxBuilder::layers_of(const SandboxBase& ba
 
 HostFacts SandboxBuilder::look_up(const api::native::CreateSandbox& spec, const SandboxBase& base) const {
   HostFacts facts;
-  if (spec.dns.empty()) facts.resolv_conf = sandbox_resolv_conf(config_.dns);
+  if (spec.dns.empty()) {
+    SandboxDns dns = sandbox_dns(config_.dns);
+    facts.resolv_conf = std::move(dns.resolv_conf);
+    // The host's name servers may have changed since the last create.
+    if (auto allowed = parts_.rules.allow_resolvers(dns.servers); !allowed)
+      facts.resolv_conf = Failure(allowed.error());
+  }
   facts.gpus = gpu_devices(spec.gpus);
   if (spec.limits.limits_io()) facts.io_device = kernel::io_device(config_.state_directory);
   facts.layers = layers_of(base);

@@ -113,6 +113,7 @@ class FakeHost final : public Slots, public SlotRules, public Volumes {
   Counts counts() const override { return {}; }
 
   // SlotRules
+  Result<void> allow_resolvers(const std::vector<std::uint32_t>&) override { return {}; }
   Result<void> refuse(unsigned slot) override {
     if (auto ok = call("refuse"); !ok) return ok;
     const std::lock_guard lock(mutex_);

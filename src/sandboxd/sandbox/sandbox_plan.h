@@ -60,7 +60,7 @@ struct SandboxPlan {
 // Facts of the host and of the image's files about a request. plan_sandbox() returns the errors of facts that it needs.
 struct HostFacts {
   Result<std::vector<std::string>> layers = std::vector<std::string>();  // top first
-  std::string resolv_conf;                                               // for requests that name no DNS server
+  Result<std::string> resolv_conf = std::string();                       // for requests that name no DNS server
   Result<std::vector<DeviceNode>> gpus = std::vector<DeviceNode>();
   Result<dev_t> io_device = dev_t{0};
   Result<ImageUser> user = ImageUser();

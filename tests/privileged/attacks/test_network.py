@@ -1,0 +1,242 @@
+"""Addresses that a sandbox must not reach: the host in every form, other tables' translated ports, metadata services,
+private networks, neighbours."""
+
+import contextlib
+import socket
+import subprocess
+
+import pytest
+
+from attack import attack
+from net_world import (ASK, CLOSED, HOST, INTERNET, METADATA, OFFICE, PRIVATE, PUBLIC, RESOLVER, Internet, listening,
+                       read_from, sh)
+
+pytestmark = pytest.mark.wall("Destinations of packets", second="the sandbox's root has no raw sockets, addresses or routes")
+
+PORT = Internet.PORT
+
+
+@pytest.fixture(scope="module", autouse=True)
+def internet():
+    made = Internet()
+    yield made
+    made.close()
+
+
+def ask_all(sandbox, addresses, port=PORT, timeout=0.4):
+    """The answers of servers to a program inside, or the errors of the connections, by address."""
+    return attack(sandbox, ASK + "report({address: ask(address, port, timeout) for address in addresses})",
+                  addresses=addresses, port=port, timeout=timeout)
+
+
+def assert_closed(sandbox, addresses, port=PORT):
+    got = ask_all(sandbox, addresses, port)
+    assert set(got.values()) <= CLOSED, got
+    # The internet is reached by the same program.
+    assert ask_all(sandbox, [INTERNET], timeout=20) == {INTERNET: HOST}
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", METADATA)
+def test_a_metadata_service_is_not_reached(prisoner, address):
+    assert read_from(address, PORT) == HOST  # the host gets there
+    assert_closed(prisoner, [address])
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("form", ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.16689662", "::ffff:169.254.169.254",
+                                  "::ffff:a9fe:a9fe", "169.254.43518"])
+def test_a_metadata_service_is_not_reached_by_another_spelling(prisoner, form):
+    assert_closed(prisoner, [form])
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", ["fd00:ec2::254", "fe80::a9fe:a9fe", "fe80::1%eth0", "::1", "ff02::1%eth0",
+                                     "64:ff9b::a9fe:a9fe"])
+def test_no_metadata_service_is_reached_by_ipv6(prisoner, address):
+    got = ask_all(prisoner, [address])
+    assert all(answer in CLOSED or "not supported" in answer or "EAI" in answer or "EINVAL" in answer or "-9" in answer
+               or "resolution" in answer for answer in got.values()), got
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", PRIVATE)
+def test_a_private_network_is_not_reached(prisoner, address):
+    assert read_from(address, PORT) == HOST
+    assert_closed(prisoner, [address])
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", [HOST, OFFICE, "10.90.0.1"])
+def test_a_service_of_the_host_is_not_reached(prisoner, address):
+    with listening() as everywhere:
+        port = everywhere.getsockname()[1]
+        socket.create_connection((address, port), 10).close()
+        everywhere.accept()[0].close()
+        assert_closed(prisoner, [address], port)
+        with pytest.raises(TimeoutError):
+            everywhere.accept()
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", ["255.255.255.255", "198.51.100.255", "192.168.77.255", "224.0.0.1", "224.0.0.251",
+                                     "239.255.255.250", "10.90.255.255", "0.0.0.0", HOST, OFFICE, "10.90.0.1"])
+def test_no_datagram_reaches_the_host(prisoner, address):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("0.0.0.0", 0))
+        receiver.settimeout(10)
+        port = receiver.getsockname()[1]
+        for group in ("224.0.0.251", "239.255.255.250"):
+            receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(OFFICE))
+        attack(prisoner, """
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    for text in (b'one', b'two'):
+        attempt(sender.sendto, text, (address, port))
+report('sent')
+""", address=address, port=port)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"from the host", (HOST, port))
+        assert receiver.recv(100) == b"from the host"
+
+
+@contextlib.contextmanager
+def translating(rules):
+    """A table of somebody else with these rules for arriving packets."""
+    subprocess.run(["nft", "-f", "-"], input=f"""
+table ip foreign {{
+  chain arriving {{
+    type nat hook prerouting priority dstnat; policy accept;
+    {rules}
+  }}
+  chain leaving {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip daddr {PUBLIC[0]} masquerade
+  }}
+}}
+""", text=True, check=True)
+    try:
+        yield
+    finally:
+        sh("nft", "delete", "table", "ip", "foreign")
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("address", [HOST, OFFICE, "10.90.0.1"])
+@pytest.mark.parametrize("target", [f"{PUBLIC[0]}:{PORT}", f"10.1.2.3:{PORT}", f"169.254.169.254:{PORT}"])
+def test_a_port_of_the_host_that_another_table_translates_is_not_reached(prisoner, internet, address, target):
+    """The rule of `docker run -p 8123:80`."""
+    with translating(f"fib daddr type local tcp dport 8123 dnat to {target}"):
+        # Another machine gets through.
+        if target.startswith(PUBLIC[0]):
+            assert internet.run(f"import socket; print(socket.create_connection(('{HOST}', 8123), 10).recv(100).decode())")
+        assert_closed(prisoner, [address], 8123)
+
+
+@pytest.mark.attack(on="native gvisor")
+def test_a_port_of_the_host_that_is_redirected_to_its_loopback_is_not_reached(prisoner):
+    with listening() as service, translating(f"tcp dport 8124 redirect to :{service.getsockname()[1]}"):
+        assert_closed(prisoner, [HOST, OFFICE, "10.90.0.1"], 8124)
+        with pytest.raises(TimeoutError):
+            service.accept()
+
+
+@pytest.mark.attack(on="native")
+def test_a_port_that_dockerd_publishes_is_not_reached(prisoner, internet):
+    from docker_engine import Engine
+    engine = Engine(number=1, host_image=False)
+    try:
+        engine.load_busybox()
+        made = engine.ask("POST", "/containers/create", json={
+            "Image": "busybox:latest", "Cmd": ["busybox", "nc", "-lk", "-p", "80", "-e", "busybox", "echo", "from the container"],
+            "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "0.0.0.0", "HostPort": "8125"}]}}})
+        engine.ask("POST", f"/containers/{made['Id']}/start")
+        container = engine.inspect(made["Id"])["NetworkSettings"]["IPAddress"]
+        reached = internet.run(f"import socket; print(socket.create_connection(('{HOST}', 8125), 10).recv(100).decode())")
+        assert reached.strip() == "from the container"
+        assert_closed(prisoner, [HOST, OFFICE, "10.90.0.1", "172.17.0.1"], 8125)
+        assert_closed(prisoner, [container], 80)
+    finally:
+        engine.close()
+
+
+@pytest.mark.attack(on="native gvisor")
+@pytest.mark.parametrize("port", [8000, 44772, 22])
+def test_a_neighbour_is_not_reached(prison, prisoner, port):
+    victim = prison.create()
+    if port != 44772:
+        start_server(victim, port)
+        assert read_from(victim.address, port)
+    assert_closed(prisoner, [victim.address], port)
+
+
+def start_server(sandbox, port):
+    """A server inside, which listens when this returns."""
+    sandbox.output(f"""mkfifo /tmp/listens
+setsid python3 -c "
+import socket
+listener = socket.create_server(('0.0.0.0', {port}), backlog=64)
+open('/tmp/listens', 'w').close()
+while True:
+    connection, peer = listener.accept()
+    connection.sendall(b'inside')
+    connection.close()
+" > /dev/null 2>&1 < /dev/null &
+cat /tmp/listens""")
+
+
+def test_a_neighbours_published_port_is_not_reached(make_daemon):
+    daemon = make_daemon()
+    victim, attacker = daemon.create("victim", ports=[{"port": 8000}]), daemon.create("attacker")
+    start_server(victim, 8000)
+    port = victim.status["ports"][0]["host_port"]
+    assert read_from("127.0.0.1", port) == "inside"
+    assert_closed(attacker, [HOST, OFFICE, "10.91.0.1", "127.0.0.1"], port)
+
+
+def test_no_sandbox_of_another_daemon_is_reached(make_daemon):
+    one, other = make_daemon(), make_daemon()
+    victim, attacker = one.create("victim"), other.create("attacker")
+    start_server(victim, 8000)
+    assert read_from(victim.status["address"], 8000) == "inside"
+    assert_closed(attacker, [victim.status["address"], "10.91.0.1", "10.92.0.1"], 8000)
+
+
+def test_blocking_one_network_opens_no_other(make_daemon):
+    daemon = make_daemon(settings={"network": {"blocked": ["203.0.113.0/24"]}})
+    sandbox = daemon.create("sandbox")
+    assert_closed(sandbox, METADATA + PRIVATE + PUBLIC)
+
+
+def test_opening_private_networks_opens_no_metadata_service(make_daemon):
+    daemon = make_daemon(settings={"network": {"allow_private_networks": True, "blocked": ["192.168.1.0/24"]}})
+    sandbox = daemon.create("sandbox")
+    assert_closed(sandbox, [*METADATA, "192.168.1.1"])
+    assert ask_all(sandbox, ["10.1.2.3", "100.64.0.1"], timeout=20) == {"10.1.2.3": HOST, "100.64.0.1": HOST}
+
+
+def test_opening_one_network_opens_no_other(make_daemon):
+    daemon = make_daemon(settings={"network": {"allowed_networks": ["10.1.2.0/24", "100.64.0.0/10"],
+                                               "allowed_metadata": ["169.254.170.2/32"]}})
+    sandbox = daemon.create("sandbox")
+    opened = ["10.1.2.3", "100.64.0.1", "100.127.255.254", "169.254.170.2"]
+    assert_closed(sandbox, [each for each in METADATA + PRIVATE if each not in opened])
+    assert ask_all(sandbox, opened, timeout=20) == dict.fromkeys(opened, HOST)
+
+
+def test_a_private_name_server_answers_on_no_other_port(make_daemon):
+    """Names are resolved with the host's name server wherever it is; here it is one that sandboxd is told."""
+    daemon = make_daemon(settings={"network": {"dns": [RESOLVER]}})
+    sandbox = daemon.create("sandbox")
+    servers = [line.split()[1] for line in sandbox.output("cat /etc/resolv.conf").splitlines() if line.startswith("nameserver")]
+    assert servers
+    if servers == [RESOLVER]:  # the machine of the tests has only loopback ones
+        assert ask_all(sandbox, [RESOLVER], 53, timeout=20) == {RESOLVER: HOST}
+    assert_closed(sandbox, servers + [RESOLVER])
+    assert_closed(sandbox, PRIVATE + [each for each in METADATA if each not in servers], 53)
+
+
+def test_a_name_server_of_the_request_opens_nothing(make_daemon):
+    daemon = make_daemon()
+    sandbox = daemon.create("sandbox", dns=["10.1.2.3", "169.254.169.254"])
+    assert_closed(sandbox, ["10.1.2.3", "169.254.169.254"], 53)
