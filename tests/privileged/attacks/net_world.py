@@ -2,6 +2,7 @@
 is "the internet", where a server answers on every address."""
 
 import contextlib
+import ctypes
 import json
 import socket
 import subprocess
@@ -53,12 +54,12 @@ class Internet:
         sh("ip", "link", "add", "cable", "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
         sh("ip", "addr", "add", f"{HOST}/24", "dev", "cable")
         sh("ip", "link", "set", "cable", "up")
-        sh("ip", "link", "add", "office", "type", "dummy")
+        sh("ip", "link", "add", "office", "type", "veth", "peer", "name", "eth1", "netns", str(self.pid))
         sh("ip", "addr", "add", f"{OFFICE}/24", "dev", "office")
         sh("ip", "link", "set", "office", "up")
         inside = ["nsenter", "-t", str(self.pid), "-n"]
         sh(*inside, "ip", "addr", "add", f"{INTERNET}/24", "dev", "eth0")
-        for device in ("lo", "eth0"):
+        for device in ("lo", "eth0", "eth1"):
             sh(*inside, "ip", "link", "set", device, "up")
         for address in METADATA + PRIVATE + PUBLIC + [RESOLVER]:
             sh(*inside, "ip", "addr", "add", f"{address}/32", "dev", "lo")
@@ -68,20 +69,20 @@ class Internet:
         assert self.server.stdout.readline() == "listening\n"
 
     def close(self):
+        for device in ("cable", "office"):
+            sh("ip", "link", "del", device)
         for process in (self.server, self.holder):
             process.kill()
             process.wait()
-        for device in ("cable", "office"):
-            sh("ip", "link", "del", device)
 
-    def run(self, program, *arguments, stdin=None):
+    def run(self, program):
         """The output of a Python program over there."""
-        return sh("nsenter", "-t", str(self.pid), "-n", sys.executable, "-c", program, *map(str, arguments))
+        return sh("nsenter", "-t", str(self.pid), "-n", sys.executable, "-c", program)
 
     @contextlib.contextmanager
     def datagrams(self, address, port):
         """A socket over there that collects datagrams; made with the host's power."""
-        with _entered(self.pid):
+        with entered(self.pid):
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with receiver:
             receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -91,9 +92,8 @@ class Internet:
 
 
 @contextlib.contextmanager
-def _entered(pid):
+def entered(pid):
     """This thread makes sockets in the network namespace of that process."""
-    import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/thread-self/ns/net") as own, open(f"/proc/{pid}/ns/net") as other:
         assert libc.setns(other.fileno(), 0) == 0
@@ -103,15 +103,10 @@ def _entered(pid):
             assert libc.setns(own.fileno(), 0) == 0
 
 
-def pid_of(sandbox):
-    """A process in the sandbox's network namespace."""
-    return sandbox.status["pid"]
-
-
 def raw_socket(sandbox):
     """For frames on the sandbox's link, made with the host's power: the sandbox's own root has no such right. An attack
     through it supposes that this wall has fallen."""
-    with _entered(pid_of(sandbox)):
+    with entered(sandbox.status["pid"]):
         link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     link.bind(("eth0", 0))
     return link
