@@ -1,4 +1,3 @@
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/blocking_pool.h"
@@ -18,6 +16,7 @@
 #include "async/task_group.h"
 #include "async/timer.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "execd/code/code_routes.h"
 #include "execd/code/code_service.h"
 #include "execd/command/command_routes.h"
@@ -126,9 +125,8 @@ void listen_for_code(const Options& options, const Environment& env, http::Serve
   if (!options.jupyter_host.empty()) return;
   std::uint16_t port = kJupyterPort;
   if (const auto it = env.find("JUPYTER_PORT"); it != env.end()) {
-    const std::string& text = it->second;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-    if (error != std::errc() || end != text.data() + text.size() || port == 0) return;
+    port = parse_number<std::uint16_t>(it->second).value_or(0);
+    if (port == 0) return;
   }
   if (auto taken = server.listen(http::Address::tcp("127.0.0.1", port)); !taken) {
     log_debug("not on Jupyter's port", {{"error", taken.error().message}});
@@ -277,10 +275,11 @@ int serve(const Options& options, const Environment& env) {
     log_warn("ended before everything else has", {});
     io.stop();
   };
+  TaskGroup last_resort(executor);  // closed last: it is there for the other groups
   const auto life = [&]() -> net::awaitable<void> {
     const int number = co_await serve_signals(signals, ending.entrypoint);
     log_info("ending", {{"signal", number}});
-    net::co_spawn(executor, end_regardless(), net::detached);
+    last_resort.spawn("end regardless", end_regardless());
     ended_by_itself = entrypoint && !entrypoint->running();
     metrics.closing.set();
     TaskGroup tasks(executor);
@@ -302,6 +301,7 @@ int serve(const Options& options, const Environment& env) {
         log_warn("metrics not exported", {{"error", sent.error().message}});
       }
     }
+    co_await last_resort.close();
   };
   net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
     if (failed) status = 1;

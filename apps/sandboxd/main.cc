@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/blocking_pool.h"
+#include "async/run_loop.h"
 #include "async/signals.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -41,12 +41,6 @@ int refuse(const Error& error) {
   return 1;
 }
 
-bool is_number(const std::string& text, gid_t& number) {
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && last == end;
-}
-
 Result<DaemonConfig> configure(const CommandLine& line) {
   auto config = load_config(line.config_path, line.config_given);
   if (!config) return config;
@@ -63,8 +57,8 @@ Result<DaemonConfig> configure(const CommandLine& line) {
   }
   if (const group* found = ::getgrnam(config->group.c_str())) {
     config->sandbox.group = found->gr_gid;
-  } else if (gid_t number = 0; is_number(config->group, number)) {
-    config->sandbox.group = number;
+  } else if (const auto number = parse_number<gid_t>(config->group)) {
+    config->sandbox.group = *number;
   }
   complete_config(*config);
   return config;
@@ -205,13 +199,8 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
     co_await sandboxes.close();
     co_await (*images)->close();
   };
-  int status = 0;
-  net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
-    if (failed) status = 1;
-    io.stop();
-  });
-  io.run();
-  return status;
+  run_until_done(io, life());
+  return 0;
 }
 
 int start(const std::vector<std::string>& args) {

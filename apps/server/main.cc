@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "async/run_loop.h"
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/log.h"
@@ -308,13 +308,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     co_await service.close();
     co_await (*backend)->close();
   };
-  int status = 0;
-  net::co_spawn(executor, life(), [&](std::exception_ptr failed) {
-    if (failed) status = 1;
-    io.stop();
-  });
-  io.run();
-  return status;
+  run_until_done(io, life());
+  return 0;
 }
 
 int start(const std::vector<std::string>& args) {

@@ -2,8 +2,7 @@
 
 #include <csignal>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include "async/run_loop.h"
 
 namespace osb::cli {
 
@@ -25,13 +24,12 @@ Expected<std::unique_ptr<BackgroundForwarder>> BackgroundForwarder::start(Contex
   return out;
 }
 
-// The loop ends when the last task has. Without any task it has ended before stop() was posted.
 BackgroundForwarder::~BackgroundForwarder() {
   if (!thread_.joinable()) return;
-  net::co_spawn(loop_, forwarder_.stop(), net::detached);
+  loop_.stop();
   thread_.join();
   loop_.restart();
-  loop_.run();
+  run_until_done(loop_, forwarder_.stop());
 }
 
 }  // namespace osb::cli

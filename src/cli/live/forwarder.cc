@@ -4,9 +4,8 @@
 #include <cstdio>
 #include <sys/socket.h>
 
-#include <boost/asio/co_spawn.hpp>
-
 #include "async/race.h"
+#include "async/run_loop.h"
 #include "async/timer.h"
 #include "http/reverse_proxy.h"
 #include "http/socket_address.h"
@@ -126,12 +125,7 @@ Forwarder::Target Forwarder::target_of(const opensandbox::Endpoint& endpoint) {
 
 bool Forwarder::ask(net::awaitable<bool> question) {
   bool answer = false;
-  net::co_spawn(loop_, std::move(question), [&](std::exception_ptr, bool yes) {
-    answer = yes;
-    loop_.stop();
-  });
-  loop_.run();
-  loop_.restart();
+  run_until_done(loop_, [&]() -> net::awaitable<void> { answer = co_await std::move(question); }());
   return answer;
 }
 

@@ -2,10 +2,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/race.h"
+#include "async/run_loop.h"
 #include "async/signals.h"
 #include "cli/live/log_overlap.h"
 #include "cli/more_commands.h"
@@ -111,15 +111,7 @@ Outcome entrypoint_logs(Context& context, LogsOptions& options) {
   const auto interrupted = [&]() -> net::awaitable<void> {
     if (const auto got = co_await signals.next()) signal = *got;
   };
-  std::exception_ptr bug;
-  net::co_spawn(
-      loop, [&]() -> net::awaitable<void> { co_await (read() || interrupted()); },
-      [&](std::exception_ptr e) {
-        bug = e;
-        loop.stop();  // what connections still have to do is of no interest
-      });
-  loop.run();
-  if (bug) std::rethrow_exception(bug);
+  run_until_done(loop, [&]() -> net::awaitable<void> { co_await (read() || interrupted()); }());
   if (signal) return exit_code_after(*signal);
   if (end && *end) return 0;
   const opensandbox::Error error = end ? end->error() : opensandbox::Error{};

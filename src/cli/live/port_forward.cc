@@ -1,8 +1,8 @@
 #include <csignal>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "async/run_loop.h"
 #include "async/signals.h"
 #include "cli/live/forwarder.h"
 #include "cli/more_commands.h"
@@ -42,19 +42,11 @@ Outcome port_forward(Context& context, ForwardOptions& options) {
   const auto ports = forwarder.listen(*sandbox, options.address, *specs);
   if (ports) show(context.out(), *ports);
   int signal = 0;
-  std::exception_ptr bug;
-  net::co_spawn(
-      loop,
-      [&]() -> net::awaitable<void> {
-        if (ports) signal = (co_await signals.next()).value_or(SIGINT);
-        co_await forwarder.stop();
-      },
-      [&](std::exception_ptr e) {
-        bug = e;
-        signals.cancel();
-      });
-  loop.run();
-  if (bug) std::rethrow_exception(bug);
+  const auto forward = [&]() -> net::awaitable<void> {
+    if (ports) signal = (co_await signals.next()).value_or(SIGINT);
+    co_await forwarder.stop();
+  };
+  run_until_done(loop, forward());
   if (!ports) return failed(ports.error());
   return signal == SIGINT ? 0 : 128 + signal;
 }

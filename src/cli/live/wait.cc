@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <opensandbox/async.h>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/race.h"
+#include "async/run_loop.h"
 #include "async/timer.h"
 #include "cli/encode.h"
 #include "cli/lookup/lookup.h"
@@ -75,17 +75,12 @@ Outcome wait(Context& context, const WaitOptions& options) {
   {
     const Spinner spinner(context.out(), "Waiting for " + options.state);
     const opensandbox::async::SandboxManager manager(*connection);
-    std::exception_ptr bug;
-    net::co_spawn(
-        loop,
-        [&]() -> net::awaitable<void> {
-          if (!options.timeout) co_return co_await watch_all(manager, options.state, all);
-          const auto first = co_await (watch_all(manager, options.state, all) || sleep_for(options.timeout->value));
-          timed_out = first.index() == 1;
-        },
-        [&](std::exception_ptr e) { bug = e; });
-    loop.run();
-    if (bug) std::rethrow_exception(bug);
+    const auto watch = [&]() -> net::awaitable<void> {
+      if (!options.timeout) co_return co_await watch_all(manager, options.state, all);
+      const auto first = co_await (watch_all(manager, options.state, all) || sleep_for(options.timeout->value));
+      timed_out = first.index() == 1;
+    };
+    run_until_done(loop, watch());
   }
   json::array rows;
   std::optional<Problem> problem;

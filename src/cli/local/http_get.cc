@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include "async/run_loop.h"
 #include "async/timer.h"
 #include "http/client.h"
 #include "tls/connector.h"
@@ -30,14 +30,10 @@ Result<HttpAnswer> http_get(const std::string& url) {
   const std::string target = slash == std::string::npos ? "/" : url.substr(slash);
   net::io_context loop(1);
   std::optional<Result<HttpAnswer>> out;
-  net::co_spawn(
-      loop,
-      [&]() -> net::awaitable<void> {
-        out = co_await with_timeout(get(loop.get_executor(), url.substr(0, slash), target), std::chrono::seconds(10));
-      },
-      [](std::exception_ptr) {});
-  loop.run();
-  if (!out) return fail(Code::Internal, "asking " + url + " did not work");
+  const auto ask = [&]() -> net::awaitable<void> {
+    out = co_await with_timeout(get(loop.get_executor(), url.substr(0, slash), target), std::chrono::seconds(10));
+  };
+  run_until_done(loop, ask());
   return std::move(*out);
 }
 

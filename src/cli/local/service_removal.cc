@@ -6,11 +6,11 @@
 #include <unistd.h>
 #include <vector>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "api/json.h"
+#include "async/run_loop.h"
+#include "base/parse_number.h"
 #include "cli/local/daemon_start.h"
 #include "cli/local/list_directory.h"
 #include "cli/local/service_network.h"
@@ -93,7 +93,7 @@ void remove_cgroup(const fs::path& cgroup) {
   }
   if (const auto text = sys::read_text(cgroup / "cgroup.procs")) {
     sys::for_each_line(*text, [](std::string_view line) {
-      const auto pidfd = sys::open_pidfd(std::atoi(std::string(line).c_str()));
+      const auto pidfd = sys::open_pidfd(parse_number<pid_t>(line).value_or(0));
       if (!pidfd) return;
       (void)sys::send_signal(pidfd->get(), SIGKILL);
       (void)sys::wait_ended(pidfd->get(), kDeath);
@@ -147,8 +147,7 @@ Result<void> remove_service(const fs::path& directory, const ServiceRecord& reco
   if (record.server) stop_daemon(*record.server);
   if (record.sandboxd && record.sandboxd->alive()) {
     net::io_context loop(1);
-    net::co_spawn(loop, remove_sandboxes(directory / "run" / "sandboxd.sock"), net::detached);
-    loop.run();
+    run_until_done(loop, remove_sandboxes(directory / "run" / "sandboxd.sock"));
     stop_daemon(*record.sandboxd);
   }
   remove_cgroups(record.cgroup_parent);

@@ -5,11 +5,11 @@
 #include <opensandbox/async.h>
 #include <utility>
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "async/descriptor.h"
 #include "async/race.h"
+#include "async/run_loop.h"
 #include "async/timer.h"
 #include "cli/output/spinner.h"
 
@@ -108,13 +108,7 @@ Expected<void> wait_or_remove(const Context& context, const opensandbox::Client&
   auto signal_fd = Descriptor::open(loop.get_executor(), UniqueFd(::fcntl(signals.fd(), F_DUPFD_CLOEXEC, 0)));
   if (!signal_fd) return failed(signal_fd.error());
   Startup startup(std::move(*connection), id, std::move(show), signals, std::move(*signal_fd));
-  std::exception_ptr bug;
-  net::co_spawn(loop, startup.run(ready), [&](std::exception_ptr e) {
-    bug = e;
-    loop.stop();  // what connections still have to do is of no interest
-  });
-  loop.run();
-  if (bug) std::rethrow_exception(bug);
+  run_until_done(loop, startup.run(ready));
   if (!startup.is_ready()) return failed(startup.problem(context));
   return {};
 }

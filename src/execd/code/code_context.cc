@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "base/concat.h"
 #include "execd/code/driver_kernel.h"
 
@@ -16,8 +13,9 @@ constexpr std::chrono::seconds kAfterKill{10};
 
 }  // namespace
 
-CodeContext::CodeContext(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry, Plan plan)
-    : host_(host), environment_(environment), telemetry_(telemetry), plan_(std::move(plan)) {}
+CodeContext::CodeContext(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry, TaskGroup& tasks,
+                         Plan plan)
+    : host_(host), environment_(environment), telemetry_(telemetry), tasks_(tasks), plan_(std::move(plan)) {}
 
 CodeContext::~CodeContext() = default;
 
@@ -63,7 +61,7 @@ Result<std::shared_ptr<Cell>> CodeContext::run(std::string_view code, std::chron
     cell_->output(true, concat("[", lost, ". This run starts with a new process; earlier variables are gone.]\n"));
   }
   kernel_->run(cell_, code);
-  if (timeout.count() > 0) net::co_spawn(host_.executor(), watch_timeout(cell_), net::detached);
+  if (timeout.count() > 0) tasks_.spawn("cell timeout", watch_timeout(cell_));
   return cell_;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "async/net.h"
+#include "async/task_group.h"
 #include "base/error.h"
 #include "execd/code/cell.h"
 #include "execd/code/kernel.h"
@@ -29,7 +30,7 @@ class CodeContext : public std::enable_shared_from_this<CodeContext> {
     EventLog::Options log;
     std::chrono::milliseconds interrupt_grace;
   };
-  CodeContext(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry, Plan plan);
+  CodeContext(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry, TaskGroup& tasks, Plan plan);
   ~CodeContext();
   CodeContext(const CodeContext&) = delete;
   CodeContext& operator=(const CodeContext&) = delete;
@@ -66,6 +67,7 @@ class CodeContext : public std::enable_shared_from_this<CodeContext> {
   RunHost& host_;
   CommandEnvironment& environment_;
   Telemetry& telemetry_;
+  TaskGroup& tasks_;
   const Plan plan_;
   std::shared_ptr<Kernel> kernel_;
   std::shared_ptr<Cell> cell_;

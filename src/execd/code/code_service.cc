@@ -36,6 +36,7 @@ CodeService::CodeService(RunHost& host, CommandEnvironment& environment, EventLo
     : host_(host),
       environment_(environment),
       telemetry_(telemetry),
+      tasks_(host.executor()),
       log_(std::move(log)),
       interrupt_grace_(grace_from(environment.daemon(), interrupt_grace)) {}
 
@@ -51,7 +52,7 @@ Result<std::shared_ptr<CodeContext>> CodeService::make(const std::string& name, 
   auto directory = environment_.new_directory(cwd);
   if (!directory) return Failure(directory.error());
   auto context = std::make_shared<CodeContext>(
-      host_, environment_, telemetry_,
+      host_, environment_, telemetry_, tasks_,
       CodeContext::Plan{new_uuid(), language, cwd, std::move(*directory), std::move(envs), log_, interrupt_grace_});
   if (auto started = context->start_kernel(); !started) return refuse(Code::Internal, started.error().message);
   contexts_.emplace(context->id(), context);
@@ -131,6 +132,7 @@ net::awaitable<std::optional<Result<void>>> CodeService::interrupt(std::string i
 net::awaitable<void> CodeService::shutdown() {
   closing_ = true;
   co_await remove_all("");
+  co_await tasks_.close();
 }
 
 }  // namespace osb::execd

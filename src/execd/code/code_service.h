@@ -45,6 +45,7 @@ class CodeService final : public Interruptible {
   RunHost& host_;
   CommandEnvironment& environment_;
   Telemetry& telemetry_;
+  TaskGroup tasks_;  // of the contexts
   const EventLog::Options log_;
   const std::chrono::milliseconds interrupt_grace_;
   std::map<std::string, std::shared_ptr<CodeContext>, std::less<>> contexts_;        // by id

@@ -3,8 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "async/timer.h"
@@ -58,6 +56,7 @@ CommandService::CommandService(RunHost& host, CommandEnvironment& environment, C
       environment_(environment),
       telemetry_(telemetry),
       options_(std::move(options)),
+      stops_(host.executor()),
       expiry_(std::make_unique<Expiry>(host.executor())) {}
 
 CommandService::~CommandService() = default;
@@ -181,9 +180,10 @@ net::awaitable<void> CommandService::shutdown(std::chrono::milliseconds grace) {
       --all->left;
       all->changed.notify_all();
     };
-    net::co_spawn(host_.executor(), stop(std::move(run), grace, progress), net::detached);
+    stops_.spawn("stop command", stop(std::move(run), grace, progress));
   }
   co_await progress->changed.wait_until([&] { return progress->left == 0; });
+  co_await stops_.close();
   host_.close();
 }
 

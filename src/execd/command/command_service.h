@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "api/execd_requests.h"
+#include "async/task_group.h"
 #include "execd/command/command_options.h"
 #include "execd/metrics/telemetry.h"
 #include "execd/run/environment.h"
@@ -94,6 +95,7 @@ class CommandService final : public Interruptible {
   std::size_t kept_memory_ = 0;
   std::uint64_t kept_files_ = 0;
   std::size_t kept_text_ = 0;
+  TaskGroup stops_;  // of shutdown()
   struct Expiry;
   std::unique_ptr<Expiry> expiry_;
   bool closing_ = false;

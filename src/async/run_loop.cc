@@ -1,0 +1,21 @@
+#include "async/run_loop.h"
+
+#include <exception>
+#include <utility>
+
+#include <boost/asio/co_spawn.hpp>
+
+namespace osb {
+
+void run_until_done(net::io_context& loop, net::awaitable<void> task) {
+  std::exception_ptr thrown;
+  net::co_spawn(loop, std::move(task), [&](std::exception_ptr end) {
+    thrown = std::move(end);
+    loop.stop();
+  });
+  loop.run();
+  loop.restart();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace osb
