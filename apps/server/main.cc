@@ -19,8 +19,10 @@
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/web_rules.h"
 #include "open_backend.h"
 #include "server/access/authenticator.h"
+#include "server/access/web_guard.h"
 #include "server/audit/access_log.h"
 #include "server/audit/audit_log.h"
 #include "server/http/routes.h"
@@ -123,8 +125,6 @@ Result<void> start_log(const config::LogSection& section) {
   return configure_log(options);
 }
 
-bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
 ServiceOptions service_options(const config::ServerConfig& config) {
   ServiceOptions out;
   out.max_timeout = config.server.max_sandbox_timeout;
@@ -171,7 +171,19 @@ Result<AccessLog> open_access_log(const config::LogSection& log) {
 }
 
 EndpointOptions endpoint_options(const config::ServerSection& section) {
-  return {section.eip, is_loopback(section.host) && section.eip.empty(), section.headerless_clients};
+  return {section.eip, http::is_loopback_host(section.host) && section.eip.empty(), section.headerless_clients};
+}
+
+http::WebRules web_rules(const config::ServerSection& section) {
+  http::WebRules out;
+  out.hosts = section.allowed_hosts;
+  out.origins = section.allowed_origins;
+  // The operator has named these too. "0.0.0.0" is no name of a server.
+  if (section.host != "0.0.0.0" && section.host != "::") out.hosts.push_back(section.host);
+  std::string_view eip = section.eip;
+  if (const std::size_t scheme = eip.find("://"); scheme != std::string_view::npos) eip.remove_prefix(scheme + 3);
+  if (const auto host = http::split_host(eip.substr(0, eip.find('/')))) out.hosts.emplace_back(host->name);
+  return out;
 }
 
 // Null: not asked for.
@@ -199,6 +211,7 @@ struct LiveParts {
   SandboxService& service;
   http::Server& server;
   EndpointOptions& endpoints;
+  WebGuard& guard;
   AuditLog& audit;
   AccessLog& access;
 };
@@ -222,6 +235,7 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   parts.audit = std::move(*audit);
   parts.access = std::move(*access);
   parts.endpoints = endpoint_options(section);
+  parts.guard.set_rules(web_rules(section));
   parts.service.set_options(service_options(running));
   parts.server.set_limits(server_options(running).limits);
   log_info("settings reloaded", {{"changed", changes.live.empty() ? "nothing" : joined(changes.live)}});
@@ -253,6 +267,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   if (!intents) return refuse(intents.error());
   http::Client proxy((*backend)->connector());
   Authenticator authenticator(config.server.api_key);
+  WebGuard guard(authenticator, web_rules(config.server));
   RouteContext context{service, proxy, authenticator, endpoint_options(config.server)};
   http::Router router;
   add_sandbox_routes(router, context);
@@ -274,8 +289,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     metrics.note_request(summary);
     access->note(summary);
   };
-  http::Server server(executor, http::with_request_id(http::with_cors(http::with_fence(std::move(handler)))),
-                      std::move(limits));
+  handler = with_web_guard(http::with_fence(std::move(handler)), guard);
+  http::Server server(executor, http::with_request_id(std::move(handler)), std::move(limits));
   const std::string host = config.server.host == "localhost" ? "127.0.0.1" : config.server.host;
   const auto address = server.listen(http::Address::tcp(host, config.server.port));
   if (!address) return refuse(address.error());
@@ -294,8 +309,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     for (;;) {
       const auto signal = co_await signals.next();
       if (!signal || *signal != SIGHUP) break;
-      if (auto done =
-              reload(config, path, environment, {authenticator, service, server, context.endpoints, *audit, *access});
+      if (auto done = reload(config, path, environment,
+                             {authenticator, service, server, context.endpoints, guard, *audit, *access});
           !done) {
         log_error("settings not reloaded, the old ones stay", {{"error", done.error().message}});
       }

@@ -22,6 +22,21 @@ std::string_view client_fault(std::string_view begin) {
   return begin.empty() ? "expected beginnings of User-Agent, not empty strings" : "";
 }
 
+// A name, or an IPv6 address, which has several colons.
+std::string_view host_fault(std::string_view host) {
+  const bool port = std::ranges::count(host, ':') == 1;
+  return host.empty() || port || host.find_first_of("/@[] ") != std::string_view::npos
+             ? "expected host names without scheme and port, such as \"box.example.com\" or \"*.example.com\""
+             : "";
+}
+
+std::string_view origin_fault(std::string_view origin) {
+  const std::size_t scheme = origin.find("://");
+  const bool web = origin.starts_with("http://") || origin.starts_with("https://");
+  if (origin == "*" || (web && origin.find_first_of("/*@ ", scheme + 3) == std::string_view::npos)) return "";
+  return "expected origins such as \"https://console.example.com\", without a path, or \"*\"";
+}
+
 void declare_server(Settings& s, ServerSection& c) {
   s.section("server");
   s.key("host", c.host, Restart,
@@ -38,6 +53,16 @@ void declare_server(Settings& s, ServerSection& c) {
       "Clients that ignore the headers of an endpoint, by the beginning of their User-Agent: they get execd's token in "
       "the endpoint's path. The Java and Kotlin SDK 1.0.0 needs `[\"OpenSandbox-Kotlin-SDK/\"]`.",
       {.fault = client_fault});
+  s.key(
+      "allowed_hosts", c.allowed_hosts, Live,
+      "Names under which clients reach a server without a key, besides those of this machine (`localhost`, names below "
+      "it, loopback addresses), `host` and `eip`. `*.example.com` covers all names below. With a key every name works.",
+      {.fault = host_fault});
+  s.key(
+      "allowed_origins", c.allowed_origins, Live,
+      "Origins of web pages that may use a server with a key, such as `https://console.example.com`; `*` is every one. "
+      "Without a key no page of another origin may.",
+      {.fault = origin_fault});
   s.key("max_sandbox_timeout_seconds", c.max_sandbox_timeout, Live,
         "Longest timeout that a sandbox may ask for, in seconds.", {.min = 60, .written = "86400"});
   s.key("timeout_keep_alive", c.timeout_keep_alive, Live, "Seconds that an idle connection is kept.");

@@ -23,24 +23,6 @@ std::string request_id_of(const Request& request) {
   return usable ? std::string(given) : new_hex_id();
 }
 
-// The response depends on the origin; Vary tells caches so.
-void allow_origin(Headers& headers, std::string_view origin) {
-  headers.set("Access-Control-Allow-Origin", std::string(origin));
-  if (!headers.has_token("Vary", "Origin")) headers.add("Vary", "Origin");
-}
-
-Response preflight(const Request& request, std::string_view origin) {
-  Response response = text_response(200, "OK");
-  allow_origin(response.headers, origin);
-  response.headers.add("Access-Control-Allow-Credentials", "true");
-  response.headers.add("Access-Control-Allow-Methods", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT");
-  response.headers.add("Access-Control-Max-Age", "600");
-  if (const std::string* wanted = request.headers.find("Access-Control-Request-Headers")) {
-    response.headers.add("Access-Control-Allow-Headers", *wanted);
-  }
-  return response;
-}
-
 }  // namespace
 
 Handler with_request_id(Handler inner) {
@@ -48,26 +30,6 @@ Handler with_request_id(Handler inner) {
     request.request_id = request_id_of(request);
     Response response = co_await inner(request);
     response.headers.set("X-Request-ID", request.request_id);
-    co_return response;
-  };
-}
-
-Handler with_cors(Handler inner) {
-  return [inner = std::move(inner)](Request& request) -> net::awaitable<Response> {
-    const std::string* origin = request.headers.find("Origin");
-    if (!origin) co_return co_await inner(request);
-    const std::string allowed = *origin;  // the handler may change the request
-    if (request.method == "OPTIONS" && request.headers.contains("Access-Control-Request-Method")) {
-      co_return preflight(request, allowed);
-    }
-    const bool with_cookie = request.headers.contains("Cookie");
-    Response response = co_await inner(request);
-    if (with_cookie) {
-      allow_origin(response.headers, allowed);
-    } else {
-      response.headers.set("Access-Control-Allow-Origin", "*");
-    }
-    response.headers.set("Access-Control-Allow-Credentials", "true");
     co_return response;
   };
 }

@@ -9,17 +9,13 @@
 
 namespace osb::http {
 
-// Wrappers around a handler. Outside to inside: with_request_id(with_cors(with_fence(..))), so that a 500 of the fence
-// carries the id and can be read by a browser. The handler that these return outlives the requests it serves.
+// Wrappers around a handler. Outside to inside: with_request_id(with_fence(..)), so that a 500 of the fence carries the
+// id. The handler that these return outlives the requests it serves.
 
 // Takes the id from X-Request-ID, or makes one when that is missing, blank, longer than 128 characters or not printable
 // ASCII: it ends up in logs and headers. Sets request.request_id and X-Request-ID of every response, replacing a
 // backend's own.
 Handler with_request_id(Handler inner);
-
-// Any origin, method and header, with credentials. A preflight is answered here and does not reach `inner`, which may
-// therefore ask for authentication.
-Handler with_cors(Handler inner);
 
 // An exception is a bug: one error line in the log, and a 500 problem that tells the client nothing about it. A
 // cancelled request is no bug; its exception goes on to the session.

@@ -88,67 +88,15 @@ TEST(RequestId, ReplacesABackendsOwn) {
   EXPECT_EQ(response.headers.get("X-Request-ID"), "ours");
 }
 
-TEST(Cors, NothingIsAddedWithoutAnOrigin) {
-  Request request = request_with({{"Cookie", "a=b"}});
-  const Response response = run(with_cors(answering([] { return empty_response(); })), request);
-  EXPECT_FALSE(response.headers.contains("Access-Control-Allow-Origin"));
-  EXPECT_FALSE(response.headers.contains("Vary"));
-}
-
-TEST(Cors, AnyOriginMayReadAndOneWithACookieIsNamed) {
-  const Handler handler = with_cors(answering([] {
-    Response response = empty_response();
-    response.headers.add("Access-Control-Allow-Origin", "https://backend");
-    response.headers.add("Vary", "Accept");
-    return response;
-  }));
-  Request plain = request_with({{"Origin", "https://a"}});
-  const Response open = run(handler, plain);
-  EXPECT_EQ(open.headers.get("Access-Control-Allow-Origin"), "*");
-  EXPECT_EQ(open.headers.count("Access-Control-Allow-Origin"), 1U);
-  EXPECT_EQ(open.headers.get("Access-Control-Allow-Credentials"), "true");
-  EXPECT_FALSE(open.headers.has_token("Vary", "Origin"));
-
-  Request cookie = request_with({{"Origin", "https://a"}, {"Cookie", "a=b"}});
-  const Response named = run(handler, cookie);
-  EXPECT_EQ(named.headers.get("Access-Control-Allow-Origin"), "https://a");
-  EXPECT_EQ(named.headers.get("Access-Control-Allow-Credentials"), "true");
-  EXPECT_TRUE(named.headers.has_token("Vary", "Origin"));
-  EXPECT_TRUE(named.headers.has_token("Vary", "Accept"));
-}
-
-TEST(Cors, PreflightsAreAnsweredBeforeTheHandler) {
-  const Handler handler = with_cors(answering([]() -> Response { throw std::logic_error("reached"); }));
-  Request request = request_with({{"Origin", "https://a"},
-                                  {"Access-Control-Request-Method", "PUT"},
-                                  {"Access-Control-Request-Headers", "x-a, x-b"}},
-                                 "OPTIONS");
-  const Response response = run(handler, request);
-  EXPECT_EQ(response.status, 200);
-  EXPECT_EQ(std::get<std::string>(response.body), "OK");
-  EXPECT_EQ(response.headers.get("Access-Control-Allow-Origin"), "https://a");
-  EXPECT_EQ(response.headers.get("Access-Control-Allow-Credentials"), "true");
-  EXPECT_EQ(response.headers.get("Access-Control-Allow-Methods"), "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT");
-  EXPECT_EQ(response.headers.get("Access-Control-Allow-Headers"), "x-a, x-b");
-  EXPECT_EQ(response.headers.get("Access-Control-Max-Age"), "600");
-  EXPECT_EQ(response.headers.get("Vary"), "Origin");
-}
-
-TEST(Cors, OtherOptionsRequestsReachTheHandler) {
-  Request request = request_with({{"Origin", "https://a"}}, "OPTIONS");
-  EXPECT_EQ(run(with_cors(answering([] { return empty_response(204); })), request).status, 204);
-}
-
 TEST(Fence, AnExceptionBecomesOneProblemAndOneLogLine) {
   const CapturedLog log;
   const Handler handler =
-      with_request_id(with_cors(with_fence(answering([]() -> Response { throw std::runtime_error("the details"); }))));
-  Request request = request_with({{"X-Request-ID", "id-1"}, {"Origin", "https://a"}});
+      with_request_id(with_fence(answering([]() -> Response { throw std::runtime_error("the details"); })));
+  Request request = request_with({{"X-Request-ID", "id-1"}});
   const Response response = run(handler, request);
   EXPECT_EQ(response.status, 500);
   EXPECT_EQ(std::get<std::string>(response.body), R"({"code":"GENERAL::UNKNOWN_ERROR","message":"internal error"})");
   EXPECT_EQ(response.headers.get("X-Request-ID"), "id-1");
-  EXPECT_EQ(response.headers.get("Access-Control-Allow-Origin"), "*");
   EXPECT_THAT(log.text(), HasSubstr("the details"));
   EXPECT_THAT(log.text(), HasSubstr("id-1"));
   EXPECT_THAT(log.text(), Not(HasSubstr("secret")));

@@ -185,10 +185,11 @@ Result<RequestHead> parse_request_head(std::string_view head) {
     return fail(Code::InvalidRequest, "a request needs exactly one Host header");
   }
   if (!out.target.starts_with('/') && out.target != "*") {
-    // Absolute form, as sent to proxies: the authority is dropped, the rest is the origin form.
+    // Absolute form, as sent to proxies: its authority replaces Host (RFC 9112, 3.2.2), the rest is the origin form.
     const std::size_t scheme = out.target.find("://");
     if (scheme == std::string::npos) return fail(Code::InvalidRequest, "the request target must start with '/'");
     const std::size_t path = out.target.find_first_of("/?", scheme + 3);
+    out.headers.set("Host", out.target.substr(scheme + 3, path == std::string::npos ? path : path - scheme - 3));
     std::string origin = path == std::string::npos ? "/" : out.target.substr(path);
     if (origin.front() == '?') origin.insert(0, "/");
     out.target = std::move(origin);

@@ -125,6 +125,15 @@ TEST(RequestHead, AbsoluteTargetsBecomeOriginForm) {
   }
 }
 
+TEST(RequestHead, TheAuthorityOfAnAbsoluteTargetReplacesHost) {
+  for (const char* target : {"http://evil.example:8080", "http://evil.example:8080/x", "http://evil.example:8080?q"}) {
+    const auto head = parse_request_head(std::string("GET ") + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ASSERT_TRUE(head) << target;
+    EXPECT_EQ(head->headers.count("Host"), 1U) << target;
+    EXPECT_EQ(head->headers.get("Host"), "evil.example:8080") << target;
+  }
+}
+
 TEST(RequestHead, KeepAliveFollowsVersionAndConnection) {
   const struct {
     const char* head;

@@ -170,9 +170,9 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
     } else if (name == "--token-file") {
       out.token_file = value;
     } else if (name == "--allow-origin") {
-      out.http.allowed_origins.push_back(value);
+      out.http.web.origins.push_back(value);
     } else {
-      out.http.allowed_hosts.push_back(value);
+      out.http.web.hosts.push_back(value);
     }
   }
   out.session.own_only = list ? *list == "own" : !out.stdio;
@@ -193,14 +193,14 @@ Result<void> fill_secrets(CommandLine& line) {
   } else if (const char* token = std::getenv(kTokenVariable); token != nullptr) {
     line.http.token = token;
   }
-  const bool loopback = is_loopback_host(line.host);
+  const bool loopback = http::is_loopback_host(line.host);
   if (!loopback && line.http.token.empty()) {
     return fail(Code::InvalidRequest, "--host " + line.host +
                                           " can be reached from other machines, which could run code: give " +
                                           "--token-file or " + kTokenVariable);
   }
   // Beyond this machine it has names that we do not know; the token guards it.
-  line.http.check_host = loopback || !line.http.allowed_hosts.empty();
+  line.http.web.check_host = loopback || !line.http.web.hosts.empty();
   return {};
 }
 

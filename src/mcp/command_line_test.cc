@@ -31,7 +31,7 @@ TEST(CommandLine, BeyondThisMachineItNeedsAToken) {
     auto line = parse_command_line({"--transport=streamable-http", "--host", host});
     ASSERT_TRUE(line);
     EXPECT_TRUE(fill_secrets(*line)) << host;
-    EXPECT_TRUE(line->http.check_host);
+    EXPECT_TRUE(line->http.web.check_host);
   }
   ::setenv("OPENSANDBOX_MCP_TOKEN", "secret", 1);
   auto line = parse_command_line({"--transport=streamable-http", "--host=0.0.0.0"});

@@ -1,6 +1,5 @@
 #include "mcp/http_endpoint.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <boost/asio/steady_timer.hpp>
@@ -38,16 +37,6 @@ bool accepts(const http::Request& request, std::string_view type) {
   return false;
 }
 
-std::string_view host_of_origin(std::string_view origin) {
-  const std::size_t scheme = origin.find("://");
-  return scheme == std::string_view::npos ? std::string_view() : origin.substr(scheme + 3);
-}
-
-std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
-  return host.substr(0, host.find(':'));
-}
-
 }  // namespace
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -56,12 +45,6 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   unsigned char differs = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < b.size(); ++i) differs |= static_cast<unsigned char>(other[i] ^ b[i]);
   return differs == 0;
-}
-
-bool is_loopback_host(std::string_view host) {
-  const std::string_view name = without_port(host);
-  if (http::iequals(name, "localhost") || name == "[::1]" || host == "::1") return true;
-  return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 struct HttpEndpoint::Client {
@@ -112,18 +95,12 @@ http::Response HttpEndpoint::refusal(const http::Request& request, bool& refused
   refused = true;
   if (request.path() != options_.path)
     return rpc_refusal(404, "there is nothing here; the endpoint is " + options_.path);
-  // A web page in a browser must not talk to a server on the same machine, not even under a name of the page's own that
-  // resolves to this address (DNS rebinding).
-  const auto listed = [](const std::vector<std::string>& list, std::string_view value) {
-    return std::ranges::any_of(list, [&](const std::string& each) { return http::iequals(each, value); });
-  };
-  if (const std::string* origin = request.headers.find("Origin")) {
-    if (!is_loopback_host(host_of_origin(*origin)) && !listed(options_.allowed_origins, *origin)) {
-      return rpc_refusal(403, "this origin is not allowed; see --allow-origin");
-    }
-  }
   const std::string_view host = request.headers.get("Host");
-  if (options_.check_host && !is_loopback_host(host) && !listed(options_.allowed_hosts, without_port(host))) {
+  const std::string* origin = request.headers.find("Origin");
+  if (origin != nullptr && !options_.web.allows_origin(*origin, host)) {
+    return rpc_refusal(403, "this origin is not allowed; see --allow-origin");
+  }
+  if (!options_.web.allows_host(host)) {
     return rpc_refusal(403, "this name is not allowed in the Host header; see --allow-host");
   }
   if (!options_.token.empty() && request.method != "OPTIONS") {
@@ -186,8 +163,7 @@ HttpEndpoint::ClientPtr HttpEndpoint::find(const http::Request& request, http::R
 }
 
 net::awaitable<http::Response> HttpEndpoint::post(http::Request& request) {
-  const std::string_view type = request.headers.get("Content-Type");
-  if (!http::iequals(http::trim_ows(type.substr(0, type.find(';'))), "application/json")) {
+  if (!http::is_json_type(request.headers.get("Content-Type"))) {
     co_return rpc_refusal(415, "Content-Type: expected application/json");
   }
   if (!accepts(request, "application/json") && !accepts(request, "text/event-stream")) {

@@ -10,6 +10,7 @@
 #include "async/net.h"
 #include "async/task_group.h"
 #include "http/message.h"
+#include "http/web_rules.h"
 #include "mcp/event_stream.h"
 #include "mcp/session.h"
 
@@ -17,12 +18,10 @@ namespace osb::mcp {
 
 struct HttpOptions {
   std::string path = "/mcp";
-  std::string token;                         // every request must carry it; empty: none
-  std::vector<std::string> allowed_origins;  // besides those of this machine: "https://chat.example.com"
-  // Names that the Host header may have, besides those of this machine; empty: any. Only to be left empty where a token
-  // guards the endpoint.
-  std::vector<std::string> allowed_hosts;
-  bool check_host = true;
+  std::string token;  // every request must carry it; empty: none
+  // Hosts are checked unless a token guards the endpoint. Names below localhost belong to pages of sandboxes, so they
+  // are no origins.
+  http::WebRules web{.loopback_origins = true};
   std::chrono::milliseconds session_timeout{1'800'000};  // without an open connection
   std::size_t max_sessions = 1000;
 };
@@ -76,7 +75,5 @@ class HttpEndpoint {
 
 // In time that depends on the lengths only.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
-// localhost, 127.x.y.z or ::1, with or without brackets and port.
-bool is_loopback_host(std::string_view host);
 
 }  // namespace osb::mcp

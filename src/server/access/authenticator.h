@@ -16,6 +16,7 @@ class Authenticator {
   // A blank key asks for nothing.
   explicit Authenticator(std::string_view key) { set_key(key); }
   void set_key(std::string_view key);
+  bool asks_for_key() const { return asks_for_key_; }
 
   // By the header OPEN-SANDBOX-API-KEY; /metrics takes the key as a bearer token too. Code::Unauthorized. Takes the
   // same time wherever a wrong key differs.
