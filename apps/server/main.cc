@@ -171,7 +171,8 @@ Result<AccessLog> open_access_log(const config::LogSection& log) {
 }
 
 EndpointOptions endpoint_options(const config::ServerSection& section) {
-  return {section.eip, http::is_loopback_host(section.host) && section.eip.empty(), section.headerless_clients};
+  return {section.eip, section.sandbox_domain, http::is_loopback_host(section.host) && section.eip.empty(),
+          section.headerless_clients};
 }
 
 http::WebRules web_rules(const config::ServerSection& section) {
@@ -290,6 +291,9 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
     access->note(summary);
   };
   handler = with_web_guard(http::with_fence(std::move(handler)), guard);
+  http::Handler by_host = with_websocket_codes(with_audit(proxy_by_host(context), *audit));
+  by_host = http::with_fence(with_proxy_bytes(std::move(by_host), metrics, true));
+  handler = with_sandbox_hosts(std::move(handler), std::move(by_host), context);
   http::Server server(executor, http::with_request_id(std::move(handler)), std::move(limits));
   const std::string host = config.server.host == "localhost" ? "127.0.0.1" : config.server.host;
   const auto address = server.listen(http::Address::tcp(host, config.server.port));

@@ -76,6 +76,10 @@ std::string encode_endpoint(const Endpoint& endpoint) {
     }
     out += '}';
   }
+  if (!endpoint.browser_url.empty()) {
+    out += R"(,"browserUrl":)";
+    append_json_string(out, endpoint.browser_url);
+  }
   out += '}';
   return out;
 }

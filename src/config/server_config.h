@@ -22,6 +22,7 @@ struct ServerSection {
   std::string eip;      // public address for endpoints
   // Addition: beginnings of User-Agent; these clients get execd's token in the path of endpoints.
   std::vector<std::string> headerless_clients;
+  std::string sandbox_domain = "localhost";  // addition: ports have names {id}-{port}.{domain}; empty: none
   std::vector<std::string> allowed_hosts;  // addition: names in Host besides loopback ones, for a server without a key
   std::vector<std::string> allowed_origins;  // addition: of web pages that may use a server with a key
   std::optional<std::chrono::seconds> max_sandbox_timeout;

@@ -30,6 +30,12 @@ std::string_view host_fault(std::string_view host) {
              : "";
 }
 
+std::string_view domain_fault(std::string_view domain) {
+  const bool name = std::ranges::all_of(
+      domain, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; });
+  return name && !domain.starts_with('.') && !domain.ends_with('.') ? "" : "expected a domain in small letters";
+}
+
 std::string_view origin_fault(std::string_view origin) {
   const std::size_t scheme = origin.find("://");
   const bool web = origin.starts_with("http://") || origin.starts_with("https://");
@@ -53,6 +59,12 @@ void declare_server(Settings& s, ServerSection& c) {
       "Clients that ignore the headers of an endpoint, by the beginning of their User-Agent: they get execd's token in "
       "the endpoint's path. The Java and Kotlin SDK 1.0.0 needs `[\"OpenSandbox-Kotlin-SDK/\"]`.",
       {.fault = client_fault});
+  s.key(
+      "sandbox_domain", c.sandbox_domain, Live,
+      "Ports of sandboxes have a host name below it, `{id}-{port}.localhost`, where pages have an origin of their own. "
+      "Names below `localhost` lead to the browser's own machine without DNS; another domain needs a wildcard entry. "
+      "Empty: there are no such names.",
+      {.fault = domain_fault});
   s.key(
       "allowed_hosts", c.allowed_hosts, Live,
       "Names under which clients reach a server without a key, besides those of this machine (`localhost`, names below "

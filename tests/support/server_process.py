@@ -30,7 +30,7 @@ def free_port():
 class Server:
     """One server on `daemon`, a Sandboxd or an Engine, with records of its own below the daemon's directory.
 
-    `settings` are sections of its TOML file. stop() and kill() leave its sandboxes alone, start() starts it again on
+    `settings` are sections of its TOML file, key="" is a server without a key. stop() and kill() leave its sandboxes alone, start() starts it again on
     the same records and port.
     """
 
@@ -68,7 +68,8 @@ class Server:
         """Returns when it says so."""
         self.process = subprocess.Popen([server_binary(), "--config", str(self.config)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=self.log_file,
-                                        env={**os.environ, **self.daemon.server_environment(self.directory)})
+                                        env={**os.environ, **({} if self.key else {"OPENSANDBOX_INSECURE_SERVER": "YES"}),
+                                             **self.daemon.server_environment(self.directory)})
         for line in self.process.stdout:
             self.log_file.write(line)
             self.log_file.flush()

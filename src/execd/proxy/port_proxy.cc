@@ -5,6 +5,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/parse_number.h"
+#include "execd/daemon/access_token.h"
 #include "http/reverse_proxy.h"
 
 namespace osb::execd {
@@ -92,7 +93,8 @@ net::awaitable<http::Response> PortProxy::forward(http::Request& request, std::u
   to.target = std::move(target);
   to.add.add("X-Forwarded-For", forwarded_for(request));
   to.add.add("X-Forwarded-Proto", "http");
-  to.drop = {"X-Forwarded-Host"};
+  // The token is for execd; a program behind the port could use it against the sandbox.
+  to.drop = {"X-Forwarded-Host", std::string(kAccessTokenHeader)};
   to.timeouts.head = {};  // the client decides how long to wait
   used_ = true;
   close_idle_later();

@@ -5,10 +5,13 @@
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
+#include "base/ports.h"
 #include "http/reverse_proxy.h"
 #include "http/websocket.h"
 #include "server/http/answer.h"
+#include "server/http/proxied_answer.h"
 #include "server/http/routes.h"
+#include "server/http/sandbox_host.h"
 
 namespace osb::server {
 namespace {
@@ -23,19 +26,23 @@ constexpr std::string_view kErrorCode = "GENERAL::UNKNOWN_ERROR";
 // A request to a sandbox that is being created waits for it: clients then need not ask again and again.
 constexpr std::chrono::seconds kPendingWait(30);
 
-// Everything behind "/proxy/{port}", exactly as it came.
-std::string target_behind_port(const Request& request) {
-  std::string_view target = request.target;
-  const std::string_view query = request.query();
-  std::string_view path = request.path();
-  // Skips "[/v1]/sandboxes/{id}/proxy/{port}": the router has matched it, so the slashes are there.
+// "[/v1]/sandboxes/{id}/proxy/{port}" of the request's path: the router has matched it, so the slashes are there.
+std::string_view prefix_of(const Request& request) {
+  const std::string_view path = request.path();
   const int skip = path.starts_with("/v1/") ? 5 : 4;
   std::size_t at = 0;
   for (int i = 0; i < skip && at != std::string_view::npos; ++i) at = path.find('/', at + 1);
-  const std::string_view rest = at == std::string_view::npos ? std::string_view() : path.substr(at);
-  std::string out(rest.empty() ? "/" : rest);
-  if (target.size() > path.size()) out.append("?").append(query);
-  return out;
+  return path.substr(0, at);
+}
+
+// How the client has named the port: by a path of the API's host or by a host name of its own.
+enum class NamedBy { Path, Host };
+
+// The path and query inside, exactly as they came.
+std::string target_inside(const Request& request, NamedBy by) {
+  std::string_view target = request.target;
+  if (by == NamedBy::Path) target.remove_prefix(prefix_of(request).size());
+  return target.starts_with('/') ? std::string(target) : "/" + std::string(target == "*" ? "" : target);
 }
 
 void add_forwarded(const Request& request, http::Headers& add) {
@@ -53,7 +60,7 @@ Error conflict(const SandboxService& service, const SandboxRecord& record) {
   return error;
 }
 
-Answer proxy(RouteContext& context, Request& request) {
+Answer proxy(RouteContext& context, Request& request, NamedBy by) {
   SandboxService& service = context.service;
   const std::string& text = request.params["port"];
   std::uint32_t port = 0;
@@ -87,10 +94,15 @@ Answer proxy(RouteContext& context, Request& request) {
   runtime::Route route;
   if (instance->ports) route = instance->ports->route(static_cast<std::uint16_t>(port));
   target.origin = std::move(route.origin);
-  target.target = route.path + target_behind_port(request);
+  target.target = route.path + target_inside(request, by);
   if (!route.path.empty()) target.add.set("X-EXECD-ACCESS-TOKEN", instance->execd_token);
-  target.host = "sandbox:" + std::to_string(port);
-  target.drop = {"Authorization", "Cookie", "OPEN-SANDBOX-API-KEY"};
+  target.drop = {"OPEN-SANDBOX-API-KEY"};
+  if (port != kExecdPort) target.drop.emplace_back("X-EXECD-ACCESS-TOKEN");
+  if (by == NamedBy::Path) {
+    // These belong to the API's host.
+    target.drop.insert(target.drop.end(), {"Authorization", "Cookie"});
+    target.host = "sandbox:" + std::to_string(port);
+  }
   add_forwarded(request, target.add);
   // Command streams and uploads take as long as they take; a dead sandbox ends its connections, and so does a client
   // that leaves.
@@ -108,6 +120,11 @@ Answer proxy(RouteContext& context, Request& request) {
   };
   const bool websocket = http::is_websocket_upgrade(request);
   Response response = co_await http::forward(context.proxy, request, std::move(target), kErrorCode);
+  if (by == NamedBy::Path) {
+    confine_to_path(response.headers, prefix_of(request));
+  } else {
+    confine_to_host(response.headers);
+  }
   if (!websocket || !answered || response.status == 101) co_return response;
   co_return http::problem(
       403, kErrorCode,
@@ -165,10 +182,28 @@ http::Handler with_websocket_codes(http::Handler inner) {
 void add_proxy_routes(http::Router& router, RouteContext& context) {
   for (const std::string_view method : {"GET", "POST", "PUT", "PATCH", "DELETE"}) {
     add_both(router, method, "/sandboxes/{id}/proxy/{port}/{rest*}",
-             [&context](Request& request) { return proxy(context, request); });
+             [&context](Request& request) { return proxy(context, request, NamedBy::Path); });
     add_both(router, method, "/sandboxes/{id}/proxy/{port}",
-             [&context](Request& request) { return proxy(context, request); });
+             [&context](Request& request) { return proxy(context, request, NamedBy::Path); });
   }
+}
+
+http::Handler proxy_by_host(RouteContext& context) {
+  return [&context](Request& request) { return proxy(context, request, NamedBy::Host); };
+}
+
+http::Handler with_sandbox_hosts(http::Handler api, http::Handler sandboxes, const RouteContext& context) {
+  return [api = std::move(api), sandboxes = std::move(sandboxes), &context](Request& request) -> Answer {
+    auto named = parse_sandbox_host(request.headers.get("Host"), context.endpoints.sandbox_domain);
+    if (!named) return api(request);
+    request.route = "/sandboxes/{id}/proxy/{port}/{rest*}";
+    request.params.clear();
+    request.params.add("id", std::move(named->id));
+    request.params.add("port", std::to_string(named->port));
+    const std::string_view path = request.path();
+    request.params.add("rest", std::string(path.substr(path.starts_with('/') ? 1 : 0)));
+    return sandboxes(request);
+  };
 }
 
 }  // namespace osb::server

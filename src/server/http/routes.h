@@ -13,8 +13,9 @@ namespace osb::server {
 
 // How clients reach sandboxes.
 struct EndpointOptions {
-  std::string eip;      // public address of the server; "" is the request's Host
-  bool direct = false;  // the server listens on loopback only: its clients reach sandboxes' addresses as well
+  std::string eip;             // public address of the server; "" is the request's Host
+  std::string sandbox_domain;  // each port of a sandbox has a host name below it (sandbox_host.h); "" is none
+  bool direct = false;         // the server listens on loopback only: its clients reach sandboxes' addresses as well
   // Beginnings of User-Agent: clients that ignore the headers of an endpoint get execd's token in its path instead.
   std::vector<std::string> headerless_clients;
 };
@@ -33,6 +34,10 @@ void add_snapshot_routes(http::Router& router, RouteContext& context);
 // /sandboxes/{id}/endpoints/{port} and /sandboxes/{id}/proxy/{port}/...
 void add_endpoint_routes(http::Router& router, RouteContext& context);
 void add_proxy_routes(http::Router& router, RouteContext& context);
+// The same for requests that name the port by their host. with_sandbox_hosts() sends these to `sandboxes`, with the
+// route's parameters, and all others to `api`. There a page has an origin of its own.
+http::Handler proxy_by_host(RouteContext& context);
+http::Handler with_sandbox_hosts(http::Handler api, http::Handler sandboxes, const RouteContext& context);
 // WebSocket clients do not see the status of a refused handshake: through the proxy it is accepted instead and closed
 // at once, with 1008 when the port refused it and 1011 for everything else.
 http::Handler with_websocket_codes(http::Handler inner);

@@ -73,11 +73,11 @@ http::UpgradeHandler counted(http::UpgradeHandler inner, Metrics& metrics) {
 
 }  // namespace
 
-http::Handler with_proxy_bytes(http::Handler inner, Metrics& metrics) {
+http::Handler with_proxy_bytes(http::Handler inner, Metrics& metrics, bool all) {
   const auto held = std::make_shared<const http::Handler>(std::move(inner));
-  return [held, &metrics](http::Request& request) -> net::awaitable<http::Response> {
+  return [held, &metrics, all](http::Request& request) -> net::awaitable<http::Response> {
     // No other route has this in its path, and what no route takes has no body that is read.
-    if (request.path().find("/proxy/") == std::string_view::npos) return (*held)(request);
+    if (!all && request.path().find("/proxy/") == std::string_view::npos) return (*held)(request);
     if (request.body->length() != 0u) request.body = std::make_shared<CountingBody>(request.body, metrics);
     return [](const http::Handler& next, http::Request& asked, Metrics& count) -> net::awaitable<http::Response> {
       http::Response response = co_await next(asked);

@@ -18,8 +18,20 @@ def test_the_key_is_asked_for(server):
         pass  # its backend has not answered yet
     assert ready.json() == {"status": "ready"}
     assert bare.get("/v1/sandboxes/x/proxy/44772/ping").status_code == 404
-    preflight = bare.options("/v1/sandboxes", headers={"Origin": "http://a", "Access-Control-Request-Method": "GET"})
-    assert preflight.status_code == 200
+
+
+def test_listed_origins_may_read_answers_in_browsers(make_server):
+    server = make_server(settings={"server": {"allowed_origins": ["https://console.example.com"]}})
+    for origin, allowed in (("https://console.example.com", True), ("https://evil.example.com", False), ("null", False)):
+        #  Before authentication: browsers send no key with this question.
+        asked = httpx.options(f"{server.url}/v1/sandboxes", trust_env=False,
+                              headers={"Origin": origin, "Access-Control-Request-Method": "POST",
+                                       "Access-Control-Request-Headers": "open-sandbox-api-key, content-type"})
+        read = server.client.get("/v1/sandboxes", headers={"Origin": origin})
+        assert (asked.status_code, read.status_code) == ((200, 200) if allowed else (403, 200)), origin
+        for answer in (asked, read):
+            assert answer.headers.get("Access-Control-Allow-Origin") == (origin if allowed else None)
+        assert asked.headers.get("Access-Control-Allow-Headers") == ("open-sandbox-api-key, content-type" if allowed else None)
 
 
 def test_request_ids_come_back(server):
