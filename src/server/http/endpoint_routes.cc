@@ -71,7 +71,9 @@ Answer resolve(RouteContext& context, Request& request) {
     // execd looks for it in front, before its own /proxy/{port}.
     out.endpoint.insert(std::min(out.endpoint.find('/'), out.endpoint.size()), http::path_of_token(token));
   }
-  out.browser_url = sandbox_url(id, query->port, request.headers.get("Host"), context.endpoints.sandbox_domain);
+  if (query->port != kExecdPort) {
+    out.browser_url = sandbox_url(id, query->port, request.headers.get("Host"), context.endpoints.sandbox_domain);
+  }
   co_return http::json_response(200, api::encode_endpoint(out));
 }
 

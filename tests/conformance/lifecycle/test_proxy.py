@@ -69,7 +69,8 @@ def test_requests_pass_as_they_are(server, echo, method):
     seen = response.json()
     assert seen["method"] == method and seen["path"] == "/a%2Fb/c?x=%20y&flag"
     assert seen["headers"]["X-Mine"] == "1" and seen["body"] == "hello"
-    assert response.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    prefix = f"/sandboxes/{echo}/proxy/8000"
+    assert response.headers.get_list("set-cookie") == [f"a=1; Path={prefix}", f"b=2; Path={prefix}"]
 
 
 def test_nothing_behind_the_port_is_the_root(server, echo):

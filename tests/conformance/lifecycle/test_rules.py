@@ -98,7 +98,12 @@ def test_endpoints_say_what_is_wrong(server):
         response = server.client.get(f"/v1/sandboxes/{id}{path}")
         assert (response.status_code, response.json()["code"]) == (status, code), path
     proxied = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000?use_server_proxy=true").json()
-    assert proxied == {"endpoint": f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/8000"}
+    assert proxied == {"endpoint": f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/8000",
+                       "browserUrl": f"http://{id}-8000.localhost:{server.port}/"}
+    #  From another machine "localhost" is not this one, and execd is no page.
+    elsewhere = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000", headers={"Host": "box.example.com"}).json()
+    assert "browserUrl" not in elsewhere
+    assert "browserUrl" not in server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
 
 
 def test_pools_need_a_cluster(server):

@@ -114,15 +114,17 @@ def test_a_page_of_another_origin_creates_and_reads_nothing(open_server, origin)
     nothing_happened(open_server, status, head)
 
 
-TYPES = ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None, "",
-         "text/plain; application/json", "text/json", "application/jsonp", "json"]
+FORMS = ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None, "",
+         "text/plain; application/json"]
+TYPES = FORMS + ["text/json", "application/jsonp", "json"]
 
 
 @pytest.mark.attack(by=PAGE)
 @pytest.mark.parametrize("type", TYPES, ids=range(len(TYPES)))
 def test_a_form_of_an_old_browser_that_sends_no_origin_creates_nothing(open_server, type):
     headers = [] if type is None else [f"Content-Type: {type}"]
-    for path in ("/v1/sandboxes", "/sandboxes", "/sandboxes/", "/v1/images/pull", "/v1/images/load"):
+    #  An archive has another type than JSON, and none that a form has.
+    for path in ["/v1/sandboxes", "/sandboxes", "/sandboxes/", "/v1/images/pull"] + ["/v1/images/load"] * (type in FORMS):
         status, head, _ = ask(open_server, "POST", path, headers, CREATE)
         assert status == 415, head
     nothing_happened(open_server, status, head)
