@@ -1,9 +1,6 @@
 #include "server/service/sandbox_states.h"
 
-#include <gmock/gmock.h>
-
-#include "server/service/fake_backend.h"
-#include "server/store/store_fixture.h"
+#include "server/service/service_parts_fixture.h"
 
 namespace osb::server::testing {
 namespace {
@@ -14,28 +11,8 @@ using runtime::InstanceState;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-class SandboxStatesTest : public StoreFixture {
+class SandboxStatesTest : public ServicePartsTest {
  protected:
-  void SetUp() override {
-    StoreFixture::SetUp();
-    context_.emplace(io_.get_executor(), *store_, backend_, clock_, ServiceOptions(), tasks_);
-    queue_.emplace(io_.get_executor(), *store_);
-    states_.emplace(*context_, creations_, *queue_);
-  }
-  void TearDown() override {
-    await(io_, tasks_.close());
-    states_.reset();
-    queue_.reset();
-    store_.reset();
-  }
-  SandboxPtr in_state(const std::string& id, std::string_view state) {
-    SandboxRecord record = sandbox(id);
-    record.status.state = state;
-    record.execd_token = "secret";
-    create(record);
-    states_->add(record, at(0));
-    return store_->find(id);
-  }
   static Instance report(const std::string& id, InstanceState state, std::optional<int> exit_code = {},
                          const std::string& reason = "") {
     Instance out;
@@ -46,15 +23,6 @@ class SandboxStatesTest : public StoreFixture {
     return out;
   }
   const api::Status& status(const std::string& id) { return store_->find(id)->status; }
-
-  net::io_context io_{1};
-  FakeClock clock_;
-  FakeBackend backend_{io_.get_executor()};
-  TaskGroup tasks_{io_.get_executor()};
-  Creations creations_{io_.get_executor()};
-  std::optional<ServiceContext> context_;
-  std::optional<DeadlineQueue> queue_;
-  std::optional<SandboxStates> states_;
 };
 
 TEST_F(SandboxStatesTest, ReportsOfTheBackendBecomeStates) {
