@@ -237,6 +237,9 @@ int serve(const Options& options, const Environment& env) {
     metrics.sampler();
   };
   server_options.on_exception = report_bug;
+  server_options.is_known = [&token = options.access_token](const http::Request& request) {
+    return token.empty() || equal_in_constant_time(token, request.headers.get(kAccessTokenHeader));
+  };
   http::Server server(
       executor, with_access_token(options.access_token, [&](http::Request& request) { return proxy.handle(request); }),
       std::move(server_options));

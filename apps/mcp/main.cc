@@ -64,6 +64,7 @@ int serve_http(net::io_context& io, const sdk::Client& client, const std::vector
   HttpEndpoint endpoint(io.get_executor(), client, tools, line.session, line.http);
   http::ServerOptions options;
   options.on_complete = http::access_log(LogLevel::Debug);
+  options.is_known = [&endpoint](const http::Request& request) { return endpoint.has_token(request); };
   http::Server server(io.get_executor(),
                       http::with_fence([&endpoint](http::Request& request) { return endpoint.handle(request); }),
                       std::move(options));

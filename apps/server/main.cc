@@ -143,6 +143,7 @@ http::ServerOptions server_options(const config::ServerConfig& config) {
   out.backlog = config.server.backlog;
   out.limits.idle = config.server.timeout_keep_alive;
   const int most = config.server.limit_concurrency;  // 0 is no limit
+  out.limits.half_sent_per_client = static_cast<std::size_t>(config.server.limit_half_sent_per_address);
   out.limits.connections = most > 0 ? static_cast<std::size_t>(most) : std::numeric_limits<std::size_t>::max() / 2;
   out.on_exception = [](const http::Request& request, const std::exception& bug) {
     log_error("handler failed", {{"route", request.route}, {"error", bug.what()}});
@@ -286,6 +287,8 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   handler = with_websocket_codes(std::move(handler));
   handler = with_authentication(with_proxy_bytes(std::move(handler), metrics), authenticator);
   http::ServerOptions limits = server_options(config);
+  limits.is_known = [&](const http::Request& request) { return authenticator.has_key(request); };
+  limits.is_vital = [](const http::Request& request) { return request.path().starts_with("/health"); };
   limits.on_complete = [&](const http::RequestSummary& summary) {
     metrics.note_request(summary);
     access->note(summary);

@@ -79,7 +79,12 @@ void declare_server(Settings& s, ServerSection& c) {
         "Longest timeout that a sandbox may ask for, in seconds.", {.min = 60, .written = "86400"});
   s.key("timeout_keep_alive", c.timeout_keep_alive, Live, "Seconds that an idle connection is kept.");
   s.key("limit_concurrency", c.limit_concurrency, Live,
-        "Open connections; the server answers further ones with 503. 0 is no limit.");
+        "Open connections. If all are taken, a new one replaces one of a client without the key that has sent half a "
+        "request or none; if there is none, the answer is 503, except for `/health`. 0 is no limit.");
+  s.key(
+      "limit_half_sent_per_address", c.limit_half_sent_per_address, Live,
+      "Half-sent requests of one client address (IPv6: network of 64 bits); a further one ends the oldest. A proxy in "
+      "front counts as one client, but sends requests whole. 0 is no limit.");
   s.key("backlog", c.backlog, Restart, "Connections that the kernel may queue.", {.min = 1});
   s.key("thread_pool_size", c.thread_pool_size, Ignored, "Accepted for older files; it changes nothing.", {.min = 1});
   s.old("loop", "Accepted for older files; it changes nothing.", {.choices = {"auto", "uvloop", "asyncio"}});

@@ -9,10 +9,13 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/log.h"
+#include "http/connection_places.h"
 #include "http/listener.h"
 #include "http/session.h"
 #include "http/socket_address.h"
@@ -22,22 +25,42 @@ namespace osb::http {
 
 struct Server::State : std::enable_shared_from_this<Server::State> {
   State(net::any_io_executor ex, Handler h, ServerOptions o)
-      : executor(std::move(ex)), handler(std::move(h)), options(std::move(o)), changed(executor) {}
+      : executor(std::move(ex)),
+        handler(std::move(h)),
+        options(std::move(o)),
+        places(place_limits()),
+        changed(executor) {}
 
   net::any_io_executor executor;
   Handler handler;
   ServerOptions options;
+  ConnectionPlaces places;
   std::list<Listener> listeners;
   std::list<SessionHandle> sessions;
   std::size_t securing = 0;
   std::size_t accepting = 0;
   bool stopping = false;
   LogRate tls_lines;          // of all sessions
+  LogRate full_lines;         // about connections that had to go
   net::steady_timer changed;  // cancelled whenever a session or listener ends
 
   static net::awaitable<void> accept_loop(std::shared_ptr<State> self, Listener& listener);
-  static net::awaitable<void> serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport,
+  // A place that is given back.
+  struct HeldPlace {
+    explicit HeldPlace(ConnectionPlaces& all) : places(all) {}
+    ~HeldPlace() { places.leave(place); }
+    HeldPlace(const HeldPlace&) = delete;
+    HeldPlace& operator=(const HeldPlace&) = delete;
+    ConnectionPlaces& places;
+    ConnectionPlaces::Place place;
+  };
+  static net::awaitable<void> serve(std::shared_ptr<State> self, std::unique_ptr<HeldPlace> place,
+                                    std::unique_ptr<Transport> transport,
                                     std::shared_ptr<net::cancellation_signal> cancel);
+  ConnectionPlaces::Limits place_limits() const;
+  void note_full();
+  // Ends a session that only waits for its client. False: the client has just sent something.
+  static bool end_waiting(SessionHandle& session);
   void cancel_sessions();
   void refuse(UniqueFd socket);
   void start(UniqueFd listener);
@@ -60,33 +83,70 @@ net::awaitable<void> Server::State::accept_loop(std::shared_ptr<State> self, Lis
     if (!socket) {
       if (socket.error().code != Code::Unavailable) co_return;
       // Out of descriptors or memory: the backlog waits until something was freed.
+      if (self->places.make_room()) continue;
       pause.expires_after(std::chrono::milliseconds(50));
       boost::system::error_code ignored;
       co_await pause.async_wait(net::redirect_error(net::use_awaitable, ignored));
-    } else if (self->sessions.size() + self->securing >= self->options.limits.connections) {
+      continue;
+    }
+    auto place = std::make_unique<HeldPlace>(self->places);
+    const std::size_t ended = self->places.ended();
+    bool entered = self->places.enter(place->place);
+    if (!entered && self->places.starting() > 0) {
+      // The sessions of this batch run first: most clients have sent their request by now and show who they are.
+      co_await net::post(self->executor, net::use_awaitable);
+      entered = self->places.enter(place->place);
+    }
+    if (!entered || self->places.ended() > ended || place->place.in_reserve()) self->note_full();
+    if (!entered) {
       self->refuse(std::move(*socket));
     } else {
       ++self->securing;
       auto cancel = std::make_shared<net::cancellation_signal>();
       net::co_spawn(
-          self->executor, serve(self, make_plain_transport(self->executor, std::move(*socket)), cancel),
+          self->executor,
+          serve(self, std::move(place), make_plain_transport(self->executor, std::move(*socket)), cancel),
           net::bind_cancellation_slot(cancel->slot(), [self, cancel](std::exception_ptr) { self->changed.cancel(); }));
     }
   }
 }
 
+ConnectionPlaces::Limits Server::State::place_limits() const {
+  // A health check takes no time, so that few places serve many of them.
+  constexpr std::size_t kReserve = 16;
+  return {options.limits.connections, options.limits.half_sent_per_client, options.is_vital ? kReserve : 0};
+}
+
+void Server::State::note_full() {
+  if (const auto left_out = full_lines.next()) {
+    log_warn("too many open connections: new ones replace those of clients that sent half a request or nothing",
+             {{"known", places.known()}, {"strangers", places.strangers()}, {"left_out", *left_out}});
+  }
+}
+
+bool Server::State::end_waiting(SessionHandle& session) {
+  Transport& transport = *session.connection->transport;
+  if (session.reads_head) {
+    int arrived = 0;
+    if (::ioctl(transport.native_fd(), FIONREAD, &arrived) == 0 && arrived > 0) return false;
+    if (!session.connection->in.empty()) {  // half a head: its client waits for an answer
+      std::string answer = no_place_bytes();
+      iovec piece{answer.data(), answer.size()};
+      (void)transport.try_write({&piece, 1});
+    }
+  }
+  transport.close();
+  return true;
+}
+
 void Server::State::refuse(UniqueFd socket) {
-  static constexpr std::string_view kBody =
-      R"({"code":"GENERAL::TOO_MANY_CONNECTIONS","message":"too many open connections, try again later"})";
-  const std::string answer =
-      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: "
-      "close\r\nContent-Length: " +
-      std::to_string(kBody.size()) + "\r\n\r\n" + std::string(kBody);
+  const std::string answer = no_place_bytes();
   [[maybe_unused]] const ssize_t n = ::send(socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(socket.get(), SHUT_WR);
 }
 
-net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::unique_ptr<Transport> transport,
+net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::unique_ptr<HeldPlace> held,
+                                          std::unique_ptr<Transport> transport,
                                           std::shared_ptr<net::cancellation_signal> cancel) {
   if (self->options.secure) {
     auto secured = co_await self->options.secure(std::move(transport));
@@ -98,9 +158,13 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   }
   auto connection = std::make_shared<Connection>();
   connection->transport = std::move(transport);
-  const auto place = self->sessions.insert(
-      self->sessions.end(),
-      SessionHandle{connection, std::move(cancel), true, self->stopping, false, &self->tls_lines});
+  const auto place = self->sessions.insert(self->sessions.end(), SessionHandle{.connection = connection,
+                                                                               .cancel = std::move(cancel),
+                                                                               .stopping = self->stopping,
+                                                                               .tls_lines = &self->tls_lines,
+                                                                               .places = &self->places,
+                                                                               .place = &held->place});
+  self->places.begin(held->place, [&session = *place] { return end_waiting(session); });
   try {
     co_await run_session(*place, self->handler, self->options);
   } catch (const std::exception&) {
@@ -108,6 +172,7 @@ net::awaitable<void> Server::State::serve(std::shared_ptr<State> self, std::uniq
   }
   connection->transport->shutdown_write();  // an orderly end: TLS tells it apart from a cut connection
   connection->transport->close();
+  self->places.leave(held->place);  // before the session that it would end
   self->sessions.erase(place);
 }
 
@@ -202,6 +267,11 @@ void Server::end_idle() {
 
 std::size_t Server::open_connections() const { return state_->sessions.size(); }
 
-void Server::set_limits(const ServerLimits& limits) { state_->options.limits = limits; }
+std::size_t Server::ended_connections() const { return state_->places.ended(); }
+
+void Server::set_limits(const ServerLimits& limits) {
+  state_->options.limits = limits;
+  state_->places.set_limits(state_->place_limits());
+}
 
 }  // namespace osb::http

@@ -17,7 +17,9 @@ namespace osb::http {
 struct ServerLimits {
   std::size_t header_bytes = 64 * 1024;
   std::size_t connections = 10'000;                // more are answered 503 and closed
+  std::size_t half_sent_per_client = 64;           // half-sent heads of one address; a further one ends the oldest
   std::chrono::milliseconds header_time{30'000};   // from a request's first byte to the end of its head
+  std::chrono::milliseconds pressed_time{3'000};   // the same for strangers while they have half of their places
   std::chrono::milliseconds idle{600'000};         // between requests; clients keep pooled connections up to 5 minutes
   std::chrono::milliseconds body_stall{120'000};   // a request body without a byte for so long
   std::chrono::milliseconds write_stall{600'000};  // a response of which the peer takes nothing for so long
@@ -36,6 +38,12 @@ struct ServerOptions {
   ServerLimits limits;
   int backlog = 4096;                                      // connections that the kernel holds until they are accepted
   std::function<void(const RequestSummary&)> on_complete;  // may be empty
+  // Whether the request shows that its client is no stranger (connection_places.h): it has the key. Asked until it is
+  // true, once per request. Empty: a complete request is enough. Clients of Unix sockets are no strangers.
+  std::function<bool(const Request&)> is_known = {};
+  // Requests that are answered also when there is no place: health checks. Empty: none, and further connections are
+  // refused before their request is read.
+  std::function<bool(const Request&)> is_vital = {};
   // A handler threw: a bug. The client gets a 500 (or a broken stream); this is for the log. May be empty.
   std::function<void(const Request&, const std::exception&)> on_exception;
   // Turns an accepted socket into another transport (TLS). Empty: plain.
@@ -65,6 +73,8 @@ class Server {
   void end_idle();
 
   std::size_t open_connections() const;
+  // Connections that were closed to make room for others, so far.
+  std::size_t ended_connections() const;
   // For new connections and, on open ones, from their next wait on.
   void set_limits(const ServerLimits& limits);
 

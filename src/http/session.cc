@@ -1,5 +1,6 @@
 #include "http/session.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,6 +23,8 @@ class Session {
  public:
   Session(SessionHandle& handle, const Handler& handler, const ServerOptions& options)
       : handle_(handle),
+        places_(*handle.places),
+        place_(*handle.place),
         connection_(handle.connection),
         transport_(*handle.connection->transport),
         handler_(handler),
@@ -32,19 +35,24 @@ class Session {
   // frame per step is what a small request would otherwise mostly cost.
   net::awaitable<void> run() {
     peer_ = transport_.peer();
+    if (peer_ == "unix") places_.recognize(place_);
     do {
       begin_head();
       HeadState state = take_head();
       while (state == HeadState::Incomplete) {
+        waits(connection_->in.empty() ? (served_ ? Wait::Idle : Wait::Silent) : Wait::HalfSent);
+        handle_.reads_head = true;
         auto ready = co_await transport_.wait(wait_for_);
+        handle_.reads_head = false;
         state = ready ? take_head() : head_interrupted(ready.error());
       }
       if (state == HeadState::Refused) co_await refuse();
       if (state != HeadState::Complete) co_return;
       begin_request();
+      if (!place_.known()) begin_strangers_request();
       transport_.set_deadline(std::nullopt);  // a handler may take as long as it likes
       try {
-        response_ = co_await handler_(request_);
+        response_ = has_place() ? co_await handler_(request_) : no_place();
       } catch (const std::exception& bug) {
         note_exception(bug);
         response_ = problem(500, "GENERAL::INTERNAL_ERROR", "internal error");
@@ -54,24 +62,45 @@ class Session {
         co_await run_upgrade();
         co_return;
       }
-      keep_ =
-          head_.keep_alive && !handle_.stopping && !response_.close && (body_->finished() || body_->cheap_to_finish());
+      keep_ = head_.keep_alive && !handle_.stopping && !response_.close && !place_.in_reserve() &&
+              (body_->finished() || body_->cheap_to_finish());
       const bool sent = send_now() || (!handle_.cancelled && co_await send());
       report(!sent);
       if (!sent || !keep_ || handle_.stopping) {
+        waits(Wait::Silent);
         if (sent && !body_->finished()) co_await linger(transport_);
         co_return;
       }
+      if (!body_->finished()) waits(Wait::Silent);
       request_ = {};
       response_ = {};
     } while (body_->finished() || co_await finish_body());
   }
 
  private:
+  using Wait = ConnectionPlaces::Wait;
   enum class HeadState { Complete, Incomplete, Refused, Ended };
+
+  // The session is about to wait for its client: a stranger may have to go meanwhile.
+  void waits(Wait what) {
+    if (!place_.known()) places_.wait(place_, what, peer_);
+  }
+
+  void begin_strangers_request() {
+    places_.work(place_);
+    if (!options_.is_known || options_.is_known(request_)) places_.recognize(place_);
+  }
+
+  bool has_place() const { return !place_.in_reserve() || (options_.is_vital && options_.is_vital(request_)); }
+
+  std::chrono::milliseconds head_time() const {
+    const bool pressed = !place_.known() && (place_.in_reserve() || places_.pressed());
+    return pressed ? std::min(limits_.pressed_time, limits_.header_time) : limits_.header_time;
+  }
 
   void begin_request() {
     handle_.idle = false;
+    served_ = true;
     if (options_.on_complete) started_ = SteadyClock::now();
     request_.method = std::move(head_.method);
     request_.target = std::move(head_.target);
@@ -97,7 +126,7 @@ class Session {
     searched_ = 0;
     handle_.idle = in.empty();
     in.shrink();
-    transport_.set_timeout(handle_.idle ? limits_.idle : limits_.header_time);
+    transport_.set_timeout(handle_.idle && !place_.in_reserve() ? limits_.idle : head_time());
   }
 
   // Complete: head_ holds the next request. Incomplete: more bytes are needed, wait_for_ says when to try again.
@@ -124,7 +153,7 @@ class Session {
       if (io.kind == Transport::Io::Kind::Again) {
         if (handle_.idle && !in.empty()) {  // the time for a head begins with its first byte
           handle_.idle = false;
-          transport_.set_timeout(limits_.header_time);
+          transport_.set_timeout(head_time());
         }
         wait_for_ = io.wait_for;
         return HeadState::Incomplete;
@@ -198,6 +227,7 @@ class Session {
   // Sends the response, or the rest of it; true if the client has all of it.
   net::awaitable<bool> send() {
     if (auto* stream = std::get_if<StreamBody>(&response_.body)) co_return co_await send_stream(*stream);
+    waits(Wait::Silent);
     transport_.set_timeout(limits_.write_stall);
     if (std::holds_alternative<std::string>(response_.body)) {
       co_return (co_await transport_.write_all(unsent_)).has_value();
@@ -277,6 +307,7 @@ class Session {
     head_.method = head_.target = "-";
     begin_request();
     keep_ = false;
+    waits(Wait::Silent);
     const bool sent = send_now() || co_await send();
     report(!sent);
     if (sent) co_await linger(transport_);
@@ -296,6 +327,8 @@ class Session {
   }
 
   SessionHandle& handle_;
+  ConnectionPlaces& places_;
+  ConnectionPlaces::Place& place_;
   std::shared_ptr<Connection> connection_;
   Transport& transport_;
   const Handler& handler_;
@@ -310,6 +343,7 @@ class Session {
   SteadyClock::time_point started_;  // only if the summary is wanted
   std::uint64_t body_bytes_ = 0;     // sent
   bool keep_ = true;                 // the connection, for a next request
+  bool served_ = false;              // a request has come whole
   // While a head is read.
   std::size_t searched_ = 0;
   Transport::Wait wait_for_ = Transport::Wait::Readable;
@@ -320,6 +354,29 @@ class Session {
 };
 
 }  // namespace
+
+namespace {
+
+constexpr std::string_view kNoPlaceCode = "GENERAL::TOO_MANY_CONNECTIONS";
+constexpr std::string_view kNoPlace = "too many open connections, try again later";
+
+}  // namespace
+
+Response no_place() {
+  Response response = problem(503, kNoPlaceCode, kNoPlace);
+  response.headers.add("Retry-After", "1");
+  response.close = true;
+  return response;
+}
+
+std::string no_place_bytes() {
+  Response response = no_place();
+  response.headers.remove("Content-Length");
+  std::string out;
+  const std::string body = std::get<std::string>(response.body);
+  append_head(out, response, body.size(), false, false, 1);
+  return out + body;
+}
 
 net::awaitable<void> run_session(SessionHandle& handle, const Handler& handler, const ServerOptions& options) {
   Session session(handle, handler, options);

@@ -37,6 +37,13 @@ bool accepts(const http::Request& request, std::string_view type) {
   return false;
 }
 
+// Empty: there is none.
+std::string_view bearer_token(const http::Request& request) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.headers.get("Authorization");
+  return http::iequals(given.substr(0, kBearer.size()), kBearer) ? given.substr(kBearer.size()) : std::string_view();
+}
+
 }  // namespace
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -91,6 +98,10 @@ HttpEndpoint::HttpEndpoint(net::any_io_executor loop, sdk::Client client, const 
 
 HttpEndpoint::~HttpEndpoint() = default;
 
+bool HttpEndpoint::has_token(const http::Request& request) const {
+  return options_.token.empty() || equal_in_constant_time(bearer_token(request), options_.token);
+}
+
 http::Response HttpEndpoint::refusal(const http::Request& request, bool& refused) const {
   refused = true;
   if (request.path() != options_.path)
@@ -103,16 +114,11 @@ http::Response HttpEndpoint::refusal(const http::Request& request, bool& refused
   if (!options_.web.allows_host(host)) {
     return rpc_refusal(403, "this name is not allowed in the Host header; see --allow-host");
   }
-  if (!options_.token.empty() && request.method != "OPTIONS") {
-    std::string_view given = request.headers.get("Authorization");
-    constexpr std::string_view kBearer = "Bearer ";
-    const bool bearer = given.size() > kBearer.size() && http::iequals(given.substr(0, kBearer.size()), kBearer);
-    given.remove_prefix(bearer ? kBearer.size() : given.size());
-    if (!equal_in_constant_time(given, options_.token)) {
-      http::Response response = rpc_refusal(401, bearer ? "the bearer token is wrong" : "a bearer token is needed");
-      response.headers.set("WWW-Authenticate", "Bearer");
-      return response;
-    }
+  if (request.method != "OPTIONS" && !has_token(request)) {
+    const bool given = !bearer_token(request).empty();
+    http::Response response = rpc_refusal(401, given ? "the bearer token is wrong" : "a bearer token is needed");
+    response.headers.set("WWW-Authenticate", "Bearer");
+    return response;
   }
   if (const std::string* version = request.headers.find(kVersionHeader); version && !is_supported_version(*version)) {
     return rpc_refusal(400, "MCP-Protocol-Version: this version is not supported");

@@ -37,6 +37,9 @@ class HttpEndpoint {
   // For http::Server; it outlives the requests.
   net::awaitable<http::Response> handle(http::Request& request);
 
+  // Whether the request has the token, or the endpoint needs none.
+  bool has_token(const http::Request& request) const;
+
   std::size_t sessions() const { return clients_.size(); }
   // Ends all sessions, as if their clients had gone. Afterwards none begins.
   net::awaitable<void> close();

@@ -57,6 +57,12 @@ bool Authenticator::is_key(std::string_view given) const {
   return difference == 0;
 }
 
+bool Authenticator::has_key(const http::Request& request) const {
+  if (!asks_for_key_) return true;
+  const std::string* given = request.headers.find(kHeader);
+  return given != nullptr && is_key(*given);
+}
+
 Result<PrincipalPtr> Authenticator::authenticate(const http::Request& request) const {
   if (!asks_for_key_) return administrator_;
   const std::string* given = request.headers.find(kHeader);

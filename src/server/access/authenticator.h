@@ -21,6 +21,8 @@ class Authenticator {
   // By the header OPEN-SANDBOX-API-KEY; /metrics takes the key as a bearer token too. Code::Unauthorized. Takes the
   // same time wherever a wrong key differs.
   Result<PrincipalPtr> authenticate(const http::Request& request) const;
+  // Whether the request has the key in its header, or the server has none.
+  bool has_key(const http::Request& request) const;
   // The same for a handler. A request without the key has a principal whose tenant has no records.
   PrincipalPtr principal_of(const http::Request& request) const;
 
