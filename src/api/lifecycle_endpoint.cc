@@ -1,9 +1,8 @@
 #include "api/lifecycle_endpoint.h"
 
-#include <charconv>
-
 #include "api/lifecycle_error.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 
 namespace osb::api {
 namespace {
@@ -16,10 +15,7 @@ bool is_integer(std::string_view text) {
 template <typename T>
 std::optional<T> to_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<T>(text);
 }
 
 }  // namespace

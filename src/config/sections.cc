@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/parse_number.h"
+
 namespace osb::config {
 namespace {
 
@@ -28,11 +30,7 @@ int labels_of(std::string_view name) {
   }
 }
 
-bool is_port(std::string_view text) {
-  if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != std::string_view::npos) return false;
-  const int port = std::stoi(std::string(text));
-  return port >= 1 && port <= 65535;
-}
+bool is_port(std::string_view text) { return text.size() <= 5 && parse_number<std::uint16_t>(text).value_or(0) > 0; }
 
 // Why an address does not fit its route mode; "" when it does.
 std::string_view address_fault(std::string_view address, std::string_view mode) {

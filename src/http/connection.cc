@@ -43,8 +43,8 @@ std::optional<std::uint64_t> MessageBody::length() const {
   return std::nullopt;
 }
 
-MessageBody::Ahead MessageBody::look_ahead() const {
-  Ahead out;
+MessageBody::ArrivedChunks MessageBody::arrived_chunks() const {
+  ArrivedChunks out;
   ChunkDecoder decoder = chunks_;
   std::string_view rest = connection_->in.data().substr(lent_);
   for (;;) {
@@ -64,14 +64,14 @@ bool MessageBody::ready() const {
   if (framing_.kind == Framing::Kind::Length && left_ == 0) return true;
   if (connection_->in.size() <= lent_) return false;
   if (framing_.kind != Framing::Kind::Chunked) return true;
-  const Ahead ahead = look_ahead();
-  return ahead.data || ahead.end;
+  const ArrivedChunks arrived = arrived_chunks();
+  return arrived.data || arrived.end;
 }
 
 bool MessageBody::cheap_to_finish() const {
   if (options_.send_continue && !touched_) return false;  // the client may never send it
   if (framing_.kind == Framing::Kind::Length) return left_ <= 256 * 1024;
-  return framing_.kind == Framing::Kind::Chunked && state_ == State::Reading && look_ahead().end;
+  return framing_.kind == Framing::Kind::Chunked && state_ == State::Reading && arrived_chunks().end;
 }
 
 net::awaitable<Result<std::size_t>> MessageBody::more() {

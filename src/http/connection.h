@@ -54,11 +54,11 @@ class MessageBody final : public BodySource {
   net::awaitable<Result<std::size_t>> more();
   Failure broken(Error error);
   // The contents of the chunks that have arrived already.
-  struct Ahead {
+  struct ArrivedChunks {
     bool data = false;
     bool end = false;
   };
-  Ahead look_ahead() const;
+  ArrivedChunks arrived_chunks() const;
 
   std::shared_ptr<Connection> connection_;
   Framing framing_;

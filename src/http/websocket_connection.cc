@@ -98,7 +98,7 @@ net::awaitable<Result<WebSocket::Message>> Connection::next_message() {
   if (failure_) co_return Failure(*failure_);
   Event event = decode_inbox();
   while (event.kind == Event::Kind::NeedMore) {
-    if (control_waiting() && turns_.empty()) co_await flush_in_turn();
+    if (control_waiting() && writers_.empty()) co_await flush_in_turn();
     if (busy_reads_ >= kReadsInARow) {
       busy_reads_ = 0;
       co_await net::post(transport_->executor(), net::as_tuple(net::use_awaitable));
@@ -196,8 +196,8 @@ net::awaitable<void> Connection::discard_input() {
 
 net::awaitable<Result<void>> Connection::send(Opcode opcode, std::string_view payload) {
   const Operation operation(*this);
-  const Turn turn(*this);
-  if (auto mine = co_await await_turn(turn); !mine) co_return mine;
+  const QueuePlace place(*this);
+  if (auto mine = co_await await_turn(place); !mine) co_return mine;
   if (auto flushed = co_await flush(); !flushed) co_return flushed;
   if (failure_) co_return Failure(*failure_);
   if (close_queued_) co_return fail(Code::Cancelled, "websocket: already closing");
@@ -272,8 +272,8 @@ net::awaitable<Result<void>> Connection::blocked(Transport::Wait what) {
   co_return drop(peer_gone(ready.error().message));
 }
 
-net::awaitable<Result<void>> Connection::await_turn(const Turn& turn) {
-  while (turns_.front() != &turn) {
+net::awaitable<Result<void>> Connection::await_turn(const QueuePlace& place) {
+  while (writers_.front() != &place) {
     if (auto waited = co_await changed(); !waited) co_return waited;
   }
   co_return Result<void>();
@@ -332,13 +332,13 @@ net::awaitable<Result<void>> Connection::flush() {
 }
 
 net::awaitable<void> Connection::flush_in_turn() {
-  const Turn turn(*this);
-  if (co_await await_turn(turn)) co_await flush();
+  const QueuePlace place(*this);
+  if (co_await await_turn(place)) co_await flush();
 }
 
 void Connection::poke() {
   Transport::Wait ignored{};
-  if (turns_.empty()) try_flush(ignored);
+  if (writers_.empty()) try_flush(ignored);
 }
 
 // ---- the end

@@ -56,13 +56,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::shared_ptr<Connection> self;
   };
   // A place in the queue of writers; the first one may write.
-  struct Turn {
-    explicit Turn(Connection& c) : connection(c) { c.turns_.push_back(this); }
-    ~Turn() {
-      std::erase(connection.turns_, this);
+  struct QueuePlace {
+    explicit QueuePlace(Connection& c) : connection(c) { c.writers_.push_back(this); }
+    ~QueuePlace() {
+      std::erase(connection.writers_, this);
       connection.notify();
     }
-    Turn(const Turn&) = delete;
+    QueuePlace(const QueuePlace&) = delete;
     Connection& connection;
   };
   struct Reading;
@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   FrameDecoder::Event decode(std::string_view& bytes);
   FrameDecoder::Event decode_inbox();
   net::awaitable<Result<WebSocket::Message>> end_reading(FrameDecoder::Event event);
-  net::awaitable<Result<void>> await_turn(const Turn& turn);
+  net::awaitable<Result<void>> await_turn(const QueuePlace& place);
   net::awaitable<Result<void>> write(std::span<iovec> pieces);
   net::awaitable<Result<void>> write_frame(Opcode opcode, std::string_view payload);
   net::awaitable<Result<void>> blocked(Transport::Wait what);
@@ -112,7 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string control_;
   std::size_t control_sent_ = 0;
 
-  std::deque<const Turn*> turns_;
+  std::deque<const QueuePlace*> writers_;
   int operations_ = 0;
   bool reading_ = false;
   bool awaiting_input_ = false;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "api/json.h"
+#include "base/parse_number.h"
 #include "cli/config/config_keys.h"
 #include "client/key_origin.h"
 #include "config/toml_reader.h"
@@ -29,11 +30,8 @@ std::optional<std::string> first_text(std::optional<std::string> a, std::optiona
 }
 
 std::optional<std::int64_t> parse_integer(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  char* end = nullptr;
-  const long long value = std::strtoll(text->c_str(), &end, 10);
-  if (text->empty() || *end != '\0' || value <= 0 || value > kMaxRequestTimeout) return std::nullopt;
-  return value;
+  const auto value = text ? parse_number<std::int64_t>(*text) : std::nullopt;
+  return value && *value > 0 && *value <= kMaxRequestTimeout ? value : std::nullopt;
 }
 
 std::optional<bool> parse_switch(const std::optional<std::string>& text) {

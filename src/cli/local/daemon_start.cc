@@ -11,6 +11,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/parse_number.h"
 #include "cli/local/list_directory.h"
 #include "cli/terminal/signal_fd.h"
 #include "sys/pidfd.h"
@@ -149,7 +150,7 @@ std::optional<DaemonProcess> find_daemon(const std::string& program, const std::
   struct stat here{};
   if (::stat(config.c_str(), &here) != 0) return std::nullopt;
   for (const std::filesystem::path& each : list_directory("/proc")) {
-    const pid_t pid = std::atoi(each.filename().c_str());
+    const pid_t pid = parse_number<pid_t>(each.filename().native()).value_or(0);
     if (pid <= 0) continue;
     const auto line = sys::read_text(each / "cmdline");
     if (!line) continue;

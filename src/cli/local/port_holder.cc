@@ -8,6 +8,7 @@
 #include <set>
 #include <sys/socket.h>
 
+#include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "cli/local/http_get.h"
 #include "cli/local/list_directory.h"
@@ -71,7 +72,7 @@ std::optional<PortHolder> find_port_holder(std::uint16_t port) {
   const std::set<std::string> wanted = listeners(port);
   if (wanted.empty()) return std::nullopt;
   for (const fs::path& process : list_directory("/proc")) {
-    const pid_t pid = std::atoi(process.filename().c_str());
+    const pid_t pid = parse_number<pid_t>(process.filename().native()).value_or(0);
     if (pid <= 0) continue;
     for (const fs::path& fd : list_directory(process / "fd")) {
       std::error_code failed;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "base/parse_number.h"
 #include "cli/config/saved_profile.h"
 #include "cli/local/foreground.h"
 #include "cli/local/http_get.h"
@@ -53,7 +54,7 @@ std::optional<std::uint16_t> local_port(const opensandbox::ConnectionConfig& con
   const std::string name = host.substr(0, colon);
   if (name != "localhost" && !name.starts_with("127.")) return std::nullopt;
   if (colon == std::string::npos) return 80;
-  return static_cast<std::uint16_t>(std::atoi(host.c_str() + colon + 1));
+  return parse_number<std::uint16_t>(std::string_view(host).substr(colon + 1));
 }
 
 std::optional<std::string> server_key(const Context& context) {

@@ -35,16 +35,16 @@ std::string existing_directory(std::string path) {
 }  // namespace
 
 // A place in the queue of a session's runs. Leaving it lets the next one begin.
-class Session::Turn {
+class Session::QueuePlace {
  public:
-  Turn(std::shared_ptr<Session> session, const net::any_io_executor& executor)
+  QueuePlace(std::shared_ptr<Session> session, const net::any_io_executor& executor)
       : session_(std::move(session)), granted_(executor) {
     place_ = session_->queue_.insert(session_->queue_.end(), this);
     if (session_->queue_.front() == this) granted_.set();
   }
-  ~Turn() { release(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  ~QueuePlace() { release(); }
+  QueuePlace(const QueuePlace&) = delete;
+  QueuePlace& operator=(const QueuePlace&) = delete;
 
   bool granted() const { return granted_.is_set(); }
   void grant() { granted_.set(); }
@@ -60,7 +60,7 @@ class Session::Turn {
 
  private:
   std::shared_ptr<Session> session_;
-  std::list<Turn*>::iterator place_;
+  std::list<QueuePlace*>::iterator place_;
   Event granted_;
 };
 
@@ -112,7 +112,7 @@ Result<void> SessionService::plan(Session& session, const api::RunInSession& req
 }
 
 std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& session,
-                                           const std::shared_ptr<Session::Turn>& turn,
+                                           const std::shared_ptr<Session::QueuePlace>& place,
                                            const api::RunInSession& request) {
   RunPlan run_plan;
   run_plan.id = new_hex_id();
@@ -128,7 +128,7 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
   } else {
     ready = plan(*session, request, run_plan, script);
   }
-  run_plan.on_end = [session, turn, script, timeout = run_plan.timeout, &telemetry = telemetry_](
+  run_plan.on_end = [session, place, script, timeout = run_plan.timeout, &telemetry = telemetry_](
                         const RunEnd& end, EventWriter& writer) mutable {
     telemetry.record_execution("run_in_session", end.status.ok(), end.took);
     if (end.timed_out) {
@@ -140,7 +140,7 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
     session->state_.accept(script->saved());
     session->active_.reset();
     script.reset();
-    turn->release();
+    place->release();
   };
   auto run = std::make_shared<Run>(host_, std::move(run_plan));
   if (ready) ready = run->start();
@@ -148,20 +148,20 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
     session->active_ = run;
   } else {
     run->fail(kCommandError, ready.error().message);
-    turn->release();
+    place->release();
   }
   return run;
 }
 
 net::awaitable<Result<void>> SessionService::run(std::shared_ptr<Session> session, api::RunInSession request,
                                                  http::BodyWriter& writer) {
-  const auto turn = std::make_shared<Session::Turn>(session, host_.executor());
-  if (!turn->granted()) {
+  const auto place = std::make_shared<Session::QueuePlace>(session, host_.executor());
+  if (!place->granted()) {
     if (auto sent = co_await writer.flush(); !sent) co_return sent;
-    co_await (turn->wait() || writer.peer_closed());
-    if (!turn->granted()) co_return fail(Code::Cancelled, "the client left before its turn");
+    co_await (place->wait() || writer.peer_closed());
+    if (!place->granted()) co_return fail(Code::Cancelled, "the client left before its turn");
   }
-  const std::shared_ptr<Run> run = start(session, turn, request);
+  const std::shared_ptr<Run> run = start(session, place, request);
   auto ended = co_await (stream_events(run->log(), 0, writer) || writer.peer_closed());
   const bool streamed = ended.index() == 0 && std::get<0>(ended).has_value();
   if (streamed) co_return Result<void>();
@@ -171,7 +171,7 @@ net::awaitable<Result<void>> SessionService::run(std::shared_ptr<Session> sessio
 
 net::awaitable<void> SessionService::end(std::shared_ptr<Session> session, Run::StopCause cause) {
   session->deleted_ = true;
-  for (Session::Turn* turn : session->queue_) turn->grant();
+  for (Session::QueuePlace* place : session->queue_) place->grant();
   if (const auto run = session->active_) co_await run->stop(std::chrono::milliseconds(0), cause);
 }
 

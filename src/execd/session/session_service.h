@@ -32,13 +32,13 @@ class Session {
 
  private:
   friend class SessionService;
-  class Turn;
+  class QueuePlace;
 
   const std::string id_;
   const Environment variables_;
   ShellState state_;
   std::shared_ptr<Run> active_;
-  std::list<Turn*> queue_;  // the first one runs
+  std::list<QueuePlace*> queue_;  // the first one runs
   bool deleted_ = false;
 };
 
@@ -71,7 +71,7 @@ class SessionService final : public Interruptible {
   std::size_t size() const { return sessions_.size(); }
 
  private:
-  std::shared_ptr<Run> start(const std::shared_ptr<Session>& session, const std::shared_ptr<Session::Turn>& turn,
+  std::shared_ptr<Run> start(const std::shared_ptr<Session>& session, const std::shared_ptr<Session::QueuePlace>& place,
                              const api::RunInSession& request);
   Result<void> plan(Session& session, const api::RunInSession& request, RunPlan& plan,
                     std::shared_ptr<class ShellScript>& script);

@@ -1,9 +1,8 @@
 #include "runtime/docker/container.h"
 
-#include <charconv>
-
 #include "api/json.h"
 #include "base/out_of_memory.h"
+#include "base/parse_number.h"
 #include "runtime/docker/engine_json.h"
 #include "runtime/labels.h"
 
@@ -14,9 +13,7 @@ namespace json = boost::json;
 
 std::uint16_t port_of(const api::StringMap& labels, std::string_view name) {
   const auto found = labels.find(std::string(name));
-  std::uint16_t port = 0;
-  if (found != labels.end()) std::from_chars(found->second.data(), found->second.data() + found->second.size(), port);
-  return port;
+  return found == labels.end() ? 0 : parse_number<std::uint16_t>(found->second).value_or(0);
 }
 
 std::vector<std::string> list_in(const api::StringMap& labels, std::string_view name) {

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_entrypoint.h"
+#include "base/ports.h"
 #include "runtime/docker/container.h"
 #include "runtime/labels.h"
 
@@ -35,11 +36,13 @@ json::array security_options(const ContainerPlan& plan, const config::DockerSect
   return out;
 }
 
+std::string tcp_port(std::uint16_t port) { return std::to_string(port) + "/tcp"; }
+
 json::object port_bindings(const ContainerPlan& plan, const std::string& address) {
   const auto binding = [&](std::uint16_t port) {
     return json::array{json::object{{"HostIp", address}, {"HostPort", std::to_string(port)}}};
   };
-  return {{"44772/tcp", binding(plan.execd_port)}, {"8080/tcp", binding(plan.http_port)}};
+  return {{tcp_port(kExecdPort), binding(plan.execd_port)}, {tcp_port(kHttpPort), binding(plan.http_port)}};
 }
 
 }  // namespace
@@ -98,7 +101,7 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
                     {"OpenStdin", false},
                     {"HostConfig", std::move(host)}};
   if (plan.execd_port != 0) {
-    body["ExposedPorts"] = json::object{{"44772/tcp", json::object()}, {"8080/tcp", json::object()}};
+    body["ExposedPorts"] = json::object{{tcp_port(kExecdPort), json::object()}, {tcp_port(kHttpPort), json::object()}};
   }
   return body;
 }

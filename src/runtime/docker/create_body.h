@@ -9,7 +9,7 @@
 
 #include "runtime/docker/container_limits.h"
 #include "runtime/docker/docker_options.h"
-#include "runtime/docker/execd_stage.h"
+#include "runtime/docker/execd_volume.h"
 #include "runtime/lifecycle.h"
 
 namespace osb::runtime {

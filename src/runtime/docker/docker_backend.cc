@@ -49,13 +49,13 @@ DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions option
       context_{executor, options_, facts_, *engine_, clock, pool_, tasks_},
       ports_(options_.publish_address, facts_.local),
       images_(*engine_, options_.credentials, tasks_, executor),
-      stage_(*engine_, images_, options_.execd_image, executor),
+      execd_volume_(*engine_, images_, options_.execd_image, executor),
       network_(context_),
       containers_(context_, ports_),
-      creates_(context_, containers_, images_, stage_, ports_),
+      creates_(context_, containers_, images_, execd_volume_, ports_),
       snapshots_(context_, containers_),
       logs_(*engine_),
-      watch_(context_, {containers_, creates_, snapshots_, network_, images_, stage_}),
+      watch_(context_, {containers_, creates_, snapshots_, network_, images_, execd_volume_}),
       lifecycle_(context_, containers_, creates_, watch_, network_) {
   images_.set_engine_platform(facts_.platform);
 }

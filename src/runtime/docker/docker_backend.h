@@ -41,7 +41,7 @@ class DockerBackend final : public Backend {
   DockerContext context_;
   PortPool ports_;
   Images images_;
-  ExecdStage stage_;
+  ExecdVolume execd_volume_;
   DockerNetwork network_;
   Containers containers_;
   DockerCreates creates_;

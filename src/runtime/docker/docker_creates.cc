@@ -83,7 +83,7 @@ net::awaitable<Result<Instance>> DockerCreates::create(SandboxSpec spec) {
     }
     // Another program took a port meanwhile, or the volume with execd was removed.
     const bool unstaged = !made.execd.empty() && error.message.contains(made.execd);
-    if (unstaged) stage_.forget();
+    if (unstaged) execd_volume_.forget();
     co_await undo(id, std::move(made));
     if (!(is_port_clash(error) || unstaged) || left <= 1 || creation->given_up) co_return Failure(error);
     creation->died = false;
@@ -174,7 +174,7 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   if (auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation)); !there) {
     co_return Failure(there.error());
   }
-  auto files = co_await stage_.mounts(wanted.platform, interest_of(spec.id, creation));
+  auto files = co_await execd_volume_.mounts(wanted.platform, interest_of(spec.id, creation));
   if (!files) co_return Failure(files.error());
   plan.files = std::move(*files);
   made.execd = plan.files.front().source;

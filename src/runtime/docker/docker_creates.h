@@ -10,7 +10,7 @@
 #include "runtime/docker/create_body.h"
 #include "runtime/docker/docker_context.h"
 #include "runtime/docker/docker_volumes.h"
-#include "runtime/docker/execd_stage.h"
+#include "runtime/docker/execd_volume.h"
 #include "runtime/docker/images.h"
 #include "runtime/docker/port_pool.h"
 
@@ -20,8 +20,9 @@ namespace osb::runtime {
 // outlive it.
 class DockerCreates {
  public:
-  DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdStage& stage, PortPool& ports)
-      : context_(context), containers_(containers), images_(images), stage_(stage), ports_(ports) {}
+  DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdVolume& execd_volume,
+                PortPool& ports)
+      : context_(context), containers_(containers), images_(images), execd_volume_(execd_volume), ports_(ports) {}
 
   net::awaitable<Result<Instance>> create(SandboxSpec spec);
   // Ends a create that is under way; returns when it is over. False: cancelled.
@@ -68,7 +69,7 @@ class DockerCreates {
   DockerContext& context_;
   Containers& containers_;
   Images& images_;
-  ExecdStage& stage_;
+  ExecdVolume& execd_volume_;
   PortPool& ports_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away

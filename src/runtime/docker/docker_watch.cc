@@ -65,7 +65,7 @@ net::awaitable<Error> DockerWatch::follow_events(Observer& observer) {
   observer.on_all(parts_.containers.all());
   parts_.snapshots.note_reconnected();
   // So that the first create need not wait for it.
-  if (!context_.options.execd_image.starts_with('/')) context_.tasks.spawn("stage execd", stage_execd());
+  if (!context_.options.execd_image.starts_with('/')) context_.tasks.spawn("fill execd's volume", fill_execd_volume());
   for (;;) {
     auto event = co_await (*stream)->next();
     if (!event) co_return event.error();
@@ -74,9 +74,9 @@ net::awaitable<Error> DockerWatch::follow_events(Observer& observer) {
   }
 }
 
-net::awaitable<void> DockerWatch::stage_execd() {
+net::awaitable<void> DockerWatch::fill_execd_volume() {
   Notifier never(context_.executor);
-  (void)co_await parts_.stage.mounts(std::nullopt, {never, [] { return false; }, [](const std::string&) {}});
+  (void)co_await parts_.execd_volume.mounts(std::nullopt, {never, [] { return false; }, [](const std::string&) {}});
 }
 
 net::awaitable<Result<std::vector<std::string>>> DockerWatch::list_sandboxes() {
@@ -125,7 +125,7 @@ void DockerWatch::on_event(const EngineEvent& event) {
   if (event.type == "image") {
     parts_.images.forget_all();
   } else if (event.type == "volume") {
-    if (event.action == Action::Gone) parts_.stage.forget();
+    if (event.action == Action::Gone) parts_.execd_volume.forget();
   } else if (event.type == "network") {
     if (parts_.network.is_user_defined() && (event.action == Action::Created || event.action == Action::Gone)) {
       context_.tasks.spawn("check network", parts_.network.look());

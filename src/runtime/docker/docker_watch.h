@@ -9,7 +9,7 @@
 #include "runtime/docker/docker_network.h"
 #include "runtime/docker/docker_snapshots.h"
 #include "runtime/docker/engine_stream.h"
-#include "runtime/docker/execd_stage.h"
+#include "runtime/docker/execd_volume.h"
 #include "runtime/docker/images.h"
 
 namespace osb::runtime {
@@ -24,7 +24,7 @@ class DockerWatch {
     DockerSnapshots& snapshots;
     DockerNetwork& network;
     Images& images;
-    ExecdStage& stage;
+    ExecdVolume& execd_volume;
   };
   DockerWatch(DockerContext& context, Parts parts) : context_(context), parts_(parts), look_again_(context.executor) {}
 
@@ -38,7 +38,7 @@ class DockerWatch {
  private:
   net::awaitable<Error> follow_events(Observer& observer);
   net::awaitable<Result<std::vector<std::string>>> list_sandboxes();
-  net::awaitable<void> stage_execd();
+  net::awaitable<void> fill_execd_volume();
   void on_event(const EngineEvent& event);
   void on_container_event(const EngineEvent& event);
 

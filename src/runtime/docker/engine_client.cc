@@ -1,7 +1,6 @@
 #include "runtime/docker/engine_client.h"
 
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +10,7 @@
 
 #include "api/json.h"
 #include "base/json_escape.h"
+#include "base/parse_number.h"
 #include "http/status.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
@@ -87,13 +87,8 @@ class LivelyConnector final : public http::Connector {
 }  // namespace
 
 Result<ApiVersion> parse_api_version(std::string_view text) {
-  ApiVersion out;
-  const std::string_view minor = text.starts_with("1.") ? text.substr(2) : std::string_view();
-  const auto [end, error] = std::from_chars(minor.data(), minor.data() + minor.size(), out.minor);
-  if (minor.empty() || error != std::errc() || end != minor.data() + minor.size()) {
-    return fail(Code::Unsupported, "the engine's API version '" + std::string(text) + "' is not 1.N");
-  }
-  return out;
+  if (const auto minor = parse_number<int>(text.starts_with("1.") ? text.substr(2) : "")) return ApiVersion{*minor};
+  return fail(Code::Unsupported, "the engine's API version '" + std::string(text) + "' is not 1.N");
 }
 
 Result<std::unique_ptr<EngineClient>> EngineClient::open(net::any_io_executor executor, const EngineAddress& address,

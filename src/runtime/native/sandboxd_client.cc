@@ -1,6 +1,7 @@
 #include "runtime/native/sandboxd_client.h"
 
 #include "api/json.h"
+#include "base/line_splitter.h"
 #include "http/status.h"
 
 namespace osb::runtime {
@@ -108,20 +109,19 @@ net::awaitable<Result<void>> SandboxdClient::lines(std::string method, std::stri
     const auto refusal = co_await read_answer(socket_, std::move(*response));
     co_return Failure(refusal ? Error(Code::Internal, "sandboxd sent no stream") : refusal.error());
   }
-  std::string rest;
+  LineSplitter splitter;
+  Result<void> taken;
   for (;;) {
     auto piece = co_await response->body->read();
     if (!piece) co_return unreachable(socket_, piece.error());
     if (piece->empty()) co_return Result<void>();
-    rest += *piece;
-    std::size_t begin = 0;
-    for (std::size_t end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const auto value = api::parse_json(std::string_view(rest).substr(begin, end - begin));
-      if (!value) co_return with_context("stream of sandboxd", value.error());
-      if (auto taken = on_line(*value); !taken) co_return taken;
-    }
-    rest.erase(0, begin);
-    if (rest.size() > kMaxLine) co_return fail(Code::Internal, "sandboxd sent a line without an end");
+    splitter.feed(*piece, [&](std::string_view line) {
+      if (!taken) return;
+      const auto value = api::parse_json(line);
+      taken = value ? on_line(*value) : Result<void>(with_context("stream of sandboxd", value.error()));
+    });
+    if (!taken) co_return taken;
+    if (splitter.pending() > kMaxLine) co_return fail(Code::Internal, "sandboxd sent a line without an end");
   }
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/parse_number.h"
 #include "kernel/capabilities.h"
 #include "kernel/limited_cgroup.h"
 #include "kernel/mount.h"
@@ -95,9 +95,7 @@ HostCheck check_user_namespaces(const Result<UniqueFd>& userns) {
     return {"user namespaces", State::Required, userns.error().message,
             "set user.max_user_namespaces above the number of sandboxes (it is " + limit + ")"};
   }
-  std::uint64_t most = 0;
-  std::from_chars(limit.data(), limit.data() + limit.size(), most);
-  if (most < kManyNamespaces) {
+  if (parse_number<std::uint64_t>(limit).value_or(0) < kManyNamespaces) {
     return {"user namespaces", State::Degraded, "at most " + limit,
             "raise user.max_user_namespaces: each sandbox takes one"};
   }

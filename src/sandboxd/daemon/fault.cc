@@ -1,13 +1,13 @@
 #include "sandboxd/daemon/fault.h"
 
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/parse_number.h"
 
 namespace osb::sandboxd {
 
@@ -17,7 +17,7 @@ std::function<void(std::string_view step)> fault_from_environment() {
   std::string step = wanted;
   int times = 1;
   if (const std::size_t colon = step.rfind(':'); colon != std::string::npos) {
-    std::from_chars(step.data() + colon + 1, step.data() + step.size(), times);
+    times = parse_number<int>(std::string_view(step).substr(colon + 1)).value_or(1);
     step.resize(colon);
   }
   log_warn("will end at a step, for a test", {{"step", step}, {"time", times}});

@@ -1,10 +1,10 @@
-#include <charconv>
 #include <sys/socket.h>
 
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
 #include "async/race.h"
+#include "base/parse_number.h"
 #include "base/timed_log.h"
 #include "http/url.h"
 #include "sandboxd/daemon/routes.h"
@@ -86,11 +86,9 @@ net::awaitable<http::Response> create(HostSandboxes& sandboxes, http::Request& r
 }
 
 net::awaitable<http::Response> connect(HostSandboxes& sandboxes, http::Request& request) {
-  unsigned port = 0;
-  const std::string& text = request.params["port"];
-  std::from_chars(text.data(), text.data() + text.size(), port);
-  if (port == 0 || port > 65535) co_return http::problem(400, kDefaultCode, "port: expected 1 to 65535");
-  auto socket = co_await sandboxes.connect(request.params["id"], static_cast<std::uint16_t>(port));
+  const std::uint16_t port = parse_number<std::uint16_t>(request.params["port"]).value_or(0);
+  if (port == 0) co_return http::problem(400, kDefaultCode, "port: expected 1 to 65535");
+  auto socket = co_await sandboxes.connect(request.params["id"], port);
   if (!socket) co_return refuse(socket.error());
   http::Response response;
   response.status = 101;
@@ -106,12 +104,8 @@ Result<std::size_t> number_in(const http::Query& query, std::string_view name, s
                               std::size_t most) {
   const std::string* text = query.find(name);
   if (text == nullptr) return otherwise;
-  std::size_t out = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), out);
-  if (text->empty() || error != std::errc() || end != text->data() + text->size() || out > most) {
-    return fail(Code::InvalidRequest, std::string(name) + ": expected a number up to " + std::to_string(most));
-  }
-  return out;
+  if (const auto number = parse_number<std::size_t>(*text); number && *number <= most) return *number;
+  return fail(Code::InvalidRequest, std::string(name) + ": expected a number up to " + std::to_string(most));
 }
 
 net::awaitable<http::Response> logs(HostSandboxes& sandboxes, http::Request& request) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/parse_number.h"
 #include "image/manifest.h"
 #include "sys/text_file.h"
 
@@ -22,7 +23,9 @@ const std::map<std::string, std::uint64_t, std::less<>> kLeastUlimits = {
 // The kernel's limit for every process; not even root gets more.
 std::uint64_t most_open_files() {
   const auto text = sys::read_text("/proc/sys/fs/nr_open");
-  return text ? std::strtoull(text->c_str(), nullptr, 10) : std::uint64_t{1} << 20;
+  const auto most =
+      text ? parse_number<std::uint64_t>(std::string_view(*text).substr(0, text->find('\n'))) : std::nullopt;
+  return most.value_or(std::uint64_t{1} << 20);
 }
 
 bool in_hostnames(char c) {

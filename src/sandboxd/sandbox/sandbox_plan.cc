@@ -1,10 +1,10 @@
 #include "sandboxd/sandbox/sandbox_plan.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <sys/stat.h>
 
+#include "base/parse_number.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/network/network_config.h"
 #include "sandboxd/oci/bundle.h"
@@ -240,10 +240,9 @@ std::vector<std::string> oci_execd_arguments(const SandboxPlan& plan, const Cgro
 
 Result<std::vector<DeviceNode>> gpu_devices(const std::string& gpus, const std::string& dev) {
   if (gpus.empty()) return std::vector<DeviceNode>{};
-  unsigned wanted = 0;
-  const auto [end, error] = std::from_chars(gpus.data(), gpus.data() + gpus.size(), wanted);
+  const unsigned wanted = parse_number<unsigned>(gpus).value_or(0);
   const bool all = gpus == "all";
-  if (!all && (error != std::errc() || end != gpus.data() + gpus.size() || wanted == 0)) {
+  if (!all && wanted == 0) {
     return fail(Code::InvalidRequest, "/gpus: expected a positive number or \"all\", not '" + gpus + "'");
   }
   std::vector<DeviceNode> cards, shared;

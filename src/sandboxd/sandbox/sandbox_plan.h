@@ -7,6 +7,7 @@
 
 #include "api/native.h"
 #include "base/error.h"
+#include "base/ports.h"
 #include "kernel/limited_cgroup.h"
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/launch/launch_plan.h"
@@ -15,8 +16,6 @@
 #include "sandboxd/sandbox/sandbox_config.h"
 
 namespace osb::sandboxd {
-
-inline constexpr std::uint16_t kExecdPort = 44772;
 
 // Numbers of execd's inherited descriptors.
 inline constexpr int kListenFd = 3;

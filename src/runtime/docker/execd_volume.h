@@ -21,9 +21,9 @@ struct FileMount {
 // execd image: a container is made of the image (it never runs), and its files are copied. The volume's own directory
 // is what gets mounted, so this also works where the engine is not on this machine and the server could not put a file
 // anywhere.
-class ExecdStage {
+class ExecdVolume {
  public:
-  ExecdStage(EngineClient& engine, Images& images, std::string image, net::any_io_executor executor)
+  ExecdVolume(EngineClient& engine, Images& images, std::string image, net::any_io_executor executor)
       : engine_(engine), images_(images), image_(std::move(image)), executor_(std::move(executor)) {}
 
   // The first caller does the work, later callers wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
@@ -37,7 +37,7 @@ class ExecdStage {
     Event done;
     Result<std::vector<FileMount>> mounts = fail(Code::Internal, "execd was not staged");
   };
-  net::awaitable<Result<std::vector<FileMount>>> stage(std::optional<api::Platform> platform, Interest interest);
+  net::awaitable<Result<std::vector<FileMount>>> make_mounts(std::optional<api::Platform> platform, Interest interest);
   net::awaitable<void> remove_forgotten();
   net::awaitable<void> remove_helper(std::string name);
   net::awaitable<Result<void>> fill(std::string image_id, std::string volume);

@@ -1,4 +1,4 @@
-#include "runtime/docker/execd_stage.h"
+#include "runtime/docker/execd_volume.h"
 
 #include <chrono>
 
@@ -53,8 +53,8 @@ std::string empty_file_tar(std::string_view name) {
 
 }  // namespace
 
-net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<api::Platform> platform,
-                                                                  Interest interest) {
+net::awaitable<Result<std::vector<FileMount>>> ExecdVolume::mounts(std::optional<api::Platform> platform,
+                                                                   Interest interest) {
   if (image_.starts_with('/')) co_return mounts_from(image_);
   const std::string key = platform ? platform->os + "/" + platform->arch : "";
   for (auto found = staged_.find(key); found != staged_.end(); found = staged_.find(key)) {
@@ -68,7 +68,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<
   const auto staged = std::make_shared<Staged>(executor_);
   staged_[key] = staged;
   const struct Done {
-    ExecdStage& self;
+    ExecdVolume& self;
     const std::string& key;
     const std::shared_ptr<Staged>& staged;
     ~Done() {
@@ -76,12 +76,12 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::mounts(std::optional<
       staged->done.set();
     }
   } done{*this, key, staged};
-  staged->mounts = co_await stage(std::move(platform), std::move(interest));
+  staged->mounts = co_await make_mounts(std::move(platform), std::move(interest));
   co_return staged->mounts;
 }
 
-net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<api::Platform> platform,
-                                                                 Interest interest) {
+net::awaitable<Result<std::vector<FileMount>>> ExecdVolume::make_mounts(std::optional<api::Platform> platform,
+                                                                        Interest interest) {
   constexpr std::string_view kStartFailed = "DOCKER::SANDBOX_EXECD_START_FAILED";
   Images::Wanted wanted{.name = image_, .platform = std::move(platform), .login = {}};
   const auto id = co_await images_.ensure(std::move(wanted), std::move(interest));
@@ -102,7 +102,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdStage::stage(std::optional<a
 }
 
 // Removes helpers of servers that were killed. A helper in use lives for a second.
-net::awaitable<void> ExecdStage::remove_forgotten() {
+net::awaitable<void> ExecdVolume::remove_forgotten() {
   for (const std::string& name : std::exchange(stranded_, {})) co_await remove_helper(name);
   const json::object wanted{{"name", json::array{kHelper}}, {"status", json::array{"created"}}};
   const auto found = co_await engine_.call(
@@ -117,14 +117,14 @@ net::awaitable<void> ExecdStage::remove_forgotten() {
   }
 }
 
-net::awaitable<void> ExecdStage::remove_helper(std::string name) {
+net::awaitable<void> ExecdVolume::remove_helper(std::string name) {
   const auto removed = co_await engine_.call({.method = "DELETE", .target = "/containers/" + name + "?force=1"});
   if (removed || removed.error().code == Code::NotFound) co_return;
   log_warn("helper container not removed", {{"container", name}, {"error", removed.error().message}});
   stranded_.push_back(std::move(name));
 }
 
-net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string volume) {
+net::awaitable<Result<void>> ExecdVolume::fill(std::string image_id, std::string volume) {
   co_await remove_forgotten();
   // To the end, also when the server is ending: nothing else knows of the helper.
   co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
@@ -133,7 +133,7 @@ net::awaitable<Result<void>> ExecdStage::fill(std::string image_id, std::string 
   co_return copied;
 }
 
-net::awaitable<Result<void>> ExecdStage::copy_by_helper(std::string image_id, std::string volume) {
+net::awaitable<Result<void>> ExecdVolume::copy_by_helper(std::string image_id, std::string volume) {
   const std::string name = std::string(kHelper) + new_uuid();
   EngineClient::Call call{.method = "POST", .target = "/containers/create?name=" + name};
   call.body = json::object{{"Image", image_id},
@@ -151,7 +151,7 @@ net::awaitable<Result<void>> ExecdStage::copy_by_helper(std::string image_id, st
   co_return copied;
 }
 
-net::awaitable<Result<void>> ExecdStage::copy_files(std::string container) {
+net::awaitable<Result<void>> ExecdVolume::copy_files(std::string container) {
   const std::string archive = container + "/archive?path=";
   const std::string into = archive + http::percent_encode(kInside);
   if (const auto complete = co_await engine_.bytes(into + http::percent_encode("/complete"), kMaxFile)) {
