@@ -81,7 +81,7 @@ class YamlReader {
     switch (event_.type) {
       case YAML_SCALAR_EVENT: {
         const auto& scalar = event_.data.scalar;
-        if (scalar.anchor != nullptr) return invalid("anchors are not supported");
+        if (auto plain = check(scalar.anchor, scalar.tag); !plain) return failed(plain.error());
         const std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
         return scalar.plain_implicit != 0 ? plain_scalar(text) : json::value(text);
       }
@@ -94,7 +94,14 @@ class YamlReader {
     }
   }
 
+  Expected<void> check(const yaml_char_t* anchor, const yaml_char_t* tag) const {
+    if (anchor == nullptr && tag == nullptr) return {};
+    return invalid("line " + std::to_string(event_.start_mark.line + 1) + ": anchors and tags are not supported");
+  }
+
   Expected<json::value> read_sequence(std::size_t depth) {
+    const auto& sequence = event_.data.sequence_start;
+    if (auto plain = check(sequence.anchor, sequence.tag); !plain) return failed(plain.error());
     json::array out;
     for (;;) {
       if (auto more = next(); !more) return failed(more.error());
@@ -106,6 +113,8 @@ class YamlReader {
   }
 
   Expected<json::value> read_mapping(std::size_t depth) {
+    const auto& mapping = event_.data.mapping_start;
+    if (auto plain = check(mapping.anchor, mapping.tag); !plain) return failed(plain.error());
     json::object out;
     for (;;) {
       if (auto more = next(); !more) return failed(more.error());

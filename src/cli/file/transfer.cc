@@ -12,6 +12,7 @@
 #include "cli/file/file_commands.h"
 #include "cli/output/spinner.h"
 #include "cli/read_input.h"
+#include "client/local_file.h"
 
 namespace osb::cli {
 namespace {
@@ -64,22 +65,6 @@ struct WriteOptions {
   PermissionOptions permission;
 };
 
-// Standard input, piece by piece.
-opensandbox::ByteSource stdin_source() {
-  return [buffer = std::make_shared<std::vector<char>>(256 << 10)]() -> opensandbox::Result<std::string_view> {
-    for (;;) {
-      const ssize_t got = ::read(STDIN_FILENO, buffer->data(), buffer->size());
-      if (got >= 0) return std::string_view(buffer->data(), static_cast<std::size_t>(got));
-      if (errno != EINTR) {
-        return opensandbox::Failure(
-            opensandbox::Error{.kind = opensandbox::ErrorKind::Local,
-                               .code = "LOCAL_ERROR",
-                               .message = std::string("cannot read standard input: ") + std::strerror(errno)});
-      }
-    }
-  };
-}
-
 // The content to write, in the file's encoding; nothing when standard input is sent as it comes.
 Expected<std::optional<std::string>> content_of(const WriteOptions& o) {
   if (is_utf8(o.encoding)) return o.content;
@@ -105,8 +90,11 @@ Outcome write(Context& context, WriteOptions& o) {
   const opensandbox::Files files = sandbox->files();
   if (*content) {
     if (auto done = files.write(o.path, **content, o.permission.get()); !done) return sdk_failed(context, done.error());
-  } else if (auto done = files.write_from(o.path, stdin_source(), o.permission.get()); !done) {
-    return sdk_failed(context, done.error());
+  } else {
+    const opensandbox::TransferProgress unseen;
+    opensandbox::DescriptorSource input(STDIN_FILENO, "standard input", std::nullopt, unseen);
+    const auto done = files.write_from(o.path, [&] { return input.next(); }, o.permission.get());
+    if (!done) return sdk_failed(context, done.error());
   }
   context.out().ok("Written: " + o.path);
   return 0;

@@ -6,6 +6,7 @@
 #include "cli/more_commands.h"
 #include "cli/output/spinner.h"
 #include "cli/transfer/transfer_progress.h"
+#include "client/local_file.h"
 
 namespace osb::cli {
 namespace {
@@ -139,25 +140,9 @@ Outcome remove(Context& context, const Options& options) {
 
 opensandbox::Result<std::vector<Image>> load_stdin(const opensandbox::SandboxManager& manager, const std::string& name,
                                                    TransferBar& bar) {
-  std::string buffer(1 << 20, '\0');
-  std::uint64_t total = 0;
-  return manager.load_image(
-      [&]() -> opensandbox::Result<std::string_view> {
-        ssize_t got = 0;
-        do {
-          got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-        } while (got < 0 && errno == EINTR);
-        if (got < 0) {
-          opensandbox::Error error;
-          error.kind = opensandbox::ErrorKind::Local;
-          error.code = "LOCAL_ERROR";
-          error.message = std::string("read standard input: ") + std::strerror(errno);
-          return std::unexpected(std::move(error));
-        }
-        bar.update(total += static_cast<std::uint64_t>(got), std::nullopt);
-        return std::string_view(buffer.data(), static_cast<std::size_t>(got));
-      },
-      name);
+  const opensandbox::TransferProgress progress = bar.callback();
+  opensandbox::DescriptorSource input(STDIN_FILENO, "standard input", std::nullopt, progress);
+  return manager.load_image([&] { return input.next(); }, name);
 }
 
 Outcome load(Context& context, const Options& options) {

@@ -11,6 +11,7 @@
 #include "cli/transfer/linked_directory.h"
 #include "cli/transfer/remote_path.h"
 #include "cli/transfer/transfer_progress.h"
+#include "client/local_file.h"
 #include "client/missing_file.h"
 
 namespace osb::cli {
@@ -175,25 +176,10 @@ class Copy {
 
   // A tar archive where there is a directory, else the contents of a file.
   Outcome from_stdin(const Files& files, const std::string& to, bool directory) {
-    std::string buffer(1 << 20, '\0');
-    std::uint64_t total = 0;
     TransferBar bar(context_.out(), "standard input");
-    const opensandbox::ByteSource source = [&]() -> opensandbox::Result<std::string_view> {
-      ssize_t got = 0;
-      do {
-        got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-      } while (got < 0 && errno == EINTR);
-      if (got < 0) {
-        opensandbox::Error error;
-        error.kind = opensandbox::ErrorKind::Local;
-        error.code = "LOCAL_ERROR";
-        error.message = std::string("read standard input: ") + std::strerror(errno);
-        return std::unexpected(std::move(error));
-      }
-      total += static_cast<std::uint64_t>(got);
-      bar.update(total, std::nullopt);
-      return std::string_view(buffer.data(), static_cast<std::size_t>(got));
-    };
+    const opensandbox::TransferProgress progress = bar.callback();
+    opensandbox::DescriptorSource input(STDIN_FILENO, "standard input", std::nullopt, progress);
+    const opensandbox::ByteSource source = [&] { return input.next(); };
     const auto sent = directory ? files.write_archive(to, source) : files.write_from(to, source);
     if (!sent) return sdk_failed(context_, sent.error());
     return 0;
@@ -206,20 +192,8 @@ class Copy {
       return invalid(from + " is a directory: its tar archive does not belong on a terminal.");
     }
     context_.out().flush();
-    const opensandbox::ByteSink sink = [&](std::string_view piece) -> opensandbox::Result<void> {
-      while (!piece.empty()) {
-        const ssize_t put = ::write(STDOUT_FILENO, piece.data(), piece.size());
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-          opensandbox::Error error;
-          error.kind = opensandbox::ErrorKind::Local;
-          error.code = "LOCAL_ERROR";
-          error.message = std::string("write to standard output: ") + std::strerror(errno);
-          return std::unexpected(std::move(error));
-        }
-        piece.remove_prefix(static_cast<std::size_t>(put));
-      }
-      return {};
+    const opensandbox::ByteSink sink = [](std::string_view piece) {
+      return opensandbox::write_fd(STDOUT_FILENO, piece, "standard output");
     };
     const auto got = directory ? files.read_archive(from, sink) : files.read_to(from, sink);
     if (!got) return sdk_failed(context_, got.error());
