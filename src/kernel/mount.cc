@@ -73,10 +73,10 @@ Failure FsContext::failed(const std::string& what, int e) const {
 
 // Raw calls: glibc's would do the same today, but these must never concern other threads. setfsuid answers the old id
 // and no error; an id that does not exist here cannot be set, and the overlay then says so.
-FileOwner::FileOwner(std::uint32_t id) : securebits_(::prctl(PR_GET_SECUREBITS)) {
+FileOwner::FileOwner(std::uint32_t uid, std::uint32_t gid) : securebits_(::prctl(PR_GET_SECUREBITS)) {
   ::prctl(PR_SET_SECUREBITS, securebits_ | SECBIT_NO_SETUID_FIXUP);  // keeps capabilities when fsuid leaves 0
-  gid_ = static_cast<std::uint32_t>(raw(SYS_setfsgid, id));
-  uid_ = static_cast<std::uint32_t>(raw(SYS_setfsuid, id));
+  gid_ = static_cast<std::uint32_t>(raw(SYS_setfsgid, gid));
+  uid_ = static_cast<std::uint32_t>(raw(SYS_setfsuid, uid));
 }
 
 FileOwner::~FileOwner() {

@@ -41,11 +41,12 @@ class FsContext {
   std::string type_;
 };
 
-// Files that the calling thread makes belong to uid and gid `id` while this lives; its capabilities stay. Concerns
+// Files that the calling thread makes belong to this user and group while this lives; its capabilities stay. Concerns
 // this thread, and children it makes meanwhile, only.
 class FileOwner {
  public:
-  explicit FileOwner(std::uint32_t id);
+  explicit FileOwner(std::uint32_t id) : FileOwner(id, id) {}
+  FileOwner(std::uint32_t uid, std::uint32_t gid);
   ~FileOwner();
   FileOwner(const FileOwner&) = delete;
   FileOwner& operator=(const FileOwner&) = delete;

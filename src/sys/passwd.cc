@@ -123,4 +123,14 @@ std::vector<gid_t> UserDatabase::groups_of(const User& user) {
   return out;
 }
 
+bool UserDatabase::is_private_group(uid_t uid, gid_t gid) {
+  refresh_groups();
+  const User* const user = find_user(uid);
+  const auto group = group_by_id_.find(gid);
+  if (user == nullptr || user->gid != gid || group == group_by_id_.end() || group->second != user->name) return false;
+  const auto other_user = [&](const User& each) { return each.uid != uid && each.gid == gid; };
+  const auto other_member = [&](const auto& entry) { return entry.second == gid && entry.first != user->name; };
+  return std::ranges::none_of(users_, other_user) && std::ranges::none_of(memberships_, other_member);
+}
+
 }  // namespace osb::sys

@@ -36,6 +36,8 @@ class UserDatabase {
   std::optional<std::string> group_name(gid_t gid);
   // For SpawnPlan::groups: the primary group first, then those that list the user, each once.
   std::vector<gid_t> groups_of(const User& user);
+  // Whether `gid` is the primary group of the user, has the user's name, and no other user is in it.
+  bool is_private_group(uid_t uid, gid_t gid);
 
  private:
   // Attributes that change when a file is replaced or written.

@@ -40,6 +40,18 @@ TEST_F(UserDatabaseTest, GroupsOfAUserStartWithThePrimaryAndRepeatNone) {
   EXPECT_EQ(db_.groups_of(*db_.find_user("ann")), (std::vector<gid_t>{50, 29, 10}));
 }
 
+TEST_F(UserDatabaseTest, APrivateGroupHasOneUser) {
+  write("passwd", "ann:x:1000:1001:::\nbob:x:1002:1002:::\ncat:x:1003:1003:::\ndan:x:1004:1003:::\neve:x:1005:50:::\n");
+  write("group", "ann:x:1001:ann\nbob:x:1002:ann\ncat:x:1003:\nstaff:x:50:\n");
+  EXPECT_TRUE(db_.is_private_group(1000, 1001));
+  EXPECT_FALSE(db_.is_private_group(1000, 1000)) << "no such group";
+  EXPECT_FALSE(db_.is_private_group(1002, 1002)) << "another member";
+  EXPECT_FALSE(db_.is_private_group(1003, 1003)) << "another user's primary group";
+  EXPECT_FALSE(db_.is_private_group(1005, 50)) << "not named like the user";
+  EXPECT_FALSE(db_.is_private_group(1000, 1002)) << "another user's";
+  EXPECT_FALSE(db_.is_private_group(77, 1001)) << "no such user";
+}
+
 TEST_F(UserDatabaseTest, BrokenLinesAreSkipped) {
   write("passwd",
         "\n#comment:x:1:1:::\n:x:2:2:::\nshort:x:3:3\nlong:x:4:4::::extra\nneg:x:-5:5:::\nhuge:x:99999999999:5:::\n"

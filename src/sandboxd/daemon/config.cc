@@ -173,11 +173,17 @@ void read_sandbox(Section s, DaemonConfig& out) {
            out.volumes.allowed_host_paths.emplace_back(path);
            return {};
          });
-  s.parsed("host_ids", "same",
-           "Owners of files in host paths, seen from inside: the `same` ids as on the host, or `foreign` ones.",
+  s.parsed("host_ids", "owner",
+           "Owners of files in host paths. `owner`: root inside is the owner of the mounted directory if no other user "
+           "of the host can reach it; all other ids are nobody on the host. `same`: the same ids inside and outside, "
+           "only for directories that root alone can reach. `foreign`: the rights of others, and new files belong to "
+           "the sandbox's own ids.",
            [&](const std::string& text) -> Result<void> {
-             if (text != "same" && text != "foreign") return fail(Code::InvalidRequest, "expected same or foreign");
-             out.volumes.host_ids = text == "same" ? VolumeConfig::HostIds::Same : VolumeConfig::HostIds::Foreign;
+             static const std::map<std::string, HostIds> names = {
+                 {"owner", HostIds::Owner}, {"same", HostIds::Same}, {"foreign", HostIds::Foreign}};
+             const auto found = names.find(text);
+             if (found == names.end()) return fail(Code::InvalidRequest, "expected owner, same or foreign");
+             out.volumes.host_ids = found->second;
              return {};
            });
   s.refuse_others();
@@ -223,7 +229,7 @@ void read_network(Section s, DaemonConfig& out) {
            });
   s.number("mtu", network.mtu, 0, 65535, "0: that of the default route's interface.");
   s.number("ready_slots", network.ready_slots, 0, 4096, "Network slots kept ready.");
-  s.number("first_id", network.first_id, 65536, std::int64_t{1} << 31,
+  s.number("first_id", network.first_id, 3 * 65536, std::int64_t{1} << 31,
            "First user and group id of sandboxes, on the host; each sandbox has 65,536.");
   s.text("table", network.table, "Name of the nftables table; it differs between daemons of one host.");
   s.text("interface_prefix", network.interface_prefix,
@@ -361,6 +367,7 @@ void complete_config(DaemonConfig& config) {
   config.images.directory = state / "images";
   config.volumes.directory = state / "volumes";
   config.volumes.state_directory = state;
+  config.volumes.file_ids = config.network.file_ids();
   config.reserve.directory = state;
   config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.reserve;
 }

@@ -50,7 +50,7 @@ insecure_registries = ["registry:5000"]
   EXPECT_EQ(config->images.directory, "/srv/sandboxes/images");
   EXPECT_EQ(config->log_format, LogFormat::Json);
   EXPECT_TRUE(config->sandbox.allow_host_network);
-  EXPECT_EQ(config->volumes.host_ids, VolumeConfig::HostIds::Foreign);
+  EXPECT_EQ(config->volumes.host_ids, HostIds::Foreign);
   EXPECT_EQ(config->sandbox.default_pids, 100u);
   EXPECT_EQ(format_subnet(config->network.subnet), "10.1.0.0/16");
   EXPECT_EQ(config->network.blocked, std::vector<Subnet>{parse_subnet("10.2.0.0/16").value()});

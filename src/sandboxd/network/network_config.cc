@@ -87,8 +87,11 @@ Result<void> validate(const NetworkConfig& config) {
   if (config.subnet.prefix_length < 8 || config.subnet.prefix_length > 29)
     return fail(Code::InvalidRequest, fmt::format("network.subnet: {} has no sensible size, use a prefix of 8 to 29",
                                                   format_subnet(config.subnet)));
-  if (config.first_id < 65536)
-    return fail(Code::InvalidRequest, "network.first_id: ids below 65536 belong to the host's own users");
+  if (config.first_id < 3 * 65536)
+    return fail(
+        Code::InvalidRequest,
+        "network.first_id: use at least 196608; ids below 65536 belong to the host's own users, and 131072 more "
+        "to files in host paths and to services");
   if (config.capacity() == 0) return fail(Code::InvalidRequest, "network.first_id: no id range fits above it");
   if (config.mtu != 0 && (config.mtu < 576 || config.mtu > 65535))
     return fail(Code::InvalidRequest, fmt::format("network.mtu: {} is not between 576 and 65535", config.mtu));

@@ -60,6 +60,9 @@ struct NetworkConfig {
   std::uint32_t gateway() const { return subnet.base + 1; }
   std::uint32_t address(unsigned index) const { return subnet.base + 2 + index; }
   std::uint32_t id_base(unsigned index) const { return first_id + index * 65536; }
+  // 65,536 ids of files that sandboxes leave in directories of the host. No process has them. The range between them
+  // and the sandboxes' holds users of services (osb up).
+  std::uint32_t file_ids() const { return first_id - 2 * 65536; }
   std::string interface(unsigned index) const { return interface_prefix + std::to_string(index); }
   // How many slots there can be: limited by addresses and by ids.
   unsigned capacity() const;

@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "kernel/mount.h"
 #include "sandboxd/volume/check_volumes.h"
+#include "sandboxd/volume/host_ids.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
 
@@ -29,14 +31,6 @@ Failure not_allowed(const std::string& path, std::string_view why) {
   return refused(Code::InvalidRequest, "VOLUME::HOST_PATH_NOT_ALLOWED", fmt::format("host path {}: {}", path, why));
 }
 
-Result<std::string> real_path(int fd) {
-  char target[PATH_MAX];
-  const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof target);
-  if (size < 0) return sys::from_errno("readlink /proc/self/fd", errno);
-  if (size == sizeof target || target[0] != '/') return fail(Code::InvalidRequest, "not reachable by a path");
-  return std::string(target, static_cast<std::size_t>(size));
-}
-
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
@@ -53,13 +47,29 @@ std::string below(const std::string& path, const std::string& prefix) {
   return path.substr(prefix == "/" ? 1 : prefix.size() + 1);
 }
 
+int make_directory(int parent, const std::string& name, HostOwners* owners) {
+  const auto owner = owners == nullptr ? std::nullopt : owners->of_new_directory(parent);
+  if (!owner) return ::mkdirat(parent, name.c_str(), 0755);
+  // Not chown afterwards: the name may be another directory by then.
+  const kernel::FileOwner as(owner->uid, owner->gid);
+  return ::mkdirat(parent, name.c_str(), 0755);
+}
+
 }  // namespace
+
+Result<std::string> real_path(int fd) {
+  char target[PATH_MAX];
+  const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof target);
+  if (size < 0) return sys::from_errno("readlink /proc/self/fd", errno);
+  if (size == sizeof target || target[0] != '/') return fail(Code::InvalidRequest, "not reachable by a path");
+  return std::string(target, static_cast<std::size_t>(size));
+}
 
 Result<UniqueFd> open_beneath(int directory, const std::string& path) {
   return sys::openat2(directory, path, O_PATH, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 }
 
-Result<UniqueFd> make_beneath(int directory, const std::string& path) {
+Result<UniqueFd> make_beneath(int directory, const std::string& path, HostOwners* owners) {
   auto at = sys::openat2(directory, ".", O_PATH, RESOLVE_BENEATH);
   for (std::size_t start = 0; at && start <= path.size();) {
     const std::size_t slash = std::min(path.find('/', start), path.size());
@@ -68,7 +78,7 @@ Result<UniqueFd> make_beneath(int directory, const std::string& path) {
     if (name.empty()) continue;
     auto next = open_beneath(at->get(), name);
     if (!next && next.error().sys_errno == ENOENT) {
-      const bool made = ::mkdirat(at->get(), name.c_str(), 0755) == 0;
+      const bool made = make_directory(at->get(), name, owners) == 0;
       if (!made && errno != EEXIST) return sys::from_errno("mkdir " + path, errno);
       if (made) {
         // Past our umask; by descriptor, because the name may be another user's link by now.
@@ -98,7 +108,7 @@ const HostPaths::Allowed* HostPaths::covering(std::string_view path, std::string
 }
 
 // Follows links; where that leads is not yet checked.
-Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_missing) const {
+Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_missing, HostOwners& owners) const {
   // Before any access to the disk: a caller must not learn whether a path outside of the list exists.
   const Allowed* written = covering(path, &Allowed::written);
   const Allowed* const real = written != nullptr ? nullptr : covering(path, &Allowed::real);
@@ -116,15 +126,15 @@ Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_miss
   const std::string& prefix = written != nullptr ? written->real : real->real;
   if (is_at_or_below(state_, prefix)) return not_allowed(path, "missing, and not made above sandboxd's own state");
   auto root = sys::openat2(AT_FDCWD, prefix, O_PATH, RESOLVE_NO_SYMLINKS);
-  auto made = root ? make_beneath(root->get(), below(path, spelled)) : std::move(root);
+  auto made = root ? make_beneath(root->get(), below(path, spelled), &owners) : std::move(root);
   if (made) return made;
   return refused(Code::Internal, "VOLUME::HOST_PATH_CREATE_FAILED",
                  fmt::format("host path {}: {}", path, made.error().message), made.error().sys_errno);
 }
 
-Result<UniqueFd> HostPaths::open(const std::string& path, bool create_if_missing,
+Result<UniqueFd> HostPaths::open(const std::string& path, bool create_if_missing, HostOwners& owners,
                                  const std::function<void()>& checked) const {
-  auto found = resolve(path, create_if_missing);
+  auto found = resolve(path, create_if_missing, owners);
   if (!found) return found;
   const auto real = real_path(found->get());
   if (!real) return not_allowed(path, real.error().message);

@@ -33,8 +33,12 @@ Result<UniqueFd> clone_volume(int source, int userns, bool read_only, const std:
   }
   // EPERM: the source is mapped already.
   if (userns < 0 || (errno != EINVAL && errno != EPERM)) return sys::from_errno("mount_setattr " + what, errno);
-  Error error(Code::Unsupported,
-              fmt::format("{}: its file system, or one mounted below it, cannot map ids to a sandbox's", what), errno);
+  Error error(
+      Code::Unsupported,
+      fmt::format("{}: its file system, or one mounted below it, cannot map ids to a sandbox's; for a host path, "
+                  "[sandbox] host_ids = \"foreign\" mounts it without",
+                  what),
+      errno);
   error.reason = "VOLUME::UNSUPPORTED_BACKEND";
   return Failure(std::move(error));
 }

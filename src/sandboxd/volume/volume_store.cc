@@ -31,11 +31,11 @@ Failure no_such_volume(const std::string& name) {
   return failure(Code::NotFound, "VOLUME::PVC_NOT_FOUND", fmt::format("volume {}: does not exist", name));
 }
 
-Result<UniqueFd> open_sub_path(UniqueFd base, const Volume& spec) {
+Result<UniqueFd> open_sub_path(UniqueFd base, const Volume& spec, HostOwners* owners) {
   if (spec.sub_path.empty()) return base;
   auto found = open_beneath(base.get(), spec.sub_path);
   if (!found && found.error().sys_errno == ENOENT && spec.create) {
-    found = make_beneath(base.get(), spec.sub_path);
+    found = make_beneath(base.get(), spec.sub_path, owners);
   }
   if (found) return found;
   const bool leads_out = found.error().sys_errno == EXDEV || found.error().sys_errno == ELOOP;
@@ -49,9 +49,16 @@ Result<UniqueFd> open_sub_path(UniqueFd base, const Volume& spec) {
 struct VolumeStore::State {
   class Uses;
 
+  State(VolumeConfig wanted, StagedDirectory volumes, HostPaths paths)
+      : config(std::move(wanted)),
+        directory(std::move(volumes)),
+        host_paths(std::move(paths)),
+        host_owners(config.host_ids, config.file_ids) {}
+
   VolumeConfig config;
   StagedDirectory directory;
   HostPaths host_paths;
+  HostOwners host_owners;
 
   mutable std::mutex mutex;
   std::map<std::string, std::size_t> uses;  // by PreparedVolumes that exist
@@ -160,11 +167,12 @@ Result<PreparedVolumes> VolumeStore::prepare(std::span<const Volume> specs, int 
       continue;
     }
     const bool host = spec.kind == VolumeKind::Host;
-    auto base =
-        host ? state_->host_paths.open(spec.source, spec.create, [this] { state_->after_step("host path checked"); })
-             : uses->open(spec);
+    HostOwners& owners = state_->host_owners;
+    auto base = host ? state_->host_paths.open(spec.source, spec.create, owners,
+                                               [this] { state_->after_step("host path checked"); })
+                     : uses->open(spec);
     if (!base) return Failure(base.error());
-    auto source = open_sub_path(std::move(*base), spec);
+    auto source = open_sub_path(std::move(*base), spec, host ? &owners : nullptr);
     if (!source) return Failure(source.error());
     struct stat st;
     if (::fstat(source->get(), &st) < 0) return sys::from_errno("stat " + spec.source, errno);
@@ -173,8 +181,13 @@ Result<PreparedVolumes> VolumeStore::prepare(std::span<const Volume> specs, int 
                      fmt::format("sub-path {}: neither a directory nor a regular file", spec.sub_path));
     }
     mount.is_directory = S_ISDIR(st.st_mode);
-    const bool mapped = !host || state_->config.host_ids == VolumeConfig::HostIds::Same;
-    auto cloned = clone_volume(source->get(), mapped ? userns : -1, spec.read_only, spec.source);
+    HostOwners::View ids{.userns = userns};
+    if (host) {
+      auto seen = owners.view(spec.source, source->get(), st, spec.read_only, userns, id_base);
+      if (!seen) return Failure(seen.error());
+      ids = std::move(*seen);
+    }
+    auto cloned = clone_volume(source->get(), ids.userns, spec.read_only, spec.source);
     if (!cloned) return Failure(cloned.error());
     mount.mount = std::move(*cloned);
     out.mounts.push_back(std::move(mount));

@@ -14,6 +14,7 @@
 #include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/launch/launch_plan.h"
 #include "sandboxd/volume/check_volumes.h"
+#include "sandboxd/volume/host_ids.h"
 
 namespace osb::sandboxd {
 
@@ -28,12 +29,10 @@ struct VolumeConfig {
   // Our own files: neither they nor a directory above them can be a volume, even if allowed.
   std::filesystem::path state_directory;
 
-  // Owners of the files of a host path. Same: id n inside is id n on the host, as with a bind mount of Docker; root
-  // inside can then leave files of the host's root there, also setuid ones (they mean nothing inside the sandbox, which
-  // sees the mount nosuid, but do on the host): allow only paths where no user of the host runs what lies there, or
-  // mount the file system nosuid. Foreign: the sandbox has the rights of "others", sees all owners as `nobody`, and its
-  // new files belong to its own id range.
-  enum class HostIds { Same, Foreign } host_ids = HostIds::Same;
+  // Owners of the files of a host path.
+  HostIds host_ids = HostIds::Owner;
+  // With HostIds::Owner: the host's ids of files whose owner inside is nobody on the host, 65,536 of them.
+  std::uint32_t file_ids = 14 * 65'536;
 
   DiskReserve reserve;  // new volumes leave it free
 
@@ -80,8 +79,8 @@ class VolumeStore final : public Volumes {
   // swapped meanwhile. Sub-paths are opened beneath their volume: links inside may be followed, none leads out.
   //
   // A failure removes the named volumes that this request made. Besides check_volumes:
-  //   VOLUME::HOST_PATH_NOT_ALLOWED      not in the list, really elsewhere, our own state, or neither directory nor
-  //                                      regular file
+  //   VOLUME::HOST_PATH_NOT_ALLOWED      not in the list, really elsewhere, our own state, neither directory nor
+  //                                      regular file, or open to other users (HostIds::Same)
   //   VOLUME::HOST_PATH_NOT_FOUND        missing, and not to be made
   //   VOLUME::HOST_PATH_CREATE_FAILED    missing, and could not be made
   //   VOLUME::PVC_NOT_FOUND              no such volume, and not to be made

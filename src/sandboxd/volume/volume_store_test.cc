@@ -261,7 +261,7 @@ TEST_F(Volumes, AFileSystemThatCannotMapIdsIsNamed) {
 }
 
 TEST_F(Volumes, ForeignHostPathsGiveOnlyWhatOthersMay) {
-  config_.host_ids = VolumeConfig::HostIds::Foreign;
+  config_.host_ids = HostIds::Foreign;
   reopen();
   const auto prepared = prepare({host(dir_ / "data")});
   ASSERT_TRUE(prepared) << prepared.error().message;

@@ -174,8 +174,13 @@ def test_the_port_can_be_changed(service):
 
 def test_host_paths_are_allowed_until_that_is_changed(service, tmp_path):
     osb = service.osb
-    shared = service.directory.parent / "shared"
-    shared.mkdir()
+    #  A user's directory, where no other user can go: sandboxes act as that user.
+    home = service.directory.parent / "home"
+    shared = home / "shared"
+    shared.mkdir(parents=True)
+    home.chmod(0o700)
+    for directory in (home, shared):
+        os.chown(directory, 54321, 54321)
     (shared / "file").write_text("of the host\n")
     volumes = tmp_path / "volumes.json"
     volumes.write_text(json.dumps([{"name": "data", "mountPath": "/data", "host": {"path": str(shared)}}]))
@@ -190,6 +195,7 @@ def test_host_paths_are_allowed_until_that_is_changed(service, tmp_path):
     assert osb.ok("command", "run", sandbox, "--", "cat", "/data/file") == "of the host\n"
     said = osb.ok("run", "-v", f"{shared}:/data", "host", "sh", "-c", "cat /data/file; echo inside > /data/made")
     assert said == "of the host\n" and (shared / "made").read_text() == "inside\n"
+    assert (shared / "made").stat().st_uid == 54321
     done = osb.run("run", "-v", f"{shared}:/data:ro", "host", "sh", "-c", "cat /data/made; echo x > /data/made")
     assert done.returncode != 0 and done.stdout == b"inside\n" and b"Read-only" in done.stderr, done
     service.down()
