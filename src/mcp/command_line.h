@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "mcp/client_session.h"
 #include "mcp/http_endpoint.h"
-#include "mcp/session.h"
 #include "opensandbox/connection.h"
 
 namespace osb::mcp {

@@ -60,7 +60,7 @@ struct HttpEndpoint::Client {
 
   std::string id;
   std::shared_ptr<EventStream> general;
-  std::shared_ptr<Session> session;
+  std::shared_ptr<ClientSession> session;
   std::map<std::uint64_t, std::shared_ptr<EventStream>> streams;  // by number; answers to POSTs
   std::uint64_t next_stream = 1;
   std::size_t connections = 0;
@@ -201,7 +201,7 @@ net::awaitable<http::Response> HttpEndpoint::post(http::Request& request) {
     co_return rpc_refusal(503, "there are too many sessions; try again later", first->id, rpc::kBusy);
   }
   const auto client = std::make_shared<Client>(loop_, new_uuid());
-  client->session = std::make_shared<Session>(loop_, client_, tools_, session_options_, client->general);
+  client->session = std::make_shared<ClientSession>(loop_, client_, tools_, session_options_, client->general);
   http::Response response = co_await post_to(client, std::move(payload), request);
   if (client->session->initialized()) {
     log_info("session begins", {{"peer", request.peer}, {"sessions", clients_.size() + 1}});

@@ -11,8 +11,8 @@
 #include "async/task_group.h"
 #include "http/message.h"
 #include "http/web_rules.h"
+#include "mcp/client_session.h"
 #include "mcp/event_stream.h"
-#include "mcp/session.h"
 
 namespace osb::mcp {
 

@@ -151,7 +151,7 @@ net::awaitable<void> StdioServer::run(UniqueFd input, UniqueFd output) {
   Channel in(loop_, std::move(input));
   Channel out(loop_, std::move(output));
   const auto outlet = std::make_shared<Output>(loop_);
-  const auto session = std::make_shared<Session>(loop_, client_, tools_, options_, outlet);
+  const auto session = std::make_shared<ClientSession>(loop_, client_, tools_, options_, outlet);
 
   const auto read = [&]() -> net::awaitable<void> {
     Lines lines;

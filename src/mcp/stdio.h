@@ -6,7 +6,7 @@
 #include "async/descriptor.h"
 #include "async/net.h"
 #include "base/unique_fd.h"
-#include "mcp/session.h"
+#include "mcp/client_session.h"
 
 namespace osb::mcp {
 

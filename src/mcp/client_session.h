@@ -39,12 +39,12 @@ struct SessionOptions {
 
 // One client: the protocol from initialize on, its calls that run, its sandboxes. Lives on one loop. Requests that take
 // time run beside each other, so one never waits for another.
-class Session : public std::enable_shared_from_this<Session> {
+class ClientSession : public std::enable_shared_from_this<ClientSession> {
  public:
   // `tools` outlives it. `general` is for messages that belong to no request.
-  Session(net::any_io_executor loop, sdk::Client client, const std::vector<Tool>& tools, SessionOptions options,
-          std::shared_ptr<Outlet> general);
-  ~Session();
+  ClientSession(net::any_io_executor loop, sdk::Client client, const std::vector<Tool>& tools, SessionOptions options,
+                std::shared_ptr<Outlet> general);
+  ~ClientSession();
 
   // A decoded payload of the client. Every request and every malformed message is answered to, or dropped by, `outlet`.
   void receive(Payload payload, const std::shared_ptr<Outlet>& outlet);

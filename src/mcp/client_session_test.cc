@@ -1,4 +1,4 @@
-#include "mcp/session.h"
+#include "mcp/client_session.h"
 
 #include <boost/json/parse.hpp>
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ class SessionTest : public http::testing::HttpFixture {
     config.api_key = "key";
     auto client = sdk::Client::open(io.get_executor(), config);
     EXPECT_TRUE(client);
-    session = std::make_shared<Session>(io.get_executor(), *client, tools, SessionOptions{.max_calls = 2}, outlet);
+    session =
+        std::make_shared<ClientSession>(io.get_executor(), *client, tools, SessionOptions{.max_calls = 2}, outlet);
   }
   ~SessionTest() override { osb::testing::await(io, session->close()); }
 
@@ -59,7 +60,7 @@ class SessionTest : public http::testing::HttpFixture {
 
   const std::vector<Tool> tools = all_tools();
   const std::shared_ptr<Recorder> outlet = std::make_shared<Recorder>();
-  std::shared_ptr<Session> session;
+  std::shared_ptr<ClientSession> session;
   int asked = 0;
   std::string last;
   Event open_{io.get_executor()};

@@ -1,4 +1,4 @@
-#include "mcp/session.h"
+#include "mcp/client_session.h"
 
 #include <algorithm>
 #include <utility>
@@ -52,15 +52,15 @@ bool is_supported_version(std::string_view version) {
   return std::ranges::find(kProtocolVersions, version) != std::end(kProtocolVersions);
 }
 
-struct Session::Running {
+struct ClientSession::Running {
   json::value id;
   std::shared_ptr<Call> call;
   const Tool* tool = nullptr;  // nullptr: resources/read
   net::cancellation_signal stop;
 };
 
-Session::Session(net::any_io_executor loop, sdk::Client client, const std::vector<Tool>& tools, SessionOptions options,
-                 std::shared_ptr<Outlet> general)
+ClientSession::ClientSession(net::any_io_executor loop, sdk::Client client, const std::vector<Tool>& tools,
+                             SessionOptions options, std::shared_ptr<Outlet> general)
     : loop_(loop),
       tools_(tools),
       options_(options),
@@ -70,9 +70,9 @@ Session::Session(net::any_io_executor loop, sdk::Client client, const std::vecto
       ended_(loop),
       tasks_(loop) {}
 
-Session::~Session() = default;
+ClientSession::~ClientSession() = default;
 
-void Session::receive(Payload payload, const std::shared_ptr<Outlet>& outlet) {
+void ClientSession::receive(Payload payload, const std::shared_ptr<Outlet>& outlet) {
   // Batches came with 2025-03-26 and went with 2025-06-18; an initialize never is in one.
   if (payload.batch && version_ != "2025-03-26" && version_ != "2024-11-05") {
     outlet->answer(
@@ -89,7 +89,7 @@ void Session::receive(Payload payload, const std::shared_ptr<Outlet>& outlet) {
   }
 }
 
-void Session::handle(Message message, const std::shared_ptr<Outlet>& outlet) {
+void ClientSession::handle(Message message, const std::shared_ptr<Outlet>& outlet) {
   if (message.kind == Message::Kind::Request) {
     handle_request(message, outlet);
   } else if (message.kind == Message::Kind::Notification) {
@@ -97,7 +97,7 @@ void Session::handle(Message message, const std::shared_ptr<Outlet>& outlet) {
   }
 }
 
-void Session::handle_request(Message& message, const std::shared_ptr<Outlet>& outlet) {
+void ClientSession::handle_request(Message& message, const std::shared_ptr<Outlet>& outlet) {
   const std::string& method = message.method;
   const bool known = method == "initialize" || method == "ping" || method == "tools/list" || method == "tools/call" ||
                      method == "resources/list" || method == "resources/templates/list" || method == "resources/read" ||
@@ -131,7 +131,7 @@ void Session::handle_request(Message& message, const std::shared_ptr<Outlet>& ou
   outlet->answer(result ? encode_result(message.id, std::move(*result)) : encode_error(message.id, result.error()));
 }
 
-void Session::handle_notification(const Message& message) {
+void ClientSession::handle_notification(const Message& message) {
   if (message.method != "notifications/cancelled") return;  // the others tell us nothing that we use
   const json::value* id = message.params.if_contains("requestId");
   if (id == nullptr) return;
@@ -142,12 +142,12 @@ void Session::handle_notification(const Message& message) {
   cancel(*running);
 }
 
-void Session::cancel(Running& running) {
+void ClientSession::cancel(Running& running) {
   running.call->cancel();
   if (running.tool == nullptr || !running.tool->ends_itself) running.stop.emit(net::cancellation_type::terminal);
 }
 
-RpcResult Session::initialize(const json::object& params) {
+RpcResult ClientSession::initialize(const json::object& params) {
   if (initialized()) return failure(rpc::kInvalidRequest, "the session is initialized already");
   const json::value* wanted = params.if_contains("protocolVersion");
   if (wanted == nullptr || !wanted->is_string()) {
@@ -165,7 +165,7 @@ RpcResult Session::initialize(const json::object& params) {
       {"instructions", kInstructions}};
 }
 
-RpcResult Session::set_level(const json::object& params) {
+RpcResult ClientSession::set_level(const json::object& params) {
   const json::value* level = params.if_contains("level");
   const auto* found = std::end(kLevels);
   if (level != nullptr && level->is_string()) found = std::ranges::find(kLevels, std::string_view(level->get_string()));
@@ -174,14 +174,14 @@ RpcResult Session::set_level(const json::object& params) {
   return json::object();
 }
 
-void Session::log(std::string_view level, json::object data) {
+void ClientSession::log(std::string_view level, json::object data) {
   const auto* found = std::ranges::find(kLevels, level);
   if (static_cast<std::size_t>(found - std::begin(kLevels)) < level_ || !initialized()) return;
   general_->send(encode_notification("notifications/message",
                                      {{"level", level}, {"logger", "opensandbox"}, {"data", std::move(data)}}));
 }
 
-void Session::call_tool(Message& message, const std::shared_ptr<Outlet>& outlet) {
+void ClientSession::call_tool(Message& message, const std::shared_ptr<Outlet>& outlet) {
   const auto refuse = [&](std::string why) {
     outlet->answer(encode_error(message.id, {rpc::kInvalidParams, std::move(why), nullptr}));
   };
@@ -206,8 +206,8 @@ void Session::call_tool(Message& message, const std::shared_ptr<Outlet>& outlet)
   start(message, std::move(checked->as_object()), &*tool, outlet);
 }
 
-void Session::start(const Message& message, json::object arguments, const Tool* tool,
-                    const std::shared_ptr<Outlet>& outlet) {
+void ClientSession::start(const Message& message, json::object arguments, const Tool* tool,
+                          const std::shared_ptr<Outlet>& outlet) {
   const auto refuse = [&](int code, std::string why) {
     outlet->answer(encode_error(message.id, {code, std::move(why), nullptr}));
   };
@@ -233,7 +233,7 @@ void Session::start(const Message& message, json::object arguments, const Tool* 
 }
 
 // Ends with an answer, also after an error, except when it was cancelled: then the client does not wait for one.
-net::awaitable<void> Session::run(std::shared_ptr<Running> running) {
+net::awaitable<void> ClientSession::run(std::shared_ptr<Running> running) {
   const auto begin = std::chrono::steady_clock::now();
   RpcResult result;
   try {
@@ -264,25 +264,25 @@ net::awaitable<void> Session::run(std::shared_ptr<Running> running) {
   ended_.notify_all();
 }
 
-net::awaitable<RpcResult> Session::work(Running& running) {
+net::awaitable<RpcResult> ClientSession::work(Running& running) {
   if (running.tool == nullptr) co_return co_await read_resource(*running.call);
   const ToolResult result = co_await running.tool->run(*running.call);
   co_return encode_tool_result(*running.tool, result, reply_style(running.id));
 }
 
-ReplyStyle Session::reply_style(const json::value& id) const {
+ReplyStyle ClientSession::reply_style(const json::value& id) const {
   ReplyStyle style = options_.reply;
   if (style.published) style.max_bytes = ReplyStyle::kPublishedBytes;
   style.max_bytes -= std::min(style.max_bytes, encode_result(id, {}).size());
   return style;
 }
 
-void Session::spawn_errand(net::awaitable<void> task) {
+void ClientSession::spawn_errand(net::awaitable<void> task) {
   ++errands_;
   tasks_.spawn("errand", run_errand(std::move(task)));
 }
 
-net::awaitable<void> Session::run_errand(net::awaitable<void> task) {
+net::awaitable<void> ClientSession::run_errand(net::awaitable<void> task) {
   try {
     co_await std::move(task);
   } catch (const std::exception& bug) {
@@ -292,13 +292,13 @@ net::awaitable<void> Session::run_errand(net::awaitable<void> task) {
   ended_.notify_all();
 }
 
-net::awaitable<void> Session::remove_created() {
+net::awaitable<void> ClientSession::remove_created() {
   if (options_.keep_sandboxes) co_return;
   for (sdk::Sandbox& sandbox : sandboxes_.take_created()) spawn_errand(remove(std::move(sandbox)));
   co_await ended_.wait_until([this] { return errands_ == 0; });
 }
 
-net::awaitable<void> Session::close() {
+net::awaitable<void> ClientSession::close() {
   closing_ = true;
   for (const auto& [id, running] : std::map(running_)) {
     cancel(*running);
