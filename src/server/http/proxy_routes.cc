@@ -1,10 +1,10 @@
-#include <charconv>
 
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "base/ports.h"
 #include "http/reverse_proxy.h"
 #include "http/websocket.h"
@@ -62,10 +62,8 @@ Error conflict(const SandboxService& service, const SandboxRecord& record) {
 
 Answer proxy(RouteContext& context, Request& request, NamedBy by) {
   SandboxService& service = context.service;
-  const std::string& text = request.params["port"];
-  std::uint32_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port < 1 || port > 65535) {
+  const std::uint16_t port = parse_number<std::uint16_t>(request.params["port"]).value_or(0);
+  if (port == 0) {
     Error wrong(Code::InvalidRequest, "path/port: expected 1 to 65535");
     wrong.reason = service.reason("INVALID_PORT");
     co_return refusal(wrong);
