@@ -137,10 +137,17 @@ class TreeCopier {
       if (entry == nullptr && errno != 0) return sys::from_errno(path_of(*directory.pending) + ": readdir", errno);
       if (entry == nullptr) return {};
       if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+      if (auto room = within_limits(); !room) return room;
       auto copied = copy_entry(worker, directory, entry->d_name);
       if (!copied)
         return with_context(fmt::format("{}/{}", path_of(*directory.pending), entry->d_name), copied.error());
     }
+  }
+
+  Result<void> within_limits() const {
+    if (bytes_ <= options_.max_bytes && entries_ <= options_.max_entries) return {};
+    return fail(Code::Exhausted, fmt::format("the tree has more than {} MiB or {} entries", options_.max_bytes >> 20,
+                                             options_.max_entries));
   }
 
   Result<void> copy_entry(Worker& worker, const Directory& directory, const char* name) {
@@ -226,6 +233,7 @@ class TreeCopier {
     if (::fstat(from->get(), &st) < 0) return sys::from_errno("stat", errno);
     if (!S_ISREG(st.st_mode)) return fail(Code::Conflict, "changed while it was copied");
     bytes_ += std::max(static_cast<std::uint64_t>(st.st_blocks) * 512, kBlock);
+    if (auto room = within_limits(); !room) return room;
     if (auto copied = copy_contents(worker, from->get(), to->get(), st); !copied) return copied;
     return copy_metadata({from->get()}, {to->get()}, st, options_.overlay_upper, worker.attributes);
   }

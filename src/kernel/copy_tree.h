@@ -15,6 +15,10 @@ struct CopyTreeOptions {
   bool overlay_upper = false;
 
   unsigned threads = 2;  // the caller's is one of them
+
+  // A larger tree is Code::Exhausted, before the file that exceeds the limit is copied.
+  std::uint64_t max_bytes = UINT64_MAX;
+  std::uint64_t max_entries = UINT64_MAX;
 };
 
 struct CopiedTree {

@@ -70,6 +70,19 @@ TEST_F(CopyTree, KeepsAllThatAnEntryHas) {
   EXPECT_EQ(difference(TreeDump().of(source()), TreeDump().of(copy())), "");
 }
 
+TEST_F(CopyTree, ATreeAboveItsLimitsIsRefused) {
+  fs::create_directory(source() / "d");
+  write_text_file(source() / "d/large", std::string(1 << 20, 'x'));
+  write_text_file(source() / "small", "x");
+  EXPECT_EQ(run({.max_bytes = 1 << 20}).error().code, Code::Exhausted);
+  fs::remove_all(copy());
+  fs::create_directory(copy());
+  EXPECT_EQ(run({.max_entries = 2}).error().code, Code::Exhausted);
+  fs::remove_all(copy());
+  fs::create_directory(copy());
+  EXPECT_TRUE(run({.max_bytes = 2 << 20, .max_entries = 3}));
+}
+
 TEST_F(CopyTree, KeepsAccessControlLists) {
   write_text_file(source() / "f", "x");
   fs::create_directory(source() / "d");

@@ -37,14 +37,16 @@ Result<std::uint32_t> unused_project(int directory) {
       if (errno == ENOENT || errno == ESRCH) return project;
       return sys::from_errno("look at a project's quota", errno);
     }
-    if (found.dqb_curinodes == 0 && found.dqb_curspace == 0 && found.dqb_bhardlimit == 0) return project;
+    if (found.dqb_curinodes == 0 && found.dqb_curspace == 0 && found.dqb_bhardlimit == 0 && found.dqb_ihardlimit == 0)
+      return project;
   }
 }
 
-Result<void> limit_project(int directory, std::uint32_t project, std::uint64_t bytes) {
+Result<void> limit_project(int directory, std::uint32_t project, ProjectLimit wanted) {
   if_dqblk limit{};
-  limit.dqb_bhardlimit = limit.dqb_bsoftlimit = (bytes + QIF_DQBLKSIZE - 1) / QIF_DQBLKSIZE;
-  limit.dqb_valid = QIF_BLIMITS;
+  limit.dqb_bhardlimit = limit.dqb_bsoftlimit = (wanted.bytes + QIF_DQBLKSIZE - 1) / QIF_DQBLKSIZE;
+  limit.dqb_ihardlimit = limit.dqb_isoftlimit = wanted.inodes;
+  limit.dqb_valid = QIF_LIMITS;
   if (quota_call(directory, Q_SETQUOTA, project, &limit) < 0) return sys::from_errno("set a project's quota", errno);
   return {};
 }

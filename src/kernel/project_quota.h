@@ -15,8 +15,12 @@ bool has_project_quotas(int directory);
 // A project that nothing belongs to and nothing limits.
 Result<std::uint32_t> unused_project(int directory);
 
-// Limits the project to so many bytes; beyond them writes fail: ENOSPC on xfs, EDQUOT on ext4. 0: no limit.
-Result<void> limit_project(int directory, std::uint32_t project, std::uint64_t bytes);
+// Limits the project to so many bytes and inodes; beyond them writes fail: ENOSPC on xfs, EDQUOT on ext4. 0: no limit.
+struct ProjectLimit {
+  std::uint64_t bytes = 0;
+  std::uint64_t inodes = 0;
+};
+Result<void> limit_project(int directory, std::uint32_t project, ProjectLimit limit);
 
 // The empty directory, and all that will be made below it, count for the project.
 Result<void> join_project(int directory, std::uint32_t project);
