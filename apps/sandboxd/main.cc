@@ -120,12 +120,15 @@ std::string why_no_bridge(const std::vector<HostCheck>& checks) {
   return "";
 }
 
-int serve(const DaemonConfig& config, std::string no_bridge) {
+int serve(DaemonConfig config, std::string no_bridge) {
   ignore_sigpipe();
   ::umask(022);
   allow_many_descriptors();
   auto lock = lock_state(config.sandbox.state_directory);
   if (!lock) return refuse(lock.error());
+  const auto disk = open_writable_disk(config.disk, config.sandbox.state_directory);
+  if (!disk) return refuse(disk.error());
+  if (auto used = use_disk(config, *disk); !used) return refuse(used.error());
 
   net::io_context io(1);
   const net::any_io_executor executor = io.get_executor();
@@ -143,6 +146,11 @@ int serve(const DaemonConfig& config, std::string no_bridge) {
   if (!volumes) return refuse(volumes.error());
   SnapshotStoreOptions snapshot_options;
   snapshot_options.after_step = config.sandbox.after_step;
+  snapshot_options.reserve = config.disk.reserve;
+  const auto snapshot_limits = resolve_snapshot_limits(config.disk.snapshot_bytes, config.sandbox.state_directory);
+  if (!snapshot_limits) return refuse(snapshot_limits.error());
+  snapshot_options.max_bytes = snapshot_limits->bytes;
+  snapshot_options.max_entries = snapshot_limits->entries;
   auto snapshots = SnapshotStore::open(config.sandbox.state_directory + "/snapshots", std::move(snapshot_options));
   if (!snapshots) return refuse(snapshots.error());
   auto images = ImageService::open(executor, config.images);
@@ -219,6 +227,7 @@ int start(const std::vector<std::string>& args) {
   check.state_directory = config->sandbox.state_directory;
   check.cgroup_parent = config->cgroup_parent;
   check.network = config->network;
+  check.disk = config->disk;
   if (line->action == CommandLine::Action::Check) return run_check(check, line->json);
   LogOptions log;
   log.level = config->log_level;
@@ -234,11 +243,12 @@ int start(const std::vector<std::string>& args) {
                                          "/usr",
                                          "/etc"};
   std::vector<std::string> all = keep;
+  if (!config->disk.directory.empty()) all.push_back(config->disk.directory);
   for (const auto& path : config->volumes.allowed_host_paths) all.push_back(path.string());
   for (const auto& path : config->images.allowed_directories) all.push_back(path.string());
   for (const auto& [name, program] : config->sandbox.runtimes) all.push_back(program.path);
   if (auto entered = kernel::enter_private_mount_namespace(all); !entered) return refuse(entered.error());
-  return serve(*config, why_no_bridge(checks));
+  return serve(std::move(*config), why_no_bridge(checks));
 }
 
 }  // namespace

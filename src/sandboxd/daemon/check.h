@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sandboxd/disk/writable_disk.h"
 #include "sandboxd/network/network_config.h"
 
 namespace osb::sandboxd {
@@ -28,6 +29,7 @@ struct CheckOptions {
   std::string cgroup_parent = "opensandbox";
   std::string runsc = "runsc";  // program name or path
   NetworkConfig network = {};   // for the names in the advice
+  DiskConfig disk = {};
 };
 
 // Finds out by trying, in child processes and scratch directories that are gone afterwards. Blocks for about 0.1 s.

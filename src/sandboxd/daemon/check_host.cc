@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "base/parse_number.h"
+#include "kernel/btrfs.h"
 #include "kernel/capabilities.h"
 #include "kernel/limited_cgroup.h"
 #include "kernel/mount.h"
@@ -29,6 +30,7 @@
 #include "kernel/reflink.h"
 #include "kernel/seccomp_policy.h"
 #include "sandboxd/daemon/check.h"
+#include "sandboxd/disk/disk_image.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/network/firewall.h"
 #include "sandboxd/network/firewall_rules.h"
@@ -234,12 +236,34 @@ HostCheck check_reflink(const fs::path& scratch) {
           "put the state directory on xfs or btrfs for instant snapshots"};
 }
 
-HostCheck check_disk_limit(const fs::path& scratch) {
-  const auto directory = sys::open_at(AT_FDCWD, scratch, O_RDONLY | O_DIRECTORY);
-  const bool quota = directory && kernel::has_project_quotas(directory->get());
-  if (quota) return {"disk limit", State::Ok, "by project quota", ""};
-  return {"disk limit", State::Missing, "a sandbox can fill the state directory's file system",
-          "give the state directory a file system of its own, mounted with project quota"};
+// How each sandbox and volume is limited, and its cost. Nothing is made or mounted.
+HostCheck check_disk_limit(const fs::path& scratch, const CheckOptions& options) {
+  constexpr const char* kWhat = "disk limit";
+  constexpr const char* kGroups = "bytes, by btrfs quota groups; a create takes about 0.1 ms more";
+  const DiskImage image{options.state_directory.string(), options.disk.image_bytes};
+  const auto possible = image.probe();
+  if (image.wanted()) {
+    if (possible) return {kWhat, State::Ok, std::string(kGroups) + "; in the image file " + image.file(), ""};
+    return {kWhat, State::Required, "[disk] image_bytes: " + possible.error().message,
+            "or set image_bytes to 0 and remove " + image.file()};
+  }
+  const std::string place = options.disk.directory.empty() ? scratch.string() : options.disk.directory;
+  const auto directory = sys::open_at(AT_FDCWD, place, O_RDONLY | O_DIRECTORY);
+  if (directory && kernel::has_project_quotas(directory->get())) {
+    return {kWhat, State::Ok, "bytes and inodes, by project quota; a create takes about 0.1 ms more", ""};
+  }
+  if (directory && !options.disk.directory.empty() && kernel::is_btrfs(directory->get())) {
+    return {kWhat, State::Ok, kGroups, ""};
+  }
+  return {
+      kWhat, State::Missing,
+      "none: a sandbox can fill the file system of " + place +
+          "; only the reserve ([disk] reserve_bytes) holds new work back",
+      possible
+          ? "set [disk] image_bytes: sandboxd then keeps what sandboxes write in a btrfs of that size, in one file; "
+            "or mount the file system with project quotas"
+          : "mount the file system with project quotas (xfs or ext4 with prjquota); an image file is not possible: " +
+                possible.error().message};
 }
 
 HostCheck check_lsm() {
@@ -317,7 +341,7 @@ std::vector<HostCheck> check_host(const CheckOptions& options) {
       out.push_back(check_overlay(*scratch, userns->get()));
     }
     out.push_back(check_reflink(*scratch));
-    out.push_back(check_disk_limit(*scratch));
+    out.push_back(check_disk_limit(*scratch, options));
     std::error_code ignored;
     fs::remove_all(*scratch, ignored);
   }

@@ -159,9 +159,10 @@ void read_sandbox(Section s, DaemonConfig& out) {
   s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20,
            "Processes and threads of a sandbox whose request sets no limit.");
   s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40, "Size of `/dev/shm`.");
-  s.number("default_disk_bytes", out.sandbox.default_disk_bytes, 0, std::int64_t{1} << 50,
-           "Bytes that a sandbox may write to its own layer if its request sets no limit; 0 is no limit. The state "
-           "directory needs project quotas: xfs or ext4 with `prjquota`.");
+  s.number(
+      "default_disk_bytes", out.disk.sandbox_bytes, -1, std::int64_t{1} << 50,
+      "Bytes that a sandbox may write to its own layer if its request sets no limit. 0: no limit. -1: a quarter of "
+      "the disk, at most 10 GiB, where the disk can limit directories (`[disk]`), else no limit.");
   s.flag("allow_host_network", out.sandbox.allow_host_network, "Requests may ask for network mode `host`.");
   s.text("exec_label", out.sandbox.exec_label,
          "Label of sandboxes: an SELinux context, or `exec PROFILE` for AppArmor.");
@@ -282,11 +283,27 @@ void read_images(Section s, DaemonConfig& out) {
 
 void read_disk(Section s, DaemonConfig& out) {
   s.number(
-      "reserve_bytes", out.reserve.bytes, -1, std::int64_t{1} << 60,
+      "reserve_bytes", out.disk.reserve.bytes, -1, std::int64_t{1} << 60,
       "Below so many free bytes on the state directory's file system, creates, pulls, uploads of images, snapshots "
       "and new volumes are refused. -1: a twentieth of the file system, at most 1 GiB. 0: never refused.");
-  s.number("reserve_inodes", out.reserve.inodes, -1, std::int64_t{1} << 60,
+  s.number("reserve_inodes", out.disk.reserve.inodes, -1, std::int64_t{1} << 60,
            "The same for inodes. -1: a twentieth of the file system's, at most 100,000.");
+  s.number(
+      "image_bytes", out.disk.image_bytes, 0, std::int64_t{1} << 50,
+      "Size of a btrfs in one file, `disk.btrfs` in the state directory, that sandboxd makes and mounts for all that "
+      "sandboxes write. It limits directories on hosts without project quotas, needs `mkfs.btrfs`, takes the space "
+      "that is used, and grows with this number; 1 GiB is the least that makes sense. 0: none is made; one that exists "
+      "is used.");
+  s.text(
+      "directory", out.disk.directory,
+      "A directory for all that sandboxes write, on a file system that can limit directories: xfs or ext4 with "
+      "`prjquota`, or a btrfs of its own, whose quotas sandboxd turns on. Empty: the state directory, or the image.");
+  s.number("volume_bytes", out.disk.volume_bytes, -1, std::int64_t{1} << 50,
+           "Limit of each new named volume. 0: no limit. -1: as with `default_disk_bytes`.");
+  s.number(
+      "snapshot_bytes", out.disk.snapshot_bytes, -1, std::int64_t{1} << 60,
+      "Limit of all snapshots together, on any file system; they also take at most half of its inodes. 0: no limit. "
+      "-1: half of the state directory's file system.");
   s.refuse_others();
 }
 
@@ -366,10 +383,27 @@ void complete_config(DaemonConfig& config) {
   const std::filesystem::path state = config.sandbox.state_directory;
   config.images.directory = state / "images";
   config.volumes.directory = state / "volumes";
-  config.volumes.state_directory = state;
+  config.volumes.own_directories = {state};
   config.volumes.file_ids = config.network.file_ids();
-  config.reserve.directory = state;
-  config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.reserve;
+  config.disk.reserve.places = {{state}};
+  config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.disk.reserve;
+}
+
+Result<void> use_disk(DaemonConfig& config, const WritableDisk& disk) {
+  auto sandbox = resolve_limit(config.disk.sandbox_bytes, disk, "[sandbox] default_disk_bytes");
+  if (!sandbox) return Failure(sandbox.error());
+  auto volume = resolve_limit(config.disk.volume_bytes, disk, "[disk] volume_bytes");
+  if (!volume) return Failure(volume.error());
+  config.sandbox.disk_directory = disk.directory;
+  config.sandbox.trees = config.volumes.trees = disk.trees;
+  config.sandbox.default_disk_bytes = *sandbox;
+  config.volumes.volume_bytes = *volume;
+  config.volumes.directory = std::filesystem::path(disk.directory) / "volumes";
+  if (disk.directory == config.sandbox.state_directory) return {};
+  config.volumes.own_directories.emplace_back(disk.directory);
+  config.disk.reserve.places.push_back({disk.directory, disk.unusable});
+  config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.disk.reserve;
+  return {};
 }
 
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {

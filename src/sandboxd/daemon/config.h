@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/setting_text.h"
+#include "sandboxd/disk/writable_disk.h"
 #include "sandboxd/image/image_service.h"
 #include "sandboxd/network/network_config.h"
 #include "sandboxd/sandbox/sandbox_config.h"
@@ -28,7 +29,7 @@ struct DaemonConfig {
   NetworkConfig network;
   ImageServiceConfig images;
   VolumeConfig volumes;
-  DiskReserve reserve;
+  DiskConfig disk;
 };
 
 // A TOML file over the defaults; docs/sandboxd-settings.md lists the keys. Code::InvalidRequest names section and key,
@@ -45,6 +46,8 @@ std::string settings_example();
 
 // Directories that follow from others: images, volumes.
 void complete_config(DaemonConfig& config);
+// The places and limits that follow from the disk. Code::Unsupported: a setting wants limits that the disk cannot have.
+Result<void> use_disk(DaemonConfig& config, const WritableDisk& disk);
 
 struct CommandLine {
   enum class Action { Serve, Check, ShowHelp, ShowVersion, PrintSettings, PrintExample };

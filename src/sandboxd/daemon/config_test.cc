@@ -61,6 +61,37 @@ insecure_registries = ["registry:5000"]
   EXPECT_TRUE(config->images.insecure_registries.contains("registry:5000"));
 }
 
+TEST(DaemonConfig, LimitsFollowFromTheDisk) {
+  constexpr std::uint64_t kGiB = 1 << 30;
+  struct Case {
+    const char* settings;
+    WritableDisk disk;
+    std::uint64_t sandbox, volume;
+  };
+  const DiskTrees quotas(DiskMeans::ProjectQuota), none;
+  const Case cases[] = {
+      {"", {"/disk", quotas, 100 * kGiB}, 10 * kGiB, 10 * kGiB},
+      {"", {"/disk", quotas, 8 * kGiB}, 2 * kGiB, 2 * kGiB},
+      {"", {"/disk", none, 100 * kGiB}, 0, 0},
+      {"[sandbox]\ndefault_disk_bytes = 0\n[disk]\nvolume_bytes = 5", {"/disk", quotas, 100 * kGiB}, 0, 5},
+  };
+  for (const Case& each : cases) {
+    auto config = parse_config(each.settings, "x.toml");
+    ASSERT_TRUE(config) << config.error().message;
+    ASSERT_TRUE(use_disk(*config, each.disk));
+    EXPECT_EQ(config->sandbox.default_disk_bytes, each.sandbox) << each.settings;
+    EXPECT_EQ(config->volumes.volume_bytes, each.volume) << each.settings;
+    EXPECT_EQ(config->volumes.directory, "/disk/volumes");
+    EXPECT_EQ(config->sandbox.reserve.places.size(), 2u);
+    EXPECT_EQ(config->sandbox.tree("x"), each.disk.trees.limits() ? "/disk/sandboxes/x/tree" : "/disk/sandboxes/x");
+  }
+  auto config = parse_config("[disk]\nvolume_bytes = 5", "x.toml");
+  ASSERT_TRUE(config);
+  const auto refused = use_disk(*config, {"/disk", none, kGiB});
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("[disk] volume_bytes: the file system of /disk has neither"));
+}
+
 TEST(DaemonConfig, RuntimesHaveNamesPathsAndArguments) {
   const auto config = parse_config(R"(
 [sandbox]

@@ -16,38 +16,44 @@ std::uint64_t resolve(std::int64_t wanted, std::uint64_t all, std::uint64_t most
   return wanted < 0 ? std::min(all / kShare, most) : static_cast<std::uint64_t>(wanted);
 }
 
-Failure low(const DiskReserve& reserve, const std::string& free, const char* setting) {
+Failure low(const std::string& directory, const std::string& free, const char* setting) {
   Error error(Code::Exhausted,
               fmt::format("no space left for new work on the file system of {}: {} kept free ([disk] {} of sandboxd); "
                           "remove sandboxes, snapshots, volumes or images",
-                          reserve.directory, free, setting));
+                          directory, free, setting));
   error.reason = kDiskLow;
   return Failure(std::move(error));
 }
 
 }  // namespace
 
-Result<void> check_reserve(const DiskReserve& reserve, const DiskSpace& space) {
-  const std::uint64_t bytes = resolve(reserve.bytes, space.bytes, DiskReserve::kMostBytes);
+std::uint64_t DiskReserve::bytes_of(std::uint64_t size) const { return resolve(bytes, size, kMostBytes); }
+
+Result<void> check_reserve(const DiskReserve& reserve, const DiskSpace& space, const std::string& directory) {
+  const std::uint64_t bytes = reserve.bytes_of(space.bytes);
   if (space.free_bytes < bytes) {
-    return low(reserve, fmt::format("{} MiB are free, {} MiB are", space.free_bytes >> 20, bytes >> 20),
+    return low(directory, fmt::format("{} MiB are free, {} MiB are", space.free_bytes >> 20, bytes >> 20),
                "reserve_bytes");
   }
   const std::uint64_t inodes = resolve(reserve.inodes, space.inodes, DiskReserve::kMostInodes);
   if (space.inodes != 0 && space.free_inodes < inodes) {
-    return low(reserve, fmt::format("{} inodes are free, {} are", space.free_inodes, inodes), "reserve_inodes");
+    return low(directory, fmt::format("{} inodes are free, {} are", space.free_inodes, inodes), "reserve_inodes");
   }
   return {};
 }
 
 Result<void> DiskReserve::check() const {
-  if (directory.empty()) return {};
-  struct statvfs found{};
-  if (::statvfs(directory.c_str(), &found) < 0) return sys::from_errno("look at the disk of " + directory, errno);
-  return check_reserve(*this, {.bytes = found.f_blocks * found.f_frsize,
-                               .free_bytes = found.f_bavail * found.f_frsize,
-                               .inodes = found.f_files,
-                               .free_inodes = found.f_favail});
+  for (const auto& [directory, unusable] : places) {
+    struct statvfs found{};
+    if (::statvfs(directory.c_str(), &found) < 0) return sys::from_errno("look at the disk of " + directory, errno);
+    const std::uint64_t size = found.f_blocks * found.f_frsize, free = found.f_bavail * found.f_frsize;
+    const DiskSpace space{.bytes = size - std::min(size, unusable),
+                          .free_bytes = free - std::min(free, unusable),
+                          .inodes = found.f_files,
+                          .free_inodes = found.f_favail};
+    if (auto enough = check_reserve(*this, space, directory); !enough) return enough;
+  }
+  return {};
 }
 
 }  // namespace osb::sandboxd

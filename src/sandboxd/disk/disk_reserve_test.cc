@@ -14,7 +14,7 @@ TEST(DiskReserve, AFileSystemBelowItsReserveIsRefused) {
     DiskSpace space;
     bool admitted;
   };
-  const DiskReserve automatic{.directory = "/state"};
+  const DiskReserve automatic;
   const Case cases[] = {
       {"half free", automatic, {100 * kGiB, 50 * kGiB, 1000, 500}, true},
       {"a large disk keeps one GiB", automatic, {1000 * kGiB, kGiB, 1000, 500}, true},
@@ -25,12 +25,12 @@ TEST(DiskReserve, AFileSystemBelowItsReserveIsRefused) {
       {"less than a twentieth of the inodes", automatic, {100 * kGiB, 50 * kGiB, 1000, 49}, false},
       {"many inodes", automatic, {100 * kGiB, 50 * kGiB, 100'000'000, 100'000}, true},
       {"no count of inodes", automatic, {100 * kGiB, 50 * kGiB, 0, 0}, true},
-      {"a number is taken as it is", {10 * kGiB, 0, "/state"}, {100 * kGiB, 9 * kGiB, 1000, 500}, false},
-      {"inodes alone", {0, 600, "/state"}, {100 * kGiB, 0, 1000, 500}, false},
-      {"0 turns it off", {0, 0, "/state"}, {100 * kGiB, 0, 1000, 0}, true},
+      {"a number is taken as it is", {10 * kGiB, 0}, {100 * kGiB, 9 * kGiB, 1000, 500}, false},
+      {"inodes alone", {0, 600}, {100 * kGiB, 0, 1000, 500}, false},
+      {"0 turns it off", {0, 0}, {100 * kGiB, 0, 1000, 0}, true},
   };
   for (const Case& each : cases) {
-    const auto checked = check_reserve(each.reserve, each.space);
+    const auto checked = check_reserve(each.reserve, each.space, "/state");
     EXPECT_EQ(checked.has_value(), each.admitted) << each.about;
     if (checked) continue;
     EXPECT_EQ(checked.error().code, Code::Exhausted);
@@ -39,12 +39,12 @@ TEST(DiskReserve, AFileSystemBelowItsReserveIsRefused) {
 }
 
 TEST(DiskReserve, TheErrorNamesTheNumbersAndTheSetting) {
-  const auto bytes = check_reserve({.directory = "/state"}, {100 * kMiB, 2 * kMiB, 1000, 500});
+  const auto bytes = check_reserve({}, {100 * kMiB, 2 * kMiB, 1000, 500}, "/state");
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().message,
             "no space left for new work on the file system of /state: 2 MiB are free, 5 MiB are kept free ([disk] "
             "reserve_bytes of sandboxd); remove sandboxes, snapshots, volumes or images");
-  const auto inodes = check_reserve({.directory = "/state"}, {100 * kMiB, 90 * kMiB, 1000, 10});
+  const auto inodes = check_reserve({}, {100 * kMiB, 90 * kMiB, 1000, 10}, "/state");
   ASSERT_FALSE(inodes);
   EXPECT_NE(inodes.error().message.find("10 inodes are free, 50 are kept free ([disk] reserve_inodes"),
             std::string::npos);
@@ -52,10 +52,11 @@ TEST(DiskReserve, TheErrorNamesTheNumbersAndTheSetting) {
 
 TEST(DiskReserve, TheFileSystemOfTheDirectoryIsAsked) {
   const std::int64_t huge = std::int64_t{1} << 60;
-  EXPECT_FALSE(DiskReserve({.bytes = huge, .directory = "/tmp"}).check());
-  EXPECT_TRUE(DiskReserve({.bytes = 0, .inodes = 0, .directory = "/tmp"}).check());
+  EXPECT_FALSE(DiskReserve({.bytes = huge, .places = {{"/tmp"}}}).check());
+  EXPECT_TRUE(DiskReserve({.bytes = 0, .inodes = 0, .places = {{"/tmp"}}}).check());
   EXPECT_TRUE(DiskReserve({.bytes = huge}).check());
-  EXPECT_EQ(DiskReserve({.directory = "/does/not/exist"}).check().error().code, Code::NotFound);
+  EXPECT_FALSE(DiskReserve({.bytes = 1, .places = {{"/tmp", std::uint64_t{1} << 62}}}).check());
+  EXPECT_EQ(DiskReserve({.places = {{"/does/not/exist"}}}).check().error().code, Code::NotFound);
 }
 
 }  // namespace

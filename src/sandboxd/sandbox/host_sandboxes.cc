@@ -150,7 +150,7 @@ net::awaitable<Result<api::native::Stats>> HostSandboxes::stats(std::string id) 
   if (!found) co_return Failure(found.error());
   const EntryPtr entry = *found;
   // Without the lock: it may take a second, and a tree that is being removed can be counted too.
-  const std::string upper = context_.config().directory(id) + "/upper";
+  const std::string upper = context_.config().tree(id) + "/upper";
   const std::uint64_t disk_bytes = co_await context_.pool.run([&] { return disk_usage(upper); });
   const EntryGuard guard = co_await EntryGuard::lock(entry);
   if (!entry->live || !entry->live->cgroup) co_return fail(Code::Conflict, "sandbox " + id + " is not running");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 
 #include <fmt/format.h>
@@ -11,7 +12,6 @@
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "kernel/spread_directories.h"
-#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -36,21 +36,31 @@ Result<void> make_files(const std::string& run) {
 
 }  // namespace
 
-Result<std::unique_ptr<ReadyDirectories>> ReadyDirectories::open(const std::string& state_directory) {
-  std::unique_ptr<ReadyDirectories> out(new ReadyDirectories(state_directory + "/ready"));
-  const std::string trash = state_directory + "/trash/ready." + new_hex_id();
-  if (::rename(out->directory_.c_str(), trash.c_str()) < 0 && errno != ENOENT) {
-    return sys::from_errno("rename " + out->directory_, errno);
+Result<std::unique_ptr<ReadyDirectories>> ReadyDirectories::open(const std::string& disk, DiskTrees trees,
+                                                                 std::uint64_t disk_bytes) {
+  std::unique_ptr<ReadyDirectories> out(new ReadyDirectories(disk + "/ready", trees, disk_bytes));
+  if (auto made = make_directory(out->directory_, kPrivate); !made && made.error().code != Code::Conflict) {
+    return Failure(made.error());
   }
-  if (auto made = make_directory(out->directory_, kPrivate); !made) return Failure(made.error());
+  // One by one: each has a tree, and the tree's limit goes with it.
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(out->directory_, error)) {
+    const std::string trash = disk + "/trash/ready." + new_hex_id();
+    if (::rename(entry.path().c_str(), trash.c_str()) < 0) {
+      return sys::from_errno("rename " + entry.path().string(), errno);
+    }
+  }
   if (auto spread = kernel::spread_subdirectories(out->directory_); !spread) return Failure(spread.error());
   return out;
 }
 
 Result<void> ReadyDirectories::make_empty(const std::string& target) const {
-  for (const auto& [name, mode] :
-       {std::pair{"", kPrivate}, {"/upper", kUpper}, {"/work", kPrivate}, {"/run", kPrivate}}) {
-    if (auto made = make_directory(target + name, mode); !made) return made;
+  if (auto made = make_directory(target, kPrivate); !made) return made;
+  if (trees_.limits()) {
+    if (auto made = trees_.make(tree(target), kPrivate, disk_bytes_); !made) return made;
+  }
+  for (const auto& [name, mode] : {std::pair{"/upper", kUpper}, {"/work", kPrivate}, {"/run", kPrivate}}) {
+    if (auto made = make_directory(tree(target) + name, mode); !made) return made;
   }
   return {};
 }
@@ -84,8 +94,8 @@ Result<void> ReadyDirectories::give_name(const std::string& path, const std::str
 
 void ReadyDirectories::discard(const std::string& path) const {
   auto parent = sys::open_at(AT_FDCWD, directory_, O_RDONLY | O_DIRECTORY);
-  auto removed = parent ? sys::remove_tree(parent->get(), path.substr(directory_.size() + 1))
-                        : Result<void>(Failure(parent.error()));
+  auto removed =
+      parent ? trees_.remove(parent->get(), path.substr(directory_.size() + 1)) : Result<void>(Failure(parent.error()));
   if (!removed) log_warn("directory left", {{"path", path}, {"error", removed.error().message}});
 }
 
@@ -98,7 +108,7 @@ Result<std::string> ReadyDirectories::make(std::size_t limit) {
     path = fmt::format("{}/{}", directory_, next_++);
   }
   if (auto made = make_empty(path); !made) return Failure(made.error());
-  if (auto made = make_files(path + "/run"); !made) return Failure(made.error());
+  if (auto made = make_files(tree(path) + "/run"); !made) return Failure(made.error());
   return path;
 }
 

@@ -67,7 +67,7 @@ TEST_F(ReadyDirectoriesTest, LeftoversOfAnEarlierProcessAreTrash) {
   std::ofstream(dir_ / "ready/mine") << "x";
   auto ready = open();
   EXPECT_EQ(entries("ready"), 0);
-  EXPECT_EQ(entries("trash"), 1);
+  EXPECT_EQ(entries("trash"), 9);  // each by itself
   ready->refill();
   EXPECT_TRUE(ready->take(sandbox("a")));
 }

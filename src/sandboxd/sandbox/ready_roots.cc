@@ -74,7 +74,8 @@ Result<ReadyRoot> ReadyRoots::make(RootKind kind) {
   auto directory = directories_.take();
   if (!directory) return Failure(directory.error());
   out.directory = std::move(*directory);
-  LayersRoot layers{{}, out.directory + "/upper", out.directory + "/work"};
+  const std::string tree = directories_.tree(out.directory);
+  LayersRoot layers{{}, tree + "/upper", tree + "/work"};
   for (const RootKind::Layer& layer : out.kind.layers) layers.lower.push_back(layer.path);
   auto copied = copy_root_mode(layers.lower.front(), layers.upper);
   auto slot = copied ? slots_.take(out.kind.network) : Failure(copied.error());

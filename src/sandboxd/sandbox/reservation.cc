@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sandboxd/sandbox/disk_limit.h"
-
 namespace osb::sandboxd {
 
 PublishedPort published_port(const api::native::PublishedPort& port, unsigned slot) {
@@ -55,9 +53,11 @@ Result<void> Reservation::take_root() {
     }
   }
   if (!stage_) {
-    auto made = plan_.disk_bytes == 0 ? parts_.directories.take(directory_) : parts_.directories.make_empty(directory_);
-    if (made && plan_.disk_bytes != 0) made = limit_disk(directory_, plan_.disk_bytes);
-    if (!made) return made;
+    if (auto made = parts_.directories.take(directory_); !made) return made;
+  }
+  if (plan_.disk_bytes != parts_.config.default_disk_bytes) {
+    auto limited = parts_.config.trees.set_limit(parts_.config.tree(plan_.id), plan_.disk_bytes);
+    if (!limited) return with_context("limit disk_bytes", limited.error());
   }
   parts_.config.step("directories");
   // A directory without a record is an unfinished create too. Only volumes that go with the sandbox, and the state of
@@ -73,7 +73,7 @@ Result<void> Reservation::take_root() {
   }
   if (!slot) return Failure(slot.error());
   live_.slot = std::move(*slot);
-  return copy_root_mode(plan_.layers.front(), directory_ + "/upper");
+  return copy_root_mode(plan_.layers.front(), parts_.config.tree(plan_.id) + "/upper");
 }
 
 // So that a crash between here and the first record with a process does not leave new volumes for ever.
@@ -108,7 +108,7 @@ Result<void> Reservation::take_volumes() {
 }
 
 Result<LaunchPlan> Reservation::launch_plan() {
-  auto launch = sandboxd::launch_plan(plan_, *live_.slot, directory_);
+  auto launch = sandboxd::launch_plan(plan_, *live_.slot, parts_.config.tree(plan_.id));
   if (!launch) return launch;
   launch->stage = std::exchange(stage_, std::nullopt);
   launch->mounts = std::move(mounts_);

@@ -8,7 +8,6 @@
 #include "kernel/spread_directories.h"
 #include "sandboxd/launch/host_skeleton.h"
 #include "sandboxd/network/dns.h"
-#include "sandboxd/sandbox/disk_limit.h"
 #include "sandboxd/sandbox/reservation.h"
 #include "sys/remove_tree.h"
 #include "sys/syscall.h"
@@ -57,21 +56,18 @@ void remove_other_skeletons(const std::string& parent, const std::string& curren
 Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig config, HostParts parts) {
   std::unique_ptr<SandboxBuilder> out(new SandboxBuilder(std::move(config), std::move(parts)));
   const SandboxConfig& c = out->config_;
-  for (const char* name : {"", "/sandboxes", "/trash", "/host"}) {
-    if (auto made = own_directory(c.state_directory + name, 0700, 0); !made) return Failure(made.error());
+  for (const std::string& path :
+       {c.state_directory, c.state_directory + "/host", c.disk(), c.disk() + "/sandboxes", c.disk() + "/trash"}) {
+    if (auto made = own_directory(path, 0700, 0); !made) return Failure(made.error());
   }
-  if (c.default_disk_bytes != 0 && !has_disk_limits(c.state_directory)) {
-    return fail(Code::Unsupported, "[sandbox] default_disk_bytes: the file system of " + c.state_directory +
-                                       " has no project quotas; see `sandboxd check`");
-  }
-  auto directories = ReadyDirectories::open(c.state_directory);
+  for (const std::string& id : out->ids()) c.trees.fit(c.directory(id));
+  auto directories = ReadyDirectories::open(c.disk(), c.trees, c.default_disk_bytes);
   if (!directories) return Failure(directories.error());
   out->directories_ = std::move(*directories);
   out->roots_ = std::make_unique<ReadyRoots>(out->parts_.slots, *out->directories_, c.default_shm_bytes,
                                              out->parts_.cgroups.view_names());
   // Neighbours on disk slow each other down (kernel/spread_directories.h).
-  if (auto spread = kernel::spread_subdirectories(c.state_directory + "/sandboxes"); !spread)
-    return Failure(spread.error());
+  if (auto spread = kernel::spread_subdirectories(c.disk() + "/sandboxes"); !spread) return Failure(spread.error());
   for (const char* name : {"", "/execd"}) {
     if (auto made = own_directory(c.run_directory + name, 0750, c.group); !made) return Failure(made.error());
   }
@@ -102,7 +98,7 @@ Result<void> SandboxBuilder::make_host_skeleton() {
 std::vector<std::string> SandboxBuilder::ids() const {
   std::vector<std::string> out;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/sandboxes", error)) {
+  for (const auto& entry : fs::directory_iterator(config_.disk() + "/sandboxes", error)) {
     out.push_back(entry.path().filename().string());
   }
   return out;

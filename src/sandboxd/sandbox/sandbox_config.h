@@ -9,23 +9,26 @@
 #include <vector>
 
 #include "sandboxd/disk/disk_reserve.h"
+#include "sandboxd/disk/disk_trees.h"
 #include "sandboxd/oci/oci_runtime.h"
 
 namespace osb::sandboxd {
 
 // Settings that all sandboxes of a host share, and the names of their files:
 //
-//   <state>/sandboxes/<id>/record.json upper/ work/ run/{entrypoint.log,exit.json,execd.log}
-//   <state>/ready/          directories of sandboxes to come (ReadyDirectories, ReadyRoots)
-//   <state>/trash/          directories that are being deleted; emptied at start
+//   <disk>/sandboxes/<id>/record.json, and its tree: upper/ work/ run/{entrypoint.log,exit.json,execd.log}
+//   <disk>/ready/           directories of sandboxes to come (ReadyDirectories, ReadyRoots)
+//   <disk>/trash/           directories that are being deleted; emptied at start
 //   <state>/host/<boot id>/ skeleton of `host` sandboxes
 //   <state>/mount-points/   the lowest layer of all others
 //   <run>/execd/<id>.sock   execd's socket
 //
+// <disk> is <state> or the directory of WritableDisk. The tree is <id>/ itself, or <id>/tree/ where trees have limits.
 // A sandbox of an OCI runtime has no socket. It has oci/ for the bundle, run/exit/ for the exit record, and
 // <run>/oci/<id>/ for the runtime's own state.
 struct SandboxConfig {
   std::string state_directory = "/var/lib/opensandbox";  // 0700
+  std::string disk_directory;                            // for all that sandboxes write; empty: state_directory
   std::string run_directory = "/run/opensandbox";        // sockets; 0750, of `group`
   gid_t group = 0;                                       // may use the sockets besides root
   std::string execd;                                     // the program
@@ -36,13 +39,16 @@ struct SandboxConfig {
   std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
   std::uint64_t default_shm_bytes = 64 << 20;
-  std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs project quotas
+  DiskTrees trees;                       // below disk_directory
+  std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs trees with limits
   DiskReserve reserve;                   // creates and snapshots leave it free
   // Called with the name of each step that has just been done: tests end the process there.
   std::function<void(std::string_view step)> after_step;
 
-  std::string directory(const std::string& id) const { return state_directory + "/sandboxes/" + id; }
-  std::string run_file(const std::string& id, const char* name) const { return directory(id) + "/run/" + name; }
+  const std::string& disk() const { return disk_directory.empty() ? state_directory : disk_directory; }
+  std::string directory(const std::string& id) const { return disk() + "/sandboxes/" + id; }
+  std::string tree(const std::string& id) const { return directory(id) + trees.below_directory(); }
+  std::string run_file(const std::string& id, const char* name) const { return tree(id) + "/run/" + name; }
   std::string exit_file(const std::string& id, const std::string& runtime) const {
     return run_file(id, runtime.empty() ? "exit.json" : "exit/exit.json");
   }

@@ -123,7 +123,7 @@ Result<void> SandboxLauncher::start_native(Reservation& taken, const SandboxPlan
   const std::string& id = plan.id;
   auto listener = listen(id);
   if (!listener) return Failure(listener.error());
-  const std::string run = config_->directory(id) + "/run";
+  const std::string run = config_->tree(id) + "/run";
   if (::chown(run.c_str(), owner, owner) < 0) return sys::from_errno("chown " + run, errno);
   // A mount of its own: `..` of it leads nowhere.
   auto exit_directory = kernel::clone_mount(AT_FDCWD, run);
@@ -166,7 +166,7 @@ Result<void> SandboxLauncher::start_with_runtime(Reservation& taken, const Sandb
   OciRuntime::Container container;
   container.id = id;
   container.bundle = config_->directory(id) + "/oci";
-  container.exit_directory = config_->directory(id) + "/run/exit";
+  container.exit_directory = config_->tree(id) + "/run/exit";
   container.execd = execd_.get();
   container.cgroup_path = path_in_hierarchy(live.cgroup->v2_directory());
   for (const std::string& path : {container.bundle, container.exit_directory}) {

@@ -149,8 +149,7 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
   plan.read_only_root = spec.read_only_root;
   plan.disk_bytes = spec.limits.disk_bytes.value_or(config.default_disk_bytes);
   plan.shm_bytes = spec.limits.shm_bytes.value_or(config.default_shm_bytes);
-  plan.takes_ready_root =
-      spec.runtime.empty() && !plan.host_network && plan.disk_bytes == 0 && plan.shm_bytes == config.default_shm_bytes;
+  plan.takes_ready_root = spec.runtime.empty() && !plan.host_network && plan.shm_bytes == config.default_shm_bytes;
   plan.hostname = spec.hostname.empty() ? spec.id.substr(0, 12) : spec.hostname;
   plan.no_new_privileges = spec.no_new_privileges;
   plan.nested_user_namespaces = spec.nested_user_namespaces;
@@ -165,11 +164,11 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
   return plan;
 }
 
-Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const std::string& directory) {
+Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const std::string& tree) {
   auto seccomp = seccomp_program({.nested_user_namespaces = plan.nested_user_namespaces});
   if (!seccomp) return Failure(seccomp.error());
   LaunchPlan out;
-  LayersRoot root{plan.layers, directory + "/upper", directory + "/work"};
+  LayersRoot root{plan.layers, tree + "/upper", tree + "/work"};
   if (plan.host_image) {
     out.root = HostRoot{std::move(root)};
   } else {

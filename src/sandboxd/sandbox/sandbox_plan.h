@@ -74,7 +74,7 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
 NetworkMode slot_mode(api::native::NetworkMode network);
 
 // The launch of a plan in a slot. The caller adds stage, mounts, cgroup, program, arguments and descriptors.
-Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const std::string& directory);
+Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const std::string& tree);
 
 // The command line of PID 1: execd, and behind it the entrypoint. `cgroup_files` are names of files that it inherits
 // from kFirstCgroupFd on.

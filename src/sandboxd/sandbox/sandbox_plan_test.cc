@@ -92,11 +92,7 @@ TEST(SandboxPlan, EveryFieldOfTheRequestHasItsPlaceInThePlan) {
          r.limits.io_write_iops = 8;
        },
        [](auto& p) { p.limits.io = kernel::Limits::Io{0, 1000, 500, 7, 8}; }},
-      {"a disk limit needs a directory of its own", [](auto& r) { r.limits.disk_bytes = 1 << 20; },
-       [](auto& p) {
-         p.disk_bytes = 1 << 20;
-         p.takes_ready_root = false;
-       }},
+      {"a disk limit", [](auto& r) { r.limits.disk_bytes = 1 << 20; }, [](auto& p) { p.disk_bytes = 1 << 20; }},
       {"another size of /dev/shm needs a root of its own", [](auto& r) { r.limits.shm_bytes = 1 << 20; },
        [](auto& p) {
          p.shm_bytes = 1 << 20;
@@ -146,7 +142,6 @@ TEST(SandboxPlan, TheConfigurationDecidesWhatARequestLeavesOpen) {
   expected.limits.pids = 7;
   expected.shm_bytes = 1 << 20;
   expected.disk_bytes = 1 << 30;
-  expected.takes_ready_root = false;
   expected.exec_label = "exec sandbox";
   EXPECT_TRUE(plan(request(), config).value() == expected);
 }

@@ -57,11 +57,8 @@ net::awaitable<Result<api::native::Snapshot>> SandboxSnapshots::capture(std::str
     hooks.thaw = [&] { return entry->live->cgroup->freeze(false); };
   }
   CaptureTimes times;
-  if (auto room = context_.config().reserve.check(); !room) {
-    co_return with_context("snapshot of sandbox " + sandbox, room.error());
-  }
   auto captured = co_await context_.pool.run([&]() -> Result<SnapshotInfo> {
-    auto upper = sys::open_at(AT_FDCWD, context_.config().directory(sandbox) + "/upper", O_RDONLY | O_DIRECTORY);
+    auto upper = sys::open_at(AT_FDCWD, context_.config().tree(sandbox) + "/upper", O_RDONLY | O_DIRECTORY);
     if (!upper) return Failure(upper.error());
     return store_.capture(id, base, upper->get(), hooks, &times);
   });

@@ -9,7 +9,7 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "sandboxd/sandbox/disk_limit.h"
+#include "kernel/btrfs.h"
 #include "sys/pidfd.h"
 #include "sys/remove_tree.h"
 #include "sys/syscall.h"
@@ -76,7 +76,7 @@ void Teardown::erase(const SandboxRecord& record) const {
     }
   }
   config_.step("volumes removed");
-  const std::string trash = config_.state_directory + "/trash/" + id + "." + new_hex_id();
+  const std::string trash = config_.disk() + "/trash/" + id + "." + new_hex_id();
   if (::rename(config_.directory(id).c_str(), trash.c_str()) < 0 && errno != ENOENT) {
     log_error("directory left", {{"id", id}, {"error", std::strerror(errno)}});
   }
@@ -84,20 +84,20 @@ void Teardown::erase(const SandboxRecord& record) const {
 }
 
 void Teardown::empty_trash() const {
-  auto trash = sys::open_at(AT_FDCWD, config_.state_directory + "/trash", O_RDONLY | O_DIRECTORY);
+  auto trash = sys::open_at(AT_FDCWD, config_.disk() + "/trash", O_RDONLY | O_DIRECTORY);
   if (!trash) return;
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(config_.state_directory + "/trash", error)) {
+  for (const auto& entry : fs::directory_iterator(config_.disk() + "/trash", error)) {
     names.push_back(entry.path().filename().string());
   }
   for (const std::string& name : names) {
-    const std::uint32_t limit = disk_limit_of(config_.state_directory + "/trash/" + name);
-    if (auto removed = sys::remove_tree(trash->get(), name); !removed) {
+    if (auto removed = config_.trees.remove(trash->get(), name); !removed) {
       log_warn("trash left", {{"name", name}, {"error", removed.error().message}});
-    } else {
-      free_disk_limit(config_.state_directory, limit);
     }
+  }
+  if (config_.trees.means() == DiskMeans::BtrfsGroup && !config_.reserve.check()) {
+    kernel::free_removed_subvolumes(trash->get());
   }
 }
 

@@ -42,6 +42,13 @@ Failure no_such_snapshot(const std::string& id) {
   return failure(Code::NotFound, "SNAPSHOT::NOT_FOUND", fmt::format("snapshot {}: does not exist", id));
 }
 
+Failure too_large(const SnapshotStoreOptions& options) {
+  return failure(Code::Exhausted, kSnapshotLimit,
+                 fmt::format("no space left for snapshots: all together may take {} MiB and {} files ([disk] "
+                             "snapshot_bytes of sandboxd); remove some first",
+                             options.max_bytes >> 20, options.max_entries));
+}
+
 class Stopwatch {
  public:
   double ms() const {
@@ -69,6 +76,10 @@ struct SnapshotStore::State {
   std::map<std::string, Record> records;
   std::set<std::string> in_work;      // ids being captured
   std::multiset<std::string> needed;  // by captures in work
+  struct Size {
+    std::uint64_t bytes = 0, entries = 0;
+  };
+  Size claimed;  // by captures in work, once their copies are made
 
   void after_step(std::string_view step) const {
     if (options.after_step) options.after_step(step);
@@ -83,7 +94,10 @@ struct SnapshotStore::State {
   Result<void> hide(const std::string& id);     // without the mutex
 
   Result<SnapshotInfo> build(const std::string& id, const SnapshotBase& base, int upper, const FreezeHooks& hooks,
-                             CaptureTimes& times);  // without the mutex
+                             CaptureTimes& times, Size& claim_made);  // without the mutex
+  Size size() const;                     // of all layers, and of those that captures in work have claimed
+  Result<void> claim(const Size& more);  // without the mutex
+
   Result<kernel::CopiedTree> copy_frozen(int upper, int root, const FreezeHooks& hooks, CaptureTimes& times);
 };
 
@@ -178,16 +192,47 @@ Result<kernel::CopiedTree> SnapshotStore::State::copy_frozen(int upper, int root
     }
   } thaw{hooks};
   after_step("frozen");
-  auto copied = kernel::copy_tree(upper, root, {.overlay_upper = true, .threads = options.copy_threads});
+  Size left;
+  {
+    const std::lock_guard lock(mutex);
+    const Size taken = size();
+    left = {options.max_bytes - std::min(taken.bytes, options.max_bytes),
+            options.max_entries - std::min(taken.entries, options.max_entries)};
+  }
+  auto copied = kernel::copy_tree(
+      upper, root,
+      {.overlay_upper = true, .threads = options.copy_threads, .max_bytes = left.bytes, .max_entries = left.entries});
   auto thawed = thaw.now();
   times.frozen_ms = frozen.ms();
+  if (!copied && copied.error().code == Code::Exhausted) return too_large(options);
   if (!copied) return with_context("copy", copied.error());
   if (!thawed) return with_context("thaw", thawed.error());
   return copied;
 }
 
+SnapshotStore::State::Size SnapshotStore::State::size() const {
+  Size out = claimed;
+  for (const auto& [id, record] : records) {
+    out.bytes += record.info.bytes;
+    out.entries += record.info.entries;
+  }
+  return out;
+}
+
+// Captures that run at the same time cannot exceed the limits together.
+Result<void> SnapshotStore::State::claim(const Size& more) {
+  const std::lock_guard lock(mutex);
+  const Size taken = size();
+  if (taken.bytes + more.bytes > options.max_bytes || taken.entries + more.entries > options.max_entries) {
+    return too_large(options);
+  }
+  claimed.bytes += more.bytes;
+  claimed.entries += more.entries;
+  return {};
+}
+
 Result<SnapshotInfo> SnapshotStore::State::build(const std::string& id, const SnapshotBase& base, int upper,
-                                                 const FreezeHooks& hooks, CaptureTimes& times) {
+                                                 const FreezeHooks& hooks, CaptureTimes& times, Size& claim_made) {
   auto staged = directory.stage(0700);
   if (!staged) return Failure(staged.error());
   if (::mkdirat(staged->fd(), kRoot, 0700) < 0) return sys::from_errno("mkdir root", errno);
@@ -196,6 +241,9 @@ Result<SnapshotInfo> SnapshotStore::State::build(const std::string& id, const Sn
   after_step("staged");
   const auto copied = copy_frozen(upper, root->get(), hooks, times);
   if (!copied) return Failure(copied.error());
+  if (auto room = options.reserve.check(); !room) return Failure(room.error());
+  if (auto room = claim({copied->bytes, copied->entries}); !room) return Failure(room.error());
+  claim_made = {copied->bytes, copied->entries};
   after_step("copied");
 
   SnapshotInfo info{id, base, std::time(nullptr), copied->entries, copied->bytes};
@@ -216,6 +264,7 @@ Result<SnapshotInfo> SnapshotStore::capture(const std::string& id, const Snapsho
   const Stopwatch total;
   CaptureTimes measured;
   if (!is_uuid(id)) return fail(Code::InvalidRequest, fmt::format("snapshot id {}: expected a UUID", id));
+  if (auto room = state_->options.reserve.check(); !room) return with_context("snapshot " + id, room.error());
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->records.contains(id) || state_->in_work.contains(id)) {
@@ -227,9 +276,12 @@ Result<SnapshotInfo> SnapshotStore::capture(const std::string& id, const Snapsho
     state_->in_work.insert(id);
     state_->needed.insert(base.snapshots.begin(), base.snapshots.end());
   }
-  auto built = state_->build(id, base, upper, hooks, measured);
+  State::Size claimed;
+  auto built = state_->build(id, base, upper, hooks, measured, claimed);
   {
     const std::lock_guard lock(state_->mutex);
+    state_->claimed.bytes -= claimed.bytes;
+    state_->claimed.entries -= claimed.entries;
     state_->in_work.erase(id);
     for (const std::string& below : base.snapshots) state_->needed.erase(state_->needed.find(below));
     if (built) state_->records[id] = {*built, false};

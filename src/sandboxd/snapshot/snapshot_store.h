@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "image/digest.h"
+#include "sandboxd/disk/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -45,9 +46,15 @@ struct CaptureTimes {
 
 struct SnapshotStoreOptions {
   unsigned copy_threads = 2;
+  // Of all layers together, hidden ones too.
+  std::uint64_t max_bytes = UINT64_MAX;
+  std::uint64_t max_entries = UINT64_MAX;
+  DiskReserve reserve = {};  // captures leave it free
   // Tests end the process here: called with the name of each step that has just been done.
-  std::function<void(std::string_view step)> after_step;
+  std::function<void(std::string_view step)> after_step = nullptr;
 };
+
+inline constexpr const char* kSnapshotLimit = "NATIVE::SNAPSHOT_LIMIT";
 
 // Snapshots on disk: the upper directory of a sandbox, captured as a layer for overlayfs.
 //
@@ -71,8 +78,9 @@ class SnapshotStore {
 
   // Captures the open directory `upper` under `id` (a UUID). Frozen as long as the copy takes; the sync to disk happens
   // after the thaw, and a returned snapshot survives a power cut. A failure leaves nothing behind. Code::Conflict: the
-  // id exists or is being made. Code::NotFound: a snapshot of `base` is missing. `times`, if given, is filled in also
-  // on failure.
+  // id exists or is being made. Code::NotFound: a snapshot of `base` is missing. Code::Exhausted: the snapshots would
+  // take more than their limit (kSnapshotLimit), or than the disk's reserve leaves. `times`, if given, is filled in
+  // also on failure.
   Result<SnapshotInfo> capture(const std::string& id, const SnapshotBase& base, int upper, const FreezeHooks& hooks,
                                CaptureTimes* times = nullptr);
 

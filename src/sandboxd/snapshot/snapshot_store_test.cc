@@ -298,6 +298,30 @@ TEST_F(Snapshots, ARemovedSnapshotLivesOnBelowThoseThatNeedIt) {
   EXPECT_EQ(store_->bytes(), 0u);
 }
 
+TEST_F(Snapshots, AllTogetherStayBelowTheirLimit) {
+  const std::string megabyte(1 << 20, 'x');
+  const fs::path upper = dir_ / "upper";
+  fs::create_directories(upper);
+  write_text_file(upper / "file", megabyte);
+  reopen({.max_bytes = 5 << 19});
+  const std::string first = simple(megabyte), second = simple(megabyte);
+  const auto third = capture(new_uuid(), upper);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::Exhausted);
+  EXPECT_EQ(third.error().reason, kSnapshotLimit);
+  EXPECT_EQ(on_disk(), (std::set{first, second}));
+  EXPECT_EQ(frozen_, thawed_);
+  // The limit counts snapshots of an earlier process, and a removal makes room.
+  reopen({.max_bytes = 5 << 19});
+  EXPECT_FALSE(capture(new_uuid(), upper));
+  ASSERT_TRUE(store_->remove(first, 0));
+  EXPECT_TRUE(capture(new_uuid(), upper));
+  reopen({.max_entries = 2});
+  EXPECT_EQ(capture(new_uuid(), upper).error().reason, kSnapshotLimit);
+  reopen({.reserve = {.bytes = std::int64_t{1} << 60, .places = {{dir_.path().string()}}}});
+  EXPECT_EQ(capture(new_uuid(), upper).error().reason, kDiskLow);
+}
+
 TEST_F(Snapshots, ARemovalThatWaitsForTheDiskBlocksNoReader) {
   const std::string first = simple("first");
   const std::string second = simple("second", {first});

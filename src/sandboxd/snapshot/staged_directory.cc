@@ -11,7 +11,6 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "sys/remove_tree.h"
 #include "sys/syscall.h"
 #include "sys/write_all.h"
 
@@ -42,8 +41,8 @@ Result<std::vector<std::string>> entries_of(int directory, const std::string& wh
   return names;
 }
 
-void remove_or_log(int tmp, const std::string& name) {
-  if (auto removed = sys::remove_tree(tmp, name); !removed) {
+void remove_or_log(DiskTrees trees, int tmp, const std::string& name) {
+  if (auto removed = trees.remove(tmp, name); !removed) {
     log_warn("leftover not removed", {{"name", name}, {"error", removed.error().message}});
   }
 }
@@ -65,10 +64,10 @@ Result<void> write_file(int directory, const std::string& name, std::string_view
 
 StagedDirectory::Staged::~Staged() {
   fd_.reset();
-  if (!name_.empty()) remove_or_log(tmp_, name_);
+  if (!name_.empty()) remove_or_log(trees_, tmp_, name_);
 }
 
-Result<StagedDirectory> StagedDirectory::open(const fs::path& path) {
+Result<StagedDirectory> StagedDirectory::open(const fs::path& path, DiskTrees trees) {
   std::error_code failed;
   fs::create_directories(path, failed);
   if (failed) return sys::from_errno("mkdir " + path.string(), failed.value());
@@ -82,14 +81,15 @@ Result<StagedDirectory> StagedDirectory::open(const fs::path& path) {
   if (!tmp) return with_context(path.string(), tmp.error());
   const auto left = entries_of(tmp->get(), (path / kTmp).string());
   if (!left) return Failure(left.error());
-  for (const std::string& name : *left) remove_or_log(tmp->get(), name);
-  return StagedDirectory(path, std::move(*directory), std::move(*tmp));
+  for (const std::string& name : *left) remove_or_log(trees, tmp->get(), name);
+  return StagedDirectory(path, trees, std::move(*directory), std::move(*tmp));
 }
 
-Result<StagedDirectory::Staged> StagedDirectory::stage(mode_t mode) const {
+Result<StagedDirectory::Staged> StagedDirectory::stage(mode_t mode, std::uint64_t bytes) const {
   std::string name = new_hex_id();
-  if (::mkdirat(tmp_.get(), name.c_str(), 0700) < 0) return sys::from_errno("mkdir in " + path_.string(), errno);
-  Staged staged(tmp_.get(), std::move(name), UniqueFd());
+  if (auto made = trees_.make(path_ / kTmp / name, 0700, bytes); !made)
+    return with_context(path_.string(), made.error());
+  Staged staged(trees_, tmp_.get(), std::move(name), UniqueFd());
   auto fd = sys::open_at(tmp_.get(), staged.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!fd) return Failure(fd.error());
   staged.fd_ = std::move(*fd);
@@ -122,7 +122,7 @@ Result<StagedDirectory::Staged> StagedDirectory::take_out(const std::string& nam
   if (::renameat(directory_.get(), name.c_str(), tmp_.get(), away.c_str()) < 0) {
     return sys::from_errno("rename " + (path_ / name).string(), errno);
   }
-  return Staged(tmp_.get(), std::move(away), UniqueFd());
+  return Staged(trees_, tmp_.get(), std::move(away), UniqueFd());
 }
 
 Result<void> StagedDirectory::sync() const { return sync_directory(directory_.get(), path_.string()); }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "sandboxd/disk/disk_trees.h"
 
 namespace osb::sandboxd {
 
@@ -21,26 +22,29 @@ class StagedDirectory {
   class Staged {
    public:
     Staged(Staged&& other) noexcept
-        : tmp_(other.tmp_), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
+        : trees_(other.trees_), tmp_(other.tmp_), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
     Staged& operator=(Staged&&) = delete;
     ~Staged();
     int fd() const { return fd_.get(); }
 
    private:
     friend class StagedDirectory;
-    Staged(int tmp, std::string name, UniqueFd fd) : tmp_(tmp), name_(std::move(name)), fd_(std::move(fd)) {}
+    Staged(DiskTrees trees, int tmp, std::string name, UniqueFd fd)
+        : trees_(trees), tmp_(tmp), name_(std::move(name)), fd_(std::move(fd)) {}
+    DiskTrees trees_;
     int tmp_;
     std::string name_;  // empty: published
     UniqueFd fd_;
   };
 
   // Makes it if needed, and removes what a crash left in .tmp/ (what cannot be removed is logged and stays).
-  static Result<StagedDirectory> open(const std::filesystem::path& path);
+  // With `trees` every entry is a tree of the disk.
+  static Result<StagedDirectory> open(const std::filesystem::path& path, DiskTrees trees = {});
 
   const std::filesystem::path& path() const { return path_; }
   int fd() const { return directory_.get(); }
 
-  Result<Staged> stage(mode_t mode) const;  // must not outlive the directory
+  Result<Staged> stage(mode_t mode, std::uint64_t bytes = 0) const;  // must not outlive the directory; bytes: its limit
   // Names it; durable when it returns, provided its contents are. Code::Conflict if the name is taken.
   Result<void> publish(Staged& staged, const std::string& name) const;
 
@@ -54,10 +58,11 @@ class StagedDirectory {
   Result<std::vector<std::string>> names() const;  // sorted; those starting with a dot are not entries
 
  private:
-  StagedDirectory(std::filesystem::path path, UniqueFd directory, UniqueFd tmp)
-      : path_(std::move(path)), directory_(std::move(directory)), tmp_(std::move(tmp)) {}
+  StagedDirectory(std::filesystem::path path, DiskTrees trees, UniqueFd directory, UniqueFd tmp)
+      : path_(std::move(path)), trees_(trees), directory_(std::move(directory)), tmp_(std::move(tmp)) {}
 
   std::filesystem::path path_;
+  DiskTrees trees_;
   UniqueFd directory_;
   UniqueFd tmp_;
 };

@@ -35,7 +35,7 @@ class HostIdsTest : public ::testing::Test {
     fs::create_directories(project_);
     ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
     config_.directory = dir_ / "state/volumes";
-    config_.state_directory = dir_ / "state";
+    config_.own_directories = {dir_ / "state"};
     config_.allowed_host_paths = {dir_ / "home"};
     config_.file_ids = kFileIds;
   }

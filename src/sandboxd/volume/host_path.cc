@@ -92,8 +92,8 @@ Result<UniqueFd> make_beneath(int directory, const std::string& path, HostOwners
   return at;
 }
 
-HostPaths::HostPaths(const std::vector<fs::path>& allowed, const fs::path& state_directory)
-    : state_(resolved(state_directory)) {
+HostPaths::HostPaths(const std::vector<fs::path>& allowed, const std::vector<fs::path>& own) {
+  for (const fs::path& path : own) own_.push_back(resolved(path));
   for (const fs::path& path : allowed) {
     if (!path.is_absolute()) continue;  // nothing lies below it
     allowed_.push_back({without_trailing_slash(path.lexically_normal().string()), resolved(path)});
@@ -124,7 +124,8 @@ Result<UniqueFd> HostPaths::resolve(const std::string& path, bool create_if_miss
   }
   const std::string& spelled = written != nullptr ? written->written : real->real;
   const std::string& prefix = written != nullptr ? written->real : real->real;
-  if (is_at_or_below(state_, prefix)) return not_allowed(path, "missing, and not made above sandboxd's own state");
+  const bool above = std::ranges::any_of(own_, [&](const std::string& own) { return is_at_or_below(own, prefix); });
+  if (above) return not_allowed(path, "missing, and not made above sandboxd's own state");
   auto root = sys::openat2(AT_FDCWD, prefix, O_PATH, RESOLVE_NO_SYMLINKS);
   auto made = root ? make_beneath(root->get(), below(path, spelled), &owners) : std::move(root);
   if (made) return made;
@@ -140,7 +141,9 @@ Result<UniqueFd> HostPaths::open(const std::string& path, bool create_if_missing
   if (!real) return not_allowed(path, real.error().message);
   const Allowed* const allowed = covering(*real, &Allowed::real);
   if (allowed == nullptr) return not_allowed(path, "leads out of the allowed host paths");
-  if (is_at_or_below(*real, state_) || is_at_or_below(state_, *real)) {
+  const bool ours = std::ranges::any_of(
+      own_, [&](const std::string& own) { return is_at_or_below(*real, own) || is_at_or_below(own, *real); });
+  if (ours) {
     return not_allowed(path, "sandboxd's own state is there");
   }
   if (checked) checked();

@@ -29,7 +29,8 @@ class HostPaths {
  public:
   // Links in the paths are resolved now, once: a sandbox that can write to one of them must not be able to move
   // another. A path that does not exist is taken as it is written.
-  HostPaths(const std::vector<std::filesystem::path>& allowed, const std::filesystem::path& state_directory);
+  // `own`: the daemon's directories.
+  HostPaths(const std::vector<std::filesystem::path>& allowed, const std::vector<std::filesystem::path>& own);
 
   // Opens (O_PATH) a directory or regular file. `path` is absolute and normal. `owners` as for make_beneath. `checked`
   // is called between the check and the use, for tests. Errors have the reasons that VolumeStore::prepare documents.
@@ -45,7 +46,7 @@ class HostPaths {
   Result<UniqueFd> resolve(const std::string& path, bool create_if_missing, HostOwners& owners) const;
 
   std::vector<Allowed> allowed_;
-  std::string state_;
+  std::vector<std::string> own_;
 };
 
 }  // namespace osb::sandboxd

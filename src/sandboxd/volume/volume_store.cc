@@ -69,7 +69,7 @@ struct VolumeStore::State {
   // With the mutex held.
   Result<void> make(const std::string& name) {
     if (auto room = config.reserve.check(); !room) return room;
-    auto staged = directory.stage(0755);
+    auto staged = directory.stage(0755, config.volume_bytes);
     if (!staged) return Failure(staged.error());
     after_step("volume staged");
     auto done = directory.publish(*staged, name);
@@ -143,9 +143,9 @@ VolumeStore::VolumeStore(std::shared_ptr<State> state) : state_(std::move(state)
 VolumeStore::~VolumeStore() = default;
 
 Result<std::unique_ptr<VolumeStore>> VolumeStore::open(VolumeConfig config) {
-  auto directory = StagedDirectory::open(config.directory);
+  auto directory = StagedDirectory::open(config.directory, config.trees);
   if (!directory) return with_context("volumes", directory.error());
-  HostPaths host_paths(config.allowed_host_paths, config.state_directory);
+  HostPaths host_paths(config.allowed_host_paths, config.own_directories);
   auto state = std::make_shared<State>(std::move(config), std::move(*directory), std::move(host_paths));
   return std::unique_ptr<VolumeStore>(new VolumeStore(std::move(state)));
 }

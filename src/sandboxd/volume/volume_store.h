@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "sandboxd/disk/disk_reserve.h"
+#include "sandboxd/disk/disk_trees.h"
 #include "sandboxd/launch/launch_plan.h"
 #include "sandboxd/volume/check_volumes.h"
 #include "sandboxd/volume/host_ids.h"
@@ -27,14 +28,16 @@ struct VolumeConfig {
   std::vector<std::filesystem::path> allowed_host_paths;
 
   // Our own files: neither they nor a directory above them can be a volume, even if allowed.
-  std::filesystem::path state_directory;
+  std::vector<std::filesystem::path> own_directories;
 
   // Owners of the files of a host path.
   HostIds host_ids = HostIds::Owner;
   // With HostIds::Owner: the host's ids of files whose owner inside is nobody on the host, 65,536 of them.
   std::uint32_t file_ids = 14 * 65'536;
 
-  DiskReserve reserve;  // new volumes leave it free
+  DiskReserve reserve;             // new volumes leave it free
+  DiskTrees trees;                 // below `directory`
+  std::uint64_t volume_bytes = 0;  // limit of a new volume; 0: none
 
   // Tests end the process or change the world here: called with the name of each step that has just been done.
   std::function<void(std::string_view step)> after_step;

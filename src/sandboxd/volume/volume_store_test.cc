@@ -52,7 +52,7 @@ class Volumes : public ::testing::Test {
     write_text_file(dir_ / "database/file", "database");
     write_text_file(dir_ / "secret/file", "secret");
     config_.directory = dir_ / "state/volumes";
-    config_.state_directory = dir_ / "state";
+    config_.own_directories = {dir_ / "state"};
     config_.allowed_host_paths = {dir_ / "data"};
     reopen();
   }

@@ -35,7 +35,7 @@ def small():
 @pytest.fixture
 def unguarded():
     """The same without a reserve: work that does not fit is begun, and undone."""
-    with daemon_on("size=32m", {"disk": {"reserve_bytes": 0, "reserve_inodes": 0}}) as daemon:
+    with daemon_on("size=32m", {"disk": {"reserve_bytes": 0, "reserve_inodes": 0, "snapshot_bytes": 0}}) as daemon:
         yield daemon
 
 

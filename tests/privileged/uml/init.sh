@@ -33,8 +33,8 @@ echo /run/modprobe >/proc/sys/kernel/modprobe
 
 if [ -b /dev/ubda ]; then
   mkdir -p /var/lib/opensandbox
-  case $2 in xfs) options=prjquota ;; *) options=defaults ;; esac
-  mount -t "$2" -o "$options" /dev/ubda /var/lib/opensandbox || off
+  case $2 in xfs | ext4-quota) options=prjquota ;; *) options=defaults ;; esac
+  mount -t "${2%-quota}" -o "$options" /dev/ubda /var/lib/opensandbox || off
 fi
 
 mount -t hostfs -o "$1" none /mnt || off
