@@ -63,7 +63,7 @@ int wrong_usage(const std::string& what) {
 struct CommandLine {
   std::string config;
   bool help = false, version = false, settings = false, init = false, force = false;
-  std::string path, example;
+  std::string path, example, print;
 };
 
 Result<CommandLine> parse(const std::vector<std::string>& args) {
@@ -81,6 +81,8 @@ Result<CommandLine> parse(const std::vector<std::string>& args) {
       out.version = true;
     } else if (arg == "--print-settings") {  // for scripts/settings
       out.settings = true;
+    } else if (value("--print-example", out.print)) {  // for scripts/settings
+      continue;
     } else if (!out.init && (arg == "--reload" || value("--config", out.config))) {
       continue;
     } else if (!out.init && arg == "init-config") {
@@ -339,6 +341,7 @@ int start(const std::vector<std::string>& args) {
   if (!line) return wrong_usage(line.error().message);
   if (line->help) return std::fputs(kUsage, stdout), 0;
   if (line->version) return std::puts("opensandbox-server " OSB_VERSION), 0;
+  if (!line->print.empty()) return std::fputs(config::example_config(line->print).value_or("").c_str(), stdout), 0;
   if (line->settings) return std::fputs(config::settings_page().c_str(), stdout), 0;
   const auto environment = config::Environment::of_this_process();
   if (line->init) return init_config(*line, environment);

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <opensandbox/async.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
 
 #include "async/timer.h"
 #include "base/line_splitter.h"
@@ -15,6 +16,9 @@ namespace opensandbox::async {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
+
+// For the removal of a sandbox whose create failed or was cancelled.
+constexpr std::chrono::seconds kUndo(10);
 
 Task<Peer> SandboxState::find(int port, std::optional<Peer>& known) {
   if (known) co_return *known;
@@ -135,26 +139,10 @@ Task<void> until_made(SandboxPtr sandbox, SandboxInfo info, ConnectOptions optio
   co_return co_await until_ready(std::move(sandbox), std::move(options));
 }
 
-Task<void> kill_quietly(Client client, std::string id) {
+net::awaitable<osb::Result<void>> kill_quietly(Client client, std::string id) {
   (void)co_await SandboxManager(std::move(client)).kill(std::move(id));
-  co_return Result<void>();
+  co_return osb::Result<void>();
 }
-
-// Kills the sandbox unless dismiss() was called, also when the coroutine is cancelled half-way.
-class Undo {
- public:
-  Undo(Client client, std::string id) : client_(std::move(client)), id_(std::move(id)) {}
-  Undo(const Undo&) = delete;
-  Undo& operator=(const Undo&) = delete;
-  ~Undo() {
-    if (!id_.empty()) net::co_spawn(client_.executor(), kill_quietly(client_, id_), net::detached);
-  }
-  void dismiss() { id_.clear(); }
-
- private:
-  Client client_;
-  std::string id_;
-};
 
 Task<Sandbox> make(Client client, CreateOptions options, HealthCheck health_check) {
   const auto began = Clock::now();
@@ -163,19 +151,25 @@ Task<Sandbox> make(Client client, CreateOptions options, HealthCheck health_chec
   auto made = co_await SandboxManager(client).create(std::move(options), wait);
   if (!made) co_return Failure(std::move(made.error()));
   auto sandbox = std::make_shared<SandboxState>(client, made->id);
-  Undo undo(client, made->id);
   ConnectOptions rest{.ready = ready, .health_check = std::move(health_check)};
   const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
   // The answer of a server that waited may have used up the time; one question is due all the same.
   rest.ready.timeout = std::max(ready.timeout - spent, milliseconds(1000));
-  auto up = co_await until_made(sandbox, std::move(*made), std::move(rest));
-  if (up) {
-    undo.dismiss();
-    co_return Sandbox(std::move(sandbox));
+  std::exception_ptr thrown;
+  Result<void> up;
+  try {
+    up = co_await until_made(sandbox, std::move(*made), std::move(rest));
+  } catch (...) {
+    thrown = std::current_exception();
   }
-  // Throws where the wait was cancelled: then `undo` does it.
-  (void)co_await SandboxManager(client).kill(sandbox->id());
-  undo.dismiss();
+  if (up && !thrown) co_return Sandbox(std::move(sandbox));
+  // Nobody will get this sandbox. The coroutine may be cancelled: the removal is not, and is waited for.
+  const bool throws = co_await net::this_coro::throw_if_cancelled();
+  co_await net::this_coro::throw_if_cancelled(false);
+  co_await net::co_spawn(client.executor(), osb::with_timeout(kill_quietly(client, sandbox->id()), kUndo),
+                         net::bind_cancellation_slot(net::cancellation_slot(), net::use_awaitable));
+  co_await net::this_coro::throw_if_cancelled(throws);
+  if (thrown) std::rethrow_exception(thrown);
   co_return Failure(std::move(up.error()));
 }
 

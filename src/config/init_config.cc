@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "config/init_config_texts.h"
+#include "config/init_config_examples.h"
 #include "config/settings.h"
 
 namespace osb::config {
@@ -46,13 +46,7 @@ Result<std::string> example_config(std::string_view name) {
         "file.",
         server_settings());
   }
-  const std::pair<std::string_view, std::string_view> examples[] = {
-      {"native", texts::kNative},  {"docker", texts::kDocker},       {"docker-zh", texts::kDockerZh},
-      {"k8s", texts::kKubernetes}, {"k8s-zh", texts::kKubernetesZh},
-  };
-  for (const auto& [known, text] : examples) {
-    if (name == known) return std::string(text);
-  }
+  if (std::string text = make_example(name); !text.empty()) return text;
   return fail(Code::NotFound, "no example of that name; there are native, docker, docker-zh, k8s and k8s-zh");
 }
 

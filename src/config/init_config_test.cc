@@ -1,5 +1,6 @@
 #include "config/init_config.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sys/stat.h>
 
@@ -19,16 +20,17 @@ std::string content(const std::filesystem::path& path) {
 }
 
 TEST(InitConfig, EveryExampleLoads) {
-  const struct {
+  struct Row {
     std::string_view name;
     RuntimeType type;
     std::string_view host;
-  } rows[] = {{"native", RuntimeType::Native, "127.0.0.1"},
-              {"docker", RuntimeType::Docker, "127.0.0.1"},
-              {"docker-zh", RuntimeType::Docker, "127.0.0.1"},
-              {"k8s", RuntimeType::Kubernetes, "0.0.0.0"},
-              {"k8s-zh", RuntimeType::Kubernetes, "0.0.0.0"}};
-  EXPECT_EQ(std::size(rows), example_names().size());
+  };
+  const Row rows[] = {
+      {"native", RuntimeType::Native, "127.0.0.1"},    {"docker", RuntimeType::Docker, "127.0.0.1"},
+      {"docker-zh", RuntimeType::Docker, "127.0.0.1"}, {"docker-deploy", RuntimeType::Docker, "127.0.0.1"},
+      {"k8s", RuntimeType::Kubernetes, "0.0.0.0"},     {"k8s-zh", RuntimeType::Kubernetes, "0.0.0.0"}};
+  for (const std::string_view name : example_names())
+    EXPECT_NE(std::ranges::find(rows, name, &Row::name), std::end(rows)) << name;
   for (const auto& row : rows) {
     const auto text = example_config(row.name);
     ASSERT_TRUE(text) << row.name;

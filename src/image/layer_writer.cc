@@ -21,6 +21,7 @@
 #include "archive/tar_entry.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::image {
 
@@ -364,15 +365,7 @@ class Producer {
 
  private:
   void produce(TreeKind kind) {
-    ByteSink sink = [this](std::string_view bytes) -> Result<void> {
-      while (!bytes.empty()) {
-        const ssize_t wrote = ::write(write_.get(), bytes.data(), bytes.size());
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return sys::from_errno("write pipe", errno);
-        bytes.remove_prefix(static_cast<std::size_t>(wrote));
-      }
-      return {};
-    };
+    ByteSink sink = [this](std::string_view bytes) { return sys::write_all(write_.get(), bytes, "pipe"); };
     Result<void> done = fail(Code::Internal, "layer: out of memory");
     try {
       done = TreeWriter(root_.get(), kind, sink, Holes::Keep, false).run();

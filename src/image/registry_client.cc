@@ -10,6 +10,7 @@
 #include "http/url.h"
 #include "image/registry_auth.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::image {
 
@@ -72,14 +73,9 @@ struct Sink {
 
   Result<void> write(std::string_view bytes) {
     sum.update(bytes);
-    while (!bytes.empty()) {
-      const ssize_t wrote = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(size));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) return sys::from_errno("write blob", errno);
-      size += static_cast<std::uint64_t>(wrote);
-      bytes.remove_prefix(static_cast<std::size_t>(wrote));
-    }
-    return {};
+    auto written = sys::write_all_at(file.get(), size, bytes, "blob");
+    if (written) size += bytes.size();
+    return written;
   }
   void restart() {
     sum = tls::Sha256();

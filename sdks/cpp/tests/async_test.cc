@@ -113,6 +113,8 @@ TEST_F(SdkAsync, RemovesTheSandboxOfACancelledCreate) {
   while (!ended) io_.run_one();
   EXPECT_FALSE(out && out->has_value());
   ASSERT_FALSE(id.empty());
+  const auto after = run(async::SandboxManager(client_).get(id));
+  EXPECT_FALSE(after && after->status.state == "Running") << "the removal is part of the cancelled create";
   const auto gone = run(async::SandboxManager(client_).wait_for_state(id, {"Terminated"}, std::chrono::seconds(60)));
   EXPECT_TRUE(gone || gone.error().not_found()) << gone.error().to_string();
 }

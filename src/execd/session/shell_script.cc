@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::execd {
 namespace {
@@ -48,15 +49,11 @@ constexpr const char* kShPrefix = "exec 7<&- 8<&-; ";
 Result<UniqueFd> memory_file(std::initializer_list<std::string_view> parts) {
   UniqueFd file(::memfd_create("session", MFD_CLOEXEC));
   if (!file) return sys::from_errno("memfd_create", errno);
-  off_t at = 0;
-  for (std::string_view part : parts) {
-    while (!part.empty()) {
-      const ssize_t n = ::pwrite(file.get(), part.data(), part.size(), at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return sys::from_errno("write to a memory file", errno);
-      part.remove_prefix(static_cast<std::size_t>(n));
-      at += n;
-    }
+  std::uint64_t at = 0;  // the shell reads from the file's position
+  for (const std::string_view part : parts) {
+    if (auto written = sys::write_all_at(file.get(), at, part, "memory file"); !written)
+      return Failure(written.error());
+    at += part.size();
   }
   return file;
 }

@@ -14,6 +14,8 @@
 namespace osb::sandboxd {
 namespace {
 
+constexpr unsigned kMostTerminals = 64;
+
 // Files and directories that tell about the host, where the kernel has them. They belong to the host's root, which has
 // no id inside, and the sandbox's capabilities do not reach them: files closed to others need no mask (kcore, kmsg,
 // sysrq-trigger), and files that only the owner may write (/proc/irq, /proc/bus, /proc/fs) need not be made read-only.
@@ -56,8 +58,8 @@ const Result<LaunchHost>& launch_host() {
 }
 
 std::string devpts_options(std::uint32_t id_base) {
-  // Group 5 is `tty` inside, as everywhere.
-  return fmt::format("newinstance,ptmxmode=0666,mode=0620,gid={}", id_base + 5);
+  // Group 5 is `tty` inside, as everywhere. The kernel has some thousand terminals for all (kernel.pty.max).
+  return fmt::format("newinstance,ptmxmode=0666,mode=0620,gid={},max={}", id_base + 5, kMostTerminals);
 }
 
 std::string shm_options(std::uint64_t bytes) { return fmt::format("mode=1777,size={}", bytes); }

@@ -129,7 +129,6 @@ void allow_files(SeccompPolicy& policy) {
               "cachestat",
               "chroot"})
       .allow({"inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch"})
-      .allow({"io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit"})
       .allow({"epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd",
               "eventfd2", "pipe", "pipe2", "poll", "ppoll", "pselect6", "select", "signalfd", "signalfd4",
               "timerfd_create", "timerfd_gettime", "timerfd_settime"});
@@ -231,6 +230,11 @@ void allow_communication(SeccompPolicy& policy) {
     policy.deny_if("socket", {Argument{0, kWhole, family}}, EPROTONOSUPPORT);
   }
   policy.deny({"socket"}, EAFNOSUPPORT);
+  // Their programs come out of a pool of memory that all users of the host share (net.core.bpf_jit_limit).
+  for (const std::uint32_t option :
+       {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF}) {
+    policy.deny_if("setsockopt", {Argument{1, kWhole, SOL_SOCKET}, Argument{2, kWhole, option}});
+  }
   // They insert input into a terminal that another program reads.
   policy.deny_if("ioctl", {Argument{1, kWhole, TIOCSTI}}).deny_if("ioctl", {Argument{1, kWhole, TIOCLINUX}});
   // A named volume may lie on btrfs. A subvolume made inside it would have no limit, and a read-only one could not be

@@ -182,6 +182,33 @@ TEST(SeccompProfile, TerminalsCannotBeFed) {
       << "the kernel's answer";
 }
 
+TEST(SeccompProfile, PoolsOfTheWholeKernelAreOutOfReach) {
+  EXPECT_EQ(run_under(kPlain,
+                      [] {
+                        unsigned long context = 0;
+                        return call(SYS_io_setup, 1, reinterpret_cast<long>(&context));
+                      }),
+            ENOSYS);
+  const auto attach = [](long option) {
+    return run_under(kPlain, [&] {
+      sock_filter filter[] = {BPF_STMT(BPF_RET | BPF_K, 0xffff)};
+      const sock_fprog program{1, filter};
+      const int socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+      return call(SYS_setsockopt, socket, SOL_SOCKET, option, reinterpret_cast<long>(&program), sizeof program);
+    });
+  };
+  for (const long option : {SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_EBPF}) {
+    EXPECT_EQ(attach(option), EPERM) << option;
+    EXPECT_EQ(attach(1L << 32 | option), EPERM) << "rubbish in the upper half";
+  }
+  EXPECT_EQ(run_under(kPlain,
+                      [] {
+                        const int on = 1, socket = ::socket(AF_INET, SOCK_DGRAM, 0);
+                        return ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+                      }),
+            0);
+}
+
 TEST(SeccompProfile, DebuggersWork) {
   EXPECT_EQ(run_under(kPlain,
                       [] {

@@ -54,9 +54,9 @@ def test_labels_of_images_and_engines_are_no_metadata(server, engine):
 
 
 def test_limits_and_rights(server, engine):
-    id = server.create(resourceLimits={"cpu": "1500m", "memory": "64Mi", "other": "x"})["id"]
+    id = server.create(resourceLimits={"cpu": "1500m", "memory": "64Mi", "pids": "100"})["id"]
     host = engine.inspect(id)["HostConfig"]
-    assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (1_500_000_000, 64 << 20, 4096)
+    assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (1_500_000_000, 64 << 20, 100)
     assert "no-new-privileges:true" in host["SecurityOpt"]
     assert not host["Privileged"] and not host["CapAdd"]
     dropped = {name.removeprefix("CAP_") for name in host["CapDrop"]}

@@ -28,7 +28,8 @@
 //
 // All objects made from one client are used on its executor's thread only: an io_context that one thread runs, or a
 // strand of it. Handles are cheap to copy and keep what they need alive. Arguments are taken by value, so temporaries
-// are fine. Cancelling a coroutine that waits in one of these calls ends the request.
+// are fine. Cancelling a coroutine that waits in one of these calls ends the request; a create first removes the
+// sandbox that it has made (at most 10 s).
 namespace opensandbox::async {
 
 template <typename T>

@@ -11,6 +11,7 @@
 
 #include "execd/path/path.h"
 #include "sys/syscall.h"
+#include "sys/write_all.h"
 
 namespace osb::execd {
 namespace {
@@ -111,13 +112,9 @@ Result<void> copy_contents(int from, int to, std::uint64_t length) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return sys::from_errno("read", errno);
     in += n;
-    for (ssize_t done = 0; done < n;) {
-      const ssize_t w = ::pwrite(to, buffer.get() + done, static_cast<std::size_t>(n - done), out);
-      if (w < 0 && errno == EINTR) continue;
-      if (w < 0) return sys::from_errno("write", errno);
-      done += w;
-      out += w;
-    }
+    const std::string_view piece(buffer.get(), static_cast<std::size_t>(n));
+    if (auto done = sys::write_all_at(to, static_cast<std::uint64_t>(out), piece, "the copy"); !done) return done;
+    out += n;
   }
   return {};
 }
