@@ -231,6 +231,7 @@ void Launch::fill_child() {
   child_.gid = plan_.gid;
   child_.cwd = plan_.cwd.data();
   child_.descriptors = list_of<ChildDescriptor>(descriptors_);
+  child_.landlock = host_.landlock;
   child_.seccomp = {static_cast<unsigned short>(plan_.seccomp.size()), const_cast<sock_filter*>(plan_.seccomp.data())};
 
   child_.program = plan_.program;

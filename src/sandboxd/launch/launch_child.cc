@@ -170,15 +170,32 @@ OSB_IN_CHILD void send_descriptors(ChildPlan& plan, const int* fds, std::size_t 
   check(plan, raw(SYS_sendmsg, plan.stage_socket, &message, MSG_NOSIGNAL));
 }
 
+// Both ways to restrict oneself want no_new_privs or this capability.
+OSB_IN_CHILD void keep_right_to_restrict(ChildPlan& plan) {
+  if (plan.no_new_privileges) return;
+  begin(plan, "keep a capability");
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
+  check(plan, raw(SYS_capset, &header, &data[0]));
+}
+
+// Behind the namespaces: no signal, no ptrace and no abstract socket leads to a process outside of the sandbox.
+// Abstract sockets are what a sandbox in the host's network would reach. Rules about files would refuse renames between
+// directories, so there are none.
+OSB_IN_CHILD void enter_landlock_domain(ChildPlan& plan) {
+  if (!plan.landlock) return;
+  begin(plan, "enter a Landlock domain");
+  constexpr std::uint64_t kAbstractSockets = 1, kSignals = 2;
+  const std::uint64_t attributes[3] = {0, 0, kAbstractSockets | kSignals};  // files, network, scopes
+  const long rules = check(plan, raw(kLandlockCreateRuleset, attributes, sizeof attributes, 0U));
+  check(plan, raw(kLandlockRestrictSelf, rules, 0U));
+  raw(SYS_close, rules);
+}
+
 OSB_IN_CHILD void install_seccomp(ChildPlan& plan) {
   if (plan.seccomp.len == 0) return;
   begin(plan, "install seccomp program");
-  if (!plan.no_new_privileges) {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2]{};
-    data[0].effective = data[0].permitted = 1U << CAP_SYS_ADMIN;
-    check(plan, raw(SYS_capset, &header, &data[0]));
-  }
   check(plan, raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &plan.seccomp));
 }
 
@@ -205,6 +222,8 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   enter_cwd(plan);
   arrange_descriptors(plan);
   reset_signals();
+  keep_right_to_restrict(plan);
+  enter_landlock_domain(plan);
   install_seccomp(plan);
   begin(plan, "exec");
   plan.at_exec = true;

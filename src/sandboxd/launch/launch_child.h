@@ -27,6 +27,10 @@ struct ChildDevice {
   dev_t device;
 };
 
+// Their headers may be older than the kernel. The numbers are those of all architectures.
+inline constexpr long kLandlockCreateRuleset = 444;
+inline constexpr long kLandlockRestrictSelf = 446;
+
 inline constexpr std::size_t kEtcFiles = 3;
 struct ChildFile {
   const char* scratch;  // where it is made: "/mnt/hosts"
@@ -113,6 +117,7 @@ struct ChildPlan {
   char* cwd;
   List<ChildDescriptor> descriptors;  // source -1: /dev/null
   int first_free;                     // above all targets
+  bool landlock;                      // the kernel has its scopes
   sock_fprog seccomp;                 // len 0: none
 
   int program;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,8 @@ Result<LaunchHost> look_at_host() {
   host.userns_sysctl = std::move(*sysctl);
   host.last_capability = 63 - std::countl_zero(kernel::all_capabilities());
   host.masks = masks_of_this_kernel();
+  constexpr int kWithScopes = 6;
+  host.landlock = ::syscall(kLandlockCreateRuleset, nullptr, 0, 1U) >= kWithScopes;  // 1: asks for the version
   return host;
 }
 

@@ -15,6 +15,7 @@ struct LaunchHost {
   UniqueFd empty_namespace;
   UniqueFd userns_sysctl;
   int last_capability = 0;
+  bool landlock = false;  // the kernel has its scopes (Linux 6.12), and it is switched on
   std::vector<ChildMask> masks;
 };
 
