@@ -279,8 +279,8 @@ std::size_t DriverKernel::read_socket() {
     return 0;
   }
   if (auto fed = decoder_.feed({buffer.data(), static_cast<std::size_t>(n)}, messages_); !fed) {
-    io_->socket.close();
     if (!exited_) kill(fed.error().message);
+    io_->socket.close();  // not sooner: the process may end by itself when its connection does
     return 0;
   }
   for (auto& pipe : io_->pipes) pipe->count_rest();

@@ -236,6 +236,14 @@ std::optional<KeyRecord> RecordIndex::find_key(std::string_view key) const {
   return found->second;
 }
 
+std::optional<KnownKey> RecordIndex::find_key_and_record(std::string_view key) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) return std::nullopt;
+  const auto record = sandboxes_.find(found->second.sandbox_id);
+  return KnownKey{found->second, record == sandboxes_.end() ? nullptr : record->second};
+}
+
 std::vector<std::string> RecordIndex::keys_before(Timestamp time) const {
   const std::shared_lock lock(mutex_);
   std::vector<std::string> out;

@@ -27,6 +27,11 @@ struct KeyRecord {
   Timestamp created_at{};
 };
 
+struct KnownKey {
+  KeyRecord key;
+  SandboxPtr record;  // nullptr: deleted
+};
+
 inline constexpr std::chrono::hours kKeyLifetime{24};
 
 // All records in memory, for reads from any thread: one lock, held for a look-up, or for one pass over a list. Changes
@@ -58,6 +63,8 @@ class RecordIndex {
   Result<SandboxPtr> change_status(std::string_view id, std::initializer_list<std::string_view> from, api::Status to);
 
   std::optional<KeyRecord> find_key(std::string_view key) const;
+  // Both of one moment.
+  std::optional<KnownKey> find_key_and_record(std::string_view key) const;
   std::vector<std::string> keys_before(Timestamp time) const;
 
   SnapshotPtr find_snapshot(std::string_view id) const;

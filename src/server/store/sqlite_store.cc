@@ -43,9 +43,9 @@ class SqliteStore final : public Store {
 
   Result<std::optional<Created>> find_key(std::string_view key, std::string_view fingerprint,
                                           Timestamp now) const override {
-    const auto known = index_.find_key(key);
-    if (!known || known->created_at + kKeyLifetime <= now) return std::nullopt;
-    auto repeat = repeat_of(*known, fingerprint, index_.find(known->sandbox_id));
+    const auto known = index_.find_key_and_record(key);
+    if (!known || known->key.created_at + kKeyLifetime <= now) return std::nullopt;
+    auto repeat = repeat_of(known->key, fingerprint, known->record);
     if (!repeat) return Failure(repeat.error());
     return std::move(*repeat);
   }

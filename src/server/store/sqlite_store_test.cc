@@ -1,11 +1,13 @@
 #include "server/store/sqlite_store.h"
 
 #include <sys/stat.h>
+#include <thread>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 
+#include "server/store/record_index.h"
 #include "server/store/store_fixture.h"
 
 namespace osb::server::testing {
@@ -111,6 +113,28 @@ TEST_F(SqliteStoreTest, AKeyIsFreedTogetherWithItsSandbox) {
   EXPECT_TRUE(again->fresh);
   reopen();
   EXPECT_EQ((*store_->find_key("other", "g", at(1)))->id, "c");
+}
+
+// A create that fails takes its record and frees its key in one change: a repeated create sees both or none.
+TEST(RecordIndexTest, AKeyAndItsRecordAreOfOneMoment) {
+  RecordIndex index;
+  const auto record = std::make_shared<const SandboxRecord>(sandbox("a"));
+  RecordIndex::Changes made, gone;
+  made.sandboxes["a"] = record;
+  made.keys["k"] = {"f", "a", "answer", at(0)};
+  gone.sandboxes["a"] = nullptr;
+  gone.keys_gone = {"k"};
+  std::jthread writer([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      index.apply(made);
+      index.apply(gone);
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    const auto known = index.find_key_and_record("k");
+    if (!known) continue;
+    ASSERT_EQ(known->record, record);
+  }
 }
 
 TEST_F(SqliteStoreTest, OfCreatesWithOneNameThatWantItForThemselvesOneWins) {
