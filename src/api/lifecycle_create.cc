@@ -55,8 +55,17 @@ void read_network_policy(ObjectReader& r, CreateSandbox& out) {
   });
 }
 
+bool has_field(const json::value* value) {
+  const auto* object = value != nullptr ? value->if_object() : nullptr;
+  return object != nullptr && std::ranges::any_of(*object, [](const auto& field) { return !field.value().is_null(); });
+}
+
 // The rules between fields.
 void check_fields(ObjectReader& r, const CreateSandbox& create) {
+  if (create.env.contains("OPENSANDBOX_LIFECYCLE")) {
+    r.reject("env", "OPENSANDBOX_LIFECYCLE is reserved. Use the lifecycle request field instead.");
+  }
+  if (!create.template_id.empty()) return;  // the server has none
   const bool image = create.image.has_value();
   const bool snapshot = !create.snapshot_id.empty();
   if (!create.pool_ref().empty()) {
@@ -120,6 +129,8 @@ Result<CreateSandbox> decode_create_sandbox(std::string_view body) {
     if (ImageSpec spec = read_image(image); !spec.uri.empty()) out.image = std::move(spec);
   });
   out.snapshot_id = trimmed(r.optional_string("snapshotId").value_or(""));
+  out.template_id = trimmed(r.optional_string("templateId").value_or(""));
+  out.has_lifecycle = r.object("lifecycle", [](ObjectReader&) {}) && has_field(r.find("lifecycle"));
   r.object("platform", [&](ObjectReader& platform) { out.platform = read_platform(platform); });
   if (const auto timeout = r.optional_int64("timeout", 60)) out.timeout = std::chrono::seconds(*timeout);
   out.resource_limits = r.string_map("resourceLimits", NullEntry::Refuse);

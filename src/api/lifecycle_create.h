@@ -53,9 +53,11 @@ struct NetworkPolicy {
 };
 
 struct CreateSandbox {
-  // Exactly one of the two, or none with a pool.
+  // Exactly one of the two, or none with a pool or a template.
   std::optional<ImageSpec> image;
   std::string snapshot_id;
+  std::string template_id;     // no backend has templates: check_create_source() refuses it
+  bool has_lifecycle = false;  // hooks and policies, which no backend has: check_create() refuses them
 
   std::optional<Platform> platform;
   std::optional<std::chrono::seconds> timeout;  // nothing: lives until deleted
@@ -116,5 +118,9 @@ Result<std::optional<std::chrono::seconds>> access_renew_seconds(const StringMap
 
 inline constexpr std::string_view kAccessRenewKey = "access.renew.extend.seconds";
 inline constexpr std::string_view kPoolRefKey = "poolRef";
+// Extensions of this prefix are answered as they were given.
+inline constexpr std::string_view kEchoedExtension = "opensandbox.extensions.";
+// The sandbox's own id, in its environment.
+inline constexpr std::string_view kIdVariable = "OPENSANDBOX_ID";
 
 }  // namespace osb::api

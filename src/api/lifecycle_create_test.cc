@@ -142,6 +142,9 @@ TEST(CreateSandboxRequest, ErrorsAgainstTheSchemaAre422AndNameThePlace) {
        "/networkPolicy/egress/0/target: required"},
       {with(R"("networkPolicy":{"egress":[{"action":"allow"}]})"), "/networkPolicy/egress/0/target: required"},
       {with(R"("credentialProxy":{"enabled":true})"), "/credentialProxy: needs a networkPolicy"},
+      {with(R"("env":{"OPENSANDBOX_LIFECYCLE":"{}"})"), "/env: OPENSANDBOX_LIFECYCLE is reserved. Use the lifecycle"},
+      {with(R"("lifecycle":[])"), "/lifecycle: expected an object"},
+      {with(R"("templateId":7)"), "/templateId: expected a string"},
       {R"({"snapshotId":"s","extensions":{"poolRef":"p"}})", "/snapshotId: cannot be combined"},
       {R"({"networkPolicy":{},"credentialProxy":{"enabled":true},"extensions":{"poolRef":"p"}})",
        "/credentialProxy: cannot be combined"},
@@ -193,6 +196,9 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
       {rules, with(R"("env":{"":"x"})"), kParameter, "/env: the name"},
       {rules, with(R"("env":{"A=B":"x"})"), kParameter, "/env: the name"},
       {rules, with(R"("env":{"A":"x\u0000"})"), kParameter, "/env: the value"},
+      {rules, with(R"("env":{"OPENSANDBOX_EGRESS_TOKEN":"x"})"), kParameter,
+       "/env: the name \"OPENSANDBOX_EGRESS_TOKEN\""},
+      {rules, with(R"("lifecycle":{"preStart":{}})"), kParameter, "/lifecycle: this server runs no"},
       {rules, with(R"("secureAccess":true)"), kParameter, "/secureAccess: needs a gateway"},
       {no_policy, with(R"("networkPolicy":{})"), kParameter, "/networkPolicy: not yet"},
       {no_proxy, with(R"("networkPolicy":{},"credentialProxy":{"enabled":true})"), kParameter,
@@ -209,6 +215,17 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
     EXPECT_TRUE(check_create_source(*create, row.rules));
     EXPECT_TRUE(refused(check_create(*create, row.rules), 400, row.reason, row.message)) << row.body;
   }
+}
+
+TEST(CreateRulesTest, ATemplateIsRefusedAndNotDropped) {
+  for (const std::string& body : {std::string(R"({"templateId":"t","timeout":60})"), with(R"("templateId":" t ")")}) {
+    const auto create = decode_create_sandbox(body);
+    ASSERT_TRUE(create) << create.error().message;
+    EXPECT_TRUE(
+        refused(check_create_source(*create, {}), 400, kParameter, "/templateId: this server has no templates"));
+  }
+  EXPECT_TRUE(
+      check_create_source(*decode_create_sandbox(with(R"("templateId":" ","lifecycle":{"preStart":null})")), {}));
 }
 
 TEST(CreateRulesTest, SupportedRequestsPass) {

@@ -1,5 +1,6 @@
 // The rules of POST /sandboxes beyond its schema: they refuse well-formed requests that cannot be served.
 
+#include <algorithm>
 #include <string_view>
 
 #include "api/lifecycle_create.h"
@@ -81,8 +82,32 @@ Result<void> check_resources(const std::optional<StringMap>& resources, std::str
   return {};
 }
 
+// The names that callers may set for the egress sidecar; the server sets the others.
+constexpr std::string_view kEgressPrefix = "OPENSANDBOX_EGRESS_";
+constexpr std::string_view kEgressNames[] = {
+    "LOG_LEVEL",
+    "DNS_UPSTREAM_TIMEOUT",
+    "MITMPROXY_SSL_INSECURE",
+    "MITMPROXY_TRANSPARENT",
+    "MITMPROXY_EXTRA_PORTS",
+    "DENY_WEBHOOK",
+    "METRICS_EXTRA_ATTRS",
+    "CREDENTIAL_VAULT_REQUIRE_TLS",
+    "CREDENTIAL_VAULT_REQUIRE_SCOPED_MATCH",
+    "CREDENTIAL_VAULT_TRUSTED_PROXY_CIDRS",
+    "POLICY_FILE",
+};
+
+bool is_reserved(std::string_view name) {
+  if (!name.starts_with(kEgressPrefix)) return false;
+  return std::ranges::find(kEgressNames, name.substr(kEgressPrefix.size())) == std::end(kEgressNames);
+}
+
 Result<void> check_environment(const CreateSandbox& create) {
   for (const auto& [name, value] : create.env) {
+    if (is_reserved(name)) {
+      return invalid_parameter("/env", "the name " + in_quotes(name) + " is reserved for the server");
+    }
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
       return invalid_parameter("/env", "the name " + in_quotes(name) + " is empty or contains '=' or a NUL byte");
     }
@@ -131,6 +156,9 @@ Result<std::optional<seconds>> access_renew_seconds(const StringMap& extensions)
 
 Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules) {
   if (auto renew = access_renew_seconds(create.extensions); !renew) return Failure(renew.error());
+  if (!create.template_id.empty()) {
+    return invalid_parameter("/templateId", "this server has no templates; use image or snapshotId");
+  }
   if (create.pool_ref().empty()) return {};
   if (!rules.pools) {
     return refuse(Code::InvalidRequest, reason::kUnsupportedPoolRef,
@@ -155,6 +183,9 @@ Result<void> check_create(const CreateSandbox& create, const CreateRules& rules)
   }
   if (auto ok = check_resources(create.resource_requests, "/resourceRequests", rules); !ok) return ok;
   if (auto ok = check_environment(create); !ok) return ok;
+  if (create.has_lifecycle) {
+    return invalid_parameter("/lifecycle", "this server runs no lifecycle hooks and knows no lifecycle policies");
+  }
   if (create.secure_access && !rules.no_secure_access.empty()) {
     return invalid_parameter("/secureAccess", rules.no_secure_access);
   }

@@ -31,6 +31,15 @@ void append_map(std::string& out, const StringMap& map) {
   out += map.empty() ? "{}" : "}";
 }
 
+void append_extensions(std::string& out, const StringMap& extensions) {
+  const auto first = extensions.lower_bound(std::string(kEchoedExtension));
+  StringMap echoed;
+  for (auto at = first; at != extensions.end() && at->first.starts_with(kEchoedExtension); ++at) echoed.insert(*at);
+  if (echoed.empty()) return;
+  out += R"(,"extensions":)";
+  append_map(out, echoed);
+}
+
 enum class Source { Shown, Hidden };
 
 void append(std::string& out, const SandboxView& sandbox, Source source) {
@@ -61,6 +70,7 @@ void append(std::string& out, const SandboxView& sandbox, Source source) {
     append_json_string(out, spec.entrypoint[i]);
   }
   out += ']';
+  append_extensions(out, spec.extensions);
   if (sandbox.expires_at) append_time(out, R"(,"expiresAt":)", *sandbox.expires_at);
   append_time(out, R"(,"createdAt":)", sandbox.created_at);
   out += '}';

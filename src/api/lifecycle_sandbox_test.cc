@@ -29,6 +29,9 @@ TEST(SandboxResponse, ShowsWhatHasAValueAndNothingElse) {
             R"("status":{"state":"Running","reason":"CONTAINER_RUNNING","message":"It \"runs\".",)"
             R"("lastTransitionAt":"2025-01-02T03:04:05.120000Z"},"metadata":{"team":"a"},"entrypoint":["tail","-f"],)"
             R"("expiresAt":"2025-01-02T03:04:05.120000Z","createdAt":"2025-01-02T03:04:05.120000Z"})");
+  example.spec.extensions = {{"opensandbox.extensions.team", "x"}, {"poolRef", ""}, {"opensandbox.extension", "no"}};
+  EXPECT_NE(encode_sandbox(example.view()).find(R"(],"extensions":{"opensandbox.extensions.team":"x"},"expiresAt")"),
+            std::string::npos);
   const std::string created = encode_created(example.view());
   EXPECT_EQ(created.find("image"), std::string::npos);
   EXPECT_EQ(created.find("hunter2"), std::string::npos);

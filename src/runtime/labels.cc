@@ -47,6 +47,10 @@ api::StringMap make_labels(const std::string& id, const api::CreateSandbox& crea
   if (const auto renew = api::access_renew_seconds(create.extensions); renew && *renew) {
     set(label::kAccessRenew, std::to_string((*renew)->count()));
   }
+  for (const auto& [name, value] : create.extensions) {
+    if (!name.starts_with(api::kEchoedExtension)) continue;
+    set(std::string(label::kExtension) + name.substr(api::kEchoedExtension.size()), value);
+  }
   return out;
 }
 
@@ -70,6 +74,9 @@ Result<Marked> read_labels(const std::string& id, const api::StringMap& labels) 
   api::StringMap metadata;
   for (const auto& [name, value] : labels) {
     if (is_metadata(name)) metadata.emplace(name, value);
+    if (name.starts_with(label::kExtension)) {
+      out.extensions.emplace(std::string(api::kEchoedExtension) + name.substr(label::kExtension.size()), value);
+    }
   }
   if (!metadata.empty()) out.metadata = std::move(metadata);
   return out;

@@ -21,6 +21,7 @@ inline constexpr std::string_view kPlatformOs = "opensandbox.io/platform-os";
 inline constexpr std::string_view kPlatformArch = "opensandbox.io/platform-arch";
 inline constexpr std::string_view kSnapshotId = "opensandbox.io/snapshot-id";
 inline constexpr std::string_view kAccessRenew = "opensandbox.io/access-renew-extend-seconds";
+inline constexpr std::string_view kExtension = "opensandbox.io/extensions.";  // of api::kEchoedExtension
 }  // namespace label
 
 api::StringMap make_labels(const std::string& id, const api::CreateSandbox& create,
@@ -33,6 +34,7 @@ struct Marked {
   std::string snapshot_id;
   std::optional<std::string> access_renew;  // as extensions["access.renew.extend.seconds"]
   std::optional<api::StringMap> metadata;
+  api::StringMap extensions;  // those that are echoed
 };
 // Code::NotFound: not ours. Code::InvalidRequest: ours, but they do not say when it ends.
 Result<Marked> read_labels(const std::string& id, const api::StringMap& labels);

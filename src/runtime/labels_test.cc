@@ -10,6 +10,7 @@ api::CreateSandbox sample() {
   create.platform = api::Platform{"linux", "amd64"};
   create.metadata = api::StringMap{{"team", "a"}, {"example.com/x", ""}};
   create.extensions["access.renew.extend.seconds"] = " 300 ";
+  create.extensions["opensandbox.extensions.team"] = "x";
   create.snapshot_id = "s";
   return create;
 }
@@ -26,6 +27,8 @@ TEST(Labels, SayWhatASandboxWasMadeWith) {
   EXPECT_EQ(read->snapshot_id, "s");
   EXPECT_EQ(read->access_renew, "300");
   EXPECT_EQ(read->metadata, sample().metadata);
+  EXPECT_EQ(labels.at("opensandbox.io/extensions.team"), "x");
+  EXPECT_EQ(read->extensions, (api::StringMap{{"opensandbox.extensions.team", "x"}}));
 }
 
 TEST(Labels, SayThatOneLivesUntilItIsDeleted) {

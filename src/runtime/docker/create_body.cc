@@ -21,8 +21,9 @@ json::array to_array(const std::vector<std::string>& list) { return json::array(
 json::array environment(const SandboxSpec& spec) {
   json::array out;
   for (const auto& [name, value] : spec.create->env) {
-    if (name != kTokenVariable) out.push_back(json::value(name + "=" + value));
+    if (name != kTokenVariable && name != api::kIdVariable) out.push_back(json::value(name + "=" + value));
   }
+  out.push_back(json::value(std::string(api::kIdVariable) + "=" + spec.id));
   // Set even when empty: a snapshot's image may hold the one of its source.
   out.push_back(json::value(std::string(kTokenVariable) + "=" + spec.execd_token));
   return out;

@@ -20,7 +20,7 @@ SandboxSpec sample() {
   create.image = api::ImageSpec{"debian", {}};
   create.entrypoint = {"sleep", "9"};
   create.metadata = api::StringMap{{"team", "a"}};
-  create.env = {{"A", "1"}, {"EXECD_ACCESS_TOKEN", "mine"}};
+  create.env = {{"A", "1"}, {"EXECD_ACCESS_TOKEN", "mine"}, {"OPENSANDBOX_ID", "another"}};
   create.resource_limits = api::StringMap{{"memory", "64Mi"}, {"cpu", "500m"}, {"gpu", "all"}};
   SandboxSpec spec{"x", std::make_shared<const api::CreateSandbox>(create), "secret", {}};
   spec.labels = make_labels("x", create, std::nullopt);
@@ -48,7 +48,7 @@ TEST(CreateBody, SaysWhatTheContractSays) {
   EXPECT_EQ(engine::text(body, {"Image"}), "debian");
   EXPECT_THAT(engine::string_list(body, {"Entrypoint"}), ElementsAre("/opt/opensandbox/bootstrap.sh"));
   EXPECT_THAT(engine::string_list(body, {"Cmd"}), ElementsAre("sleep", "9"));
-  EXPECT_THAT(engine::string_list(body, {"Env"}), ElementsAre("A=1", "EXECD_ACCESS_TOKEN=secret"));
+  EXPECT_THAT(engine::string_list(body, {"Env"}), ElementsAre("A=1", "OPENSANDBOX_ID=x", "EXECD_ACCESS_TOKEN=secret"));
   EXPECT_EQ(engine::number(body, {"HostConfig", "Memory"}), 64 << 20);
   EXPECT_EQ(engine::number(body, {"HostConfig", "NanoCpus"}), 500'000'000);
   EXPECT_EQ(engine::number(body, {"HostConfig", "PidsLimit"}), 4096);

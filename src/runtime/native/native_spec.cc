@@ -83,6 +83,7 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   out.requested_entrypoint = wanted.entrypoint;
   out.hostname = hostname_of(spec);
   out.env = wanted.env;
+  out.env[std::string(api::kIdVariable)] = spec.id;
   const auto limits = api::read_resource_limits(wanted.resource_limits);
   if (!limits) return Failure(limits.error());
   out.limits = to_limits(*limits);

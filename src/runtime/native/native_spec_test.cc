@@ -19,7 +19,7 @@ Result<api::native::CreateSandbox> convert(api::CreateSandbox create) {
 
 TEST(NativeSpec, CarriesWhatWasAsked) {
   auto create = wanted();
-  create.env = {{"A", "1"}};
+  create.env = {{"A", "1"}, {"OPENSANDBOX_ID", "another"}};
   create.platform = api::Platform{"linux", "arm64"};
   const auto native = convert(create);
   ASSERT_TRUE(native) << native.error().message;
@@ -28,7 +28,7 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
   EXPECT_EQ(native->login->password, "secret");
   EXPECT_EQ(native->platform, "linux/arm64");
   EXPECT_EQ(native->entrypoint, create.entrypoint);
-  EXPECT_EQ(native->env, create.env);
+  EXPECT_EQ(native->env, (api::StringMap{{"A", "1"}, {"OPENSANDBOX_ID", "id-1"}})) << "its own id wins";
   EXPECT_EQ(native->limits.cpu_millis, 500u);
   EXPECT_EQ(native->limits.memory_bytes, 64u << 20);
   EXPECT_EQ(native->execd_token, "0123456789abcdef");

@@ -91,7 +91,7 @@ bool is_open_path(std::string_view path) {
   const auto decoded = http::percent_decode(path);
   if (!decoded || decoded->find("..") != std::string::npos) return false;
   if (path == "/") return true;
-  for (const std::string_view open : {"/health", "/docs", "/redoc", "/openapi.json"}) {
+  for (const std::string_view open : {"/health", "/version", "/docs", "/redoc", "/openapi.json"}) {
     if (path.starts_with(open)) return true;
   }
   return path.starts_with('/') && is_proxy_path(path);

@@ -15,6 +15,7 @@ TEST(ApiKey, OnlyHealthDocumentationAndTheProxyAreOpen) {
     bool open;
   } rows[] = {
       {"health", "/health", true},
+      {"version", "/version", true},
       {"readiness", "/health/ready", true},
       {"the page that says what this is", "/", true},
       {"not what begins like it", "//", false},

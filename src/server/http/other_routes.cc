@@ -45,6 +45,8 @@ Answer metrics_event(SandboxService&, PrincipalPtr who, Request& request) {
 void add_other_routes(http::Router& router, RouteContext& context) {
   SandboxService& service = context.service;
   router.get("/health", [](Request&) -> Answer { co_return http::json_response(200, R"({"status":"healthy"})"); });
+  router.get("/version",
+             [](Request&) -> Answer { co_return http::json_response(200, R"({"version":")" OSB_VERSION R"("})"); });
   router.get("/health/ready", [&service](Request&) -> Answer {
     const auto ready = co_await service.check_ready();
     co_return ready ? http::json_response(200, R"({"status":"ready"})") : refusal(ready.error());

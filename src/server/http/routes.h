@@ -47,7 +47,7 @@ void add_diagnostics_routes(http::Router& router, RouteContext& context);
 // /, which says what this server is; /openapi.json, and /docs and /redoc, which show it. They need nothing from
 // elsewhere.
 void add_docs_routes(http::Router& router);
-// /health, /pools, /metrics/events.
+// /health, /version, /pools, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);
 
 inline void add_both(http::Router& router, std::string_view method, std::string_view pattern, http::Handler handler) {

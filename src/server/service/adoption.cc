@@ -25,6 +25,7 @@ SandboxRecord record_of(const Instance& instance, const runtime::Marked& mark, T
   spec.metadata = mark.metadata;
   spec.entrypoint = instance.entrypoint;
   if (spec.entrypoint.empty()) spec.entrypoint = {"tail", "-f", "/dev/null"};
+  spec.extensions = mark.extensions;
   if (mark.access_renew) spec.extensions[std::string(api::kAccessRenewKey)] = *mark.access_renew;
   SandboxRecord record;
   record.access_renew = api::access_renew_seconds(spec.extensions).value_or(std::nullopt);

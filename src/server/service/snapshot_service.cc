@@ -60,9 +60,10 @@ net::awaitable<Result<SnapshotPtr>> SnapshotService::create(std::string sandbox_
                                                             const Principal& who) {
   const auto sandbox = states_.get(sandbox_id, who.scope());
   if (!sandbox) co_return Failure(sandbox.error());
-  if ((*sandbox)->status.state != api::state::kRunning) {
+  const std::string& state = (*sandbox)->status.state;
+  if (state != api::state::kRunning && state != api::state::kPaused) {
     co_return api::refuse(Code::Conflict, api::reason::kSnapshotInvalidSourceState,
-                          "sandbox " + sandbox_id + " is " + (*sandbox)->status.state + "; it must be Running");
+                          "sandbox " + sandbox_id + " is " + state + "; it must be Running or Paused");
   }
   if (backend_ == nullptr) co_return not_implemented();
   SnapshotRecord record;

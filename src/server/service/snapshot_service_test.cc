@@ -55,8 +55,8 @@ TEST_F(SnapshotServiceTest, ACreateIsAcceptedAndBecomesReady) {
   EXPECT_EQ(store_->find_snapshot(id)->name, "name");
 }
 
-TEST_F(SnapshotServiceTest, OnlyARunningSandboxOfTheScopeIsTaken) {
-  in_state("a", api::state::kPaused);
+TEST_F(SnapshotServiceTest, OnlyARunningOrPausedSandboxOfTheScopeIsTaken) {
+  in_state("a", api::state::kStopping);
   EXPECT_EQ(await(io_, snapshots_->create("a", "", admin_)).error().reason, "SNAPSHOT::INVALID_SOURCE_STATE");
   EXPECT_EQ(await(io_, snapshots_->create("b", "", admin_)).error().reason, "FAKE::SANDBOX_NOT_FOUND");
   const Principal other{{"other", "olga"}, Role::Member};

@@ -17,7 +17,8 @@ def forget_all(server):
 
 def test_sandboxes_are_taken_over(make_server):
     server = make_server()
-    made = server.create(timeout=3600, metadata={"team": "a"}, env={"SECRET": "s"})
+    made = server.create(timeout=3600, metadata={"team": "a"}, env={"SECRET": "s"},
+                         extensions={"opensandbox.extensions.team": "b"})
     paused = server.create(entrypoint=["sleep", "infinity"])["id"]
     assert server.client.post(f"/v1/sandboxes/{paused}/pause").status_code == 202
     before, token = server.get(made["id"]).json(), server.token(made["id"])
@@ -28,7 +29,7 @@ def test_sandboxes_are_taken_over(make_server):
         with server.saying("took over", times=2):
             server.start()
         after = server.get(made["id"]).json()
-        for field in ("id", "entrypoint", "metadata", "expiresAt"):
+        for field in ("id", "entrypoint", "metadata", "extensions", "expiresAt"):
             assert after[field] == before[field], field
         # Podman keeps the full name only.
         assert after["image"] == ({"uri": "localhost/host:latest"} if backend() == "podman" else before["image"])

@@ -245,6 +245,41 @@ def test_snapshots_restore_files(server):
     assert server.client.get(f"/v1/snapshots/{snapshot}").json()["code"] == "SNAPSHOT::NOT_FOUND"
 
 
+def test_a_paused_sandbox_gives_a_snapshot_and_stays_paused(server):
+    id = server.create()["id"]
+    server.run(id, "echo kept > /root/note; sync")
+    assert server.client.post(f"/v1/sandboxes/{id}/pause").status_code == 202
+    server.wait_state(id, "Paused")
+    made = server.client.post(f"/v1/sandboxes/{id}/snapshots", json={"name": "of-a-paused-one"})
+    assert made.status_code == 202, made.text
+    snapshot = server.client.get(f"/v1/snapshots/{made.json()['id']}", params={"wait": 60}).json()
+    assert snapshot["status"]["state"] == "Ready", snapshot
+    assert [item["id"] for item in server.client.get("/v1/snapshots", params={"name": "of-a-paused-one"}).json()["items"]] == [
+        snapshot["id"]]
+    assert server.state(id) == "Paused"
+    restored = server.create(image=..., snapshotId=snapshot["id"])["id"]
+    assert server.run(restored, "cat /root/note") == "kept"
+    for each in (restored, id):
+        server.delete(each)
+    assert server.client.delete(f"/v1/snapshots/{snapshot['id']}").status_code == 204
+
+
+def test_a_sandbox_knows_its_id(server):
+    """Whatever the request says that it is."""
+    id = server.create(env={"OPENSANDBOX_ID": "another"})["id"]
+    assert server.run(id, "echo $OPENSANDBOX_ID") == id
+
+
+def test_extensions_of_the_contract_come_back_and_others_do_not(server):
+    extensions = {"opensandbox.extensions.team": "agents", "opensandbox.extensions.cost": "7", "another": "x"}
+    made = server.create(extensions=extensions)
+    expected = {"opensandbox.extensions.cost": "7", "opensandbox.extensions.team": "agents"}
+    assert made["extensions"] == expected
+    assert server.get(made["id"]).json()["extensions"] == expected
+    assert server.client.get("/v1/sandboxes").json()["items"][0]["extensions"] == expected
+    assert "extensions" not in server.create()
+
+
 def test_watching_shows_every_state_and_the_end(server):
     id = server.create()["id"]
     with server.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "1"}) as stream:

@@ -14,6 +14,7 @@ def test_the_key_is_asked_for(server):
     wrong = bare.get("/v1/sandboxes", headers={"OPEN-SANDBOX-API-KEY": "guess"})
     assert (wrong.status_code, wrong.json()["code"]) == (401, "INVALID_API_KEY")
     assert bare.get("/health").json() == {"status": "healthy"}
+    assert set(bare.get("/version").json()) == {"version"}
     while (ready := bare.get("/health/ready")).status_code == 503:
         pass  # its backend has not answered yet
     assert ready.json() == {"status": "ready"}
@@ -54,6 +55,11 @@ WRONG = [
     ({"extensions": {"access.renew.extend.seconds": "1"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"platform": {"os": "linux", "arch": "sparc"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"secureAccess": True}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"env": {"OPENSANDBOX_LIFECYCLE": "{}"}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"env": {"OPENSANDBOX_EGRESS_TOKEN": "x"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"preStart": {"command": "true"}}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"templateId": "t"}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"image": ..., "entrypoint": ..., "resourceLimits": ..., "templateId": "t"}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"networkPolicy": {}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"volumes": [{"name": "v", "mountPath": "/v", "host": {"path": "/etc"}}]}, 400, "VOLUME::HOST_PATH_NOT_ALLOWED"),
 ]
