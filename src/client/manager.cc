@@ -41,6 +41,7 @@ Task<Endpoint> find_endpoint(ClientState state, std::string target) {
   if (const auto* object = value->if_object()) {
     out.endpoint = text_of(*object, "endpoint");
     if (const auto* headers = object_of(*object, "headers")) out.headers = map_of(*headers);
+    out.browser_url = text_of(*object, "browserUrl");
   }
   if (out.endpoint.empty()) co_return invalid_response("the endpoint is empty", reply->request_id);
   out.url = out.endpoint.contains("://") ? out.endpoint : state->config.protocol + "://" + out.endpoint;

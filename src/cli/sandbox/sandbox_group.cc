@@ -202,7 +202,12 @@ void add_endpoint(Command& group, Context& context) {
     context.out().busy("Fetching...");
     auto endpoint = manager->endpoint(options.id, options.port);
     if (!endpoint) return sdk_failed(context, endpoint.error());
-    context.out().object(encode(*endpoint), "Sandbox Endpoint");
+    json::object shown = encode(*endpoint);
+    // For people; the fields of json and yaml are the contract's.
+    if (!context.out().structured() && !endpoint->browser_url.empty()) {
+      shown["browser"] = endpoint->browser_url;
+    }
+    context.out().object(shown, "Sandbox Endpoint");
     return 0;
   });
 }

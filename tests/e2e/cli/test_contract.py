@@ -53,7 +53,9 @@ def test_life_of_a_sandbox(osb, server):
     assert datetime.datetime.fromisoformat(renewed["expires_at"]) > end
     assert osb.json("sandbox", "health", id) == {"sandbox_id": id, "healthy": True}
     endpoint = osb.json("sandbox", "endpoint", id, "-p", "8000")
-    assert endpoint["endpoint"].endswith("8000")
+    assert endpoint["endpoint"].endswith("8000") and sorted(endpoint) == ["endpoint", "headers"]
+    #  People get the address for a browser too.
+    assert f"http://{id}-8000.localhost:{server.port}/" in osb.ok("sandbox", "endpoint", id, "-p", "8000")
     assert osb.json("sandbox", "pause", id) == {"status": "ok", "message": f"Sandbox paused: {id}"}
     server.wait_state(id, "Paused")
     unhealthy = osb.run("--request-timeout", "3", "sandbox", "health", id)

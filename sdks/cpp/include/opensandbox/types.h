@@ -163,6 +163,9 @@ struct Endpoint {
   std::string endpoint = {};  // host[:port][/path], no scheme, no slash at the end
   StringMap headers = {};     // to be sent with every request there
   std::string url = {};       // the same with the scheme of the configuration
+  // For browsers: the port under a host name of its own, where pages have an origin of their own. Empty: the server has
+  // none that this client reaches.
+  std::string browser_url = {};
 };
 
 struct EndpointOptions {
