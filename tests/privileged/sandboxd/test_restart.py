@@ -109,6 +109,24 @@ def test_a_record_that_cannot_be_read_is_kept_for_a_look(crashing, bystander):
     assert record.read_text() == "{"
 
 
+def test_a_record_of_an_older_version_keeps_its_sandbox_and_its_entrypoint(crashing, bystander):
+    requested = ["tail -f /dev/null"]
+    old = crashing.create("old", labels={"k": "v"}, requested_entrypoint=requested)
+    crashing.kill()
+    file = crashing.state / "sandboxes" / "old" / "record.json"
+    record = json.loads(file.read_text())
+    for part in ("spec", "status"):
+        assert record[part].pop("requested_entrypoint") == requested
+        record[part]["labels"]["opensandbox.io/entrypoint"] = json.dumps(requested)
+    file.write_text(json.dumps(record))
+    crashing.start()
+    status = crashing.client.get("/v1/sandboxes/old").json()
+    assert (status["state"], status["requested_entrypoint"], status["labels"]) == ("running", requested, {"k": "v"})
+    assert old.output("echo here") == "here"
+    old.remove()
+    check_works(crashing, bystander)
+
+
 def test_an_empty_record_is_a_create_that_a_power_cut_ended(crashing, bystander):
     crashing.create("cut")
     crashing.kill()
