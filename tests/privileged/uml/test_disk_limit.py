@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 def used_projects():
     """Projects that something counts for or that have a limit, as the file system's own tool sees them."""
-    report = subprocess.run(["xfs_quota", "-x", "-c", "report -p -n -b -N", "/var/lib/opensandbox"], check=True,
+    report = subprocess.run(["xfs_quota", "-f", "-x", "-c", "report -p -n -b -N", "/var/lib/opensandbox"], check=True,
                             capture_output=True, text=True).stdout
     rows = [line.split() for line in report.splitlines() if line.strip()]
     return {row[0] for row in rows if row[0] != "#0" and (row[1] != "0" or row[3] != "0")}
