@@ -48,23 +48,6 @@ struct TotalLimit {
 };
 constexpr TotalLimit kTotalLimits[] = {{RLIMIT_SIGPENDING, kMostPendingSignals}, {RLIMIT_MSGQUEUE, kMostQueueBytes}};
 
-// Limits of each user in the namespace. They concern programs that may make user namespaces inside; other programs
-// cannot make any namespace.
-struct NamespaceLimit {
-  const char* path;
-  const char* text;
-  std::size_t size;
-};
-template <std::size_t PathSize, std::size_t TextSize>
-consteval NamespaceLimit most(const char (&path)[PathSize], const char (&text)[TextSize]) {
-  return {path, text, TextSize - 1};
-}
-constexpr NamespaceLimit kNamespaceLimits[] = {
-    most("/proc/sys/user/max_cgroup_namespaces", "256"), most("/proc/sys/user/max_ipc_namespaces", "256"),
-    most("/proc/sys/user/max_mnt_namespaces", "1024"),   most("/proc/sys/user/max_net_namespaces", "64"),
-    most("/proc/sys/user/max_pid_namespaces", "256"),    most("/proc/sys/user/max_uts_namespaces", "256"),
-};
-
 struct UserTask {
   std::uint32_t owner = 0;
   int error = 0;
@@ -95,12 +78,6 @@ OSB_IN_CHILD void make_owned_user_namespace(void* argument) {
   require(task, "switch group", raw(SYS_setresgid, task.owner, task.owner, task.owner));
   require(task, "switch user", raw(SYS_setresuid, task.owner, task.owner, task.owner));
   require(task, "unshare", raw(SYS_unshare, CLONE_NEWUSER));
-  for (const NamespaceLimit& limit : kNamespaceLimits) {
-    const long fd = raw(SYS_openat, AT_FDCWD, limit.path, O_WRONLY | O_CLOEXEC, 0);
-    require(task, limit.path, fd);
-    require(task, limit.path, raw(SYS_write, fd, limit.text, limit.size));
-    raw(SYS_close, fd);
-  }
   leave();
 }
 

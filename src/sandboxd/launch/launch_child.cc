@@ -86,6 +86,16 @@ OSB_IN_CHILD void set_limits(ChildPlan& plan) {
   }
 }
 
+// Of each user inside. The costly kind is the network's.
+struct NamespaceLimit {
+  const char* file;
+  const char* most;
+};
+constexpr NamespaceLimit kNamespaceLimits[] = {
+    {"max_cgroup_namespaces", "256"}, {"max_ipc_namespaces", "256"}, {"max_mnt_namespaces", "1024"},
+    {"max_net_namespaces", "64"},     {"max_pid_namespaces", "256"}, {"max_uts_namespaces", "256"},
+};
+
 // From here on we have no rights on the host. Joining gives all capabilities in the namespace and none elsewhere; the
 // bounding set and the user alone decide which of them exec leaves.
 OSB_IN_CHILD void become_user(ChildPlan& plan) {
@@ -94,6 +104,13 @@ OSB_IN_CHILD void become_user(ChildPlan& plan) {
   begin(plan, "set max_user_namespaces");
   write_file(plan, plan.userns_sysctl, "max_user_namespaces", plan.most_user_namespaces,
              length(plan.most_user_namespaces));
+  // Programs that may make no user namespace can make none of the other kinds either.
+  if (plan.most_user_namespaces[0] != '0') {
+    for (const NamespaceLimit& limit : kNamespaceLimits) {
+      begin(plan, "set", limit.file);
+      write_file(plan, plan.userns_sysctl, limit.file, limit.most, length(limit.most));
+    }
+  }
   begin(plan, "make a session keyring");
   if (raw(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) < 0 && errno != ENOSYS) fail_in_child(plan);
   begin(plan, "limit capabilities");

@@ -106,8 +106,8 @@ struct ChildPlan {
   std::size_t exec_label_size;
   List<const ChildLimit> limits;
   int userns;
-  int userns_sysctl;  // /proc/sys/user of the host, by which every user namespace finds its own
-  const char* most_user_namespaces;
+  int userns_sysctl;                 // /proc/sys/user of the host, by which every user namespace finds its own
+  const char* most_user_namespaces;  // "0": none
   std::uint64_t capabilities;
   int last_capability;
   bool no_new_privileges;

@@ -186,9 +186,9 @@ TEST_F(LaunchTest, NestedUserNamespacesAreRefusedUnlessAsked) {
 }
 
 TEST_F(LaunchTest, NestedUserNamespacesWorkWhenAsked) {
-  auto wanted = plan("unshare -U echo nested 2>&1");
+  auto wanted = plan("unshare -U echo nested 2>&1; cat /proc/sys/user/max_net_namespaces");
   wanted.nested_user_namespaces = true;
-  EXPECT_EQ(output_of(std::move(wanted)), "nested\n");
+  EXPECT_EQ(output_of(std::move(wanted)), "nested\n64\n") << "with a limit";
 }
 
 TEST_F(LaunchTest, ReadOnlyRootLeavesMountsWritable) {
