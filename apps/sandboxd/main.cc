@@ -120,6 +120,35 @@ std::string why_no_bridge(const std::vector<HostCheck>& checks) {
   return "";
 }
 
+Result<void> derive_limits(DaemonConfig& config) {
+  const auto machine = measure_machine(config.sandbox.state_directory);
+  const auto ceilings = config::derive_ceilings(config.sandbox.ceilings, machine, "sandbox");
+  if (!ceilings) return Failure(ceilings.error());
+  config.sandbox.ceilings = *ceilings;
+  if (ceilings->max_pids > 0) {
+    const auto most = static_cast<std::uint64_t>(ceilings->max_pids);
+    config.sandbox.default_pids = std::min(config.sandbox.default_pids, most);
+  }
+  return {};
+}
+
+// Keeps the host alive when all sandboxes take as much as they can. Sandboxes that hold more than a new limit are no
+// reason to refuse the start: until they end, their own limits are all there is. A host without a controller has no
+// limits of that kind; requests for one are refused.
+void limit_all(const kernel::LimitedCgroups& cgroups, Ceilings& ceilings) {
+  const auto support = cgroups.support();
+  if (!support.memory) ceilings.default_memory_bytes = ceilings.total_memory_bytes = 0;
+  if (!support.cpu) ceilings.default_cpu_millis = 0;
+  if (!support.pids) ceilings.total_pids = 0;
+  if (auto limited = cgroups.limit_all(parent_limits(ceilings)); !limited) {
+    log_error("sandboxes have no common limit", {{"error", limited.error().message}});
+    return;
+  }
+  log_info("limits of all sandboxes together", {{"memory_bytes", ceilings.total_memory_bytes},
+                                                {"pids", ceilings.total_pids},
+                                                {"sandboxes", ceilings.max_sandboxes}});
+}
+
 int serve(DaemonConfig config, std::string no_bridge) {
   ignore_sigpipe();
   ::umask(022);
@@ -137,6 +166,7 @@ int serve(DaemonConfig config, std::string no_bridge) {
 
   auto parent = kernel::LimitedCgroups::open(config.cgroup_parent);
   if (!parent) return refuse(parent.error());
+  limit_all(*parent, config.sandbox.ceilings);
   KernelCgroups cgroups(std::move(*parent));
   auto firewall = Firewall::open(config.network);
   if (!firewall) return refuse(firewall.error());
@@ -229,6 +259,7 @@ int start(const std::vector<std::string>& args) {
   check.network = config->network;
   check.disk = config->disk;
   if (line->action == CommandLine::Action::Check) return run_check(check, line->json);
+  if (auto derived = derive_limits(*config); !derived) return refuse(derived.error());
   LogOptions log;
   log.level = config->log_level;
   log.format = config->log_format;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -97,7 +98,8 @@ struct BackendRules {
   std::string no_network_policy;
   std::string no_credential_proxy;
   std::string no_secure_access;
-  std::string no_windows;  // why platform.os "windows" cannot be served
+  std::string no_windows;          // why platform.os "windows" cannot be served
+  std::int64_t max_sandboxes = 0;  // that its machine carries at once; 0 is unknown
 };
 
 // The same with the rules of the server itself.

@@ -85,7 +85,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {"", "log", "file_backup_count", "0", "-1"},
       {"", "native", "socket", "\"/s\"", "\"s\""},
       {"", "native", "request_timeout", "1", "0"},
-      {"", "admission", "max_sandboxes", "1", "-1"},
+      {"", "admission", "max_sandboxes", "1", "-2"},
       {"", "admission", "max_concurrent_creates", "1", "0"},
       {"", "admission", "max_queued_creates", "0", "-1"},
       {"", "storage", "allowed_host_paths", "[\"/d\"]", "\"/d\""},

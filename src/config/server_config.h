@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/ceilings.h"
 
 // The server's configuration: a TOML file, the environment, and defaults for everything else, in one typed struct.
 // An empty string is "not set" unless a comment says otherwise. Fields keep the names of their keys.
@@ -66,7 +67,7 @@ struct NativeSection {
 
 // Addition: how much the server takes on before it answers 429.
 struct AdmissionSection {
-  int max_sandboxes = 0;             // 0 is no limit
+  int max_sandboxes = -1;            // 0 is no limit, -1 the backend's number
   int max_concurrent_creates = 100;  // handed to the backend at once
   int max_queued_creates = 1000;     // waiting behind those
 
@@ -83,6 +84,8 @@ struct DockerSection {
   bool no_new_privileges = true;
   std::string seccomp_profile;
   std::optional<std::int64_t> pids_limit = 4096;  // nothing: no limit
+  Ceilings ceilings;                              // additions: of memory and CPU
+  std::string cgroup_parent;                      // addition; empty: the engine's
 
   bool operator==(const DockerSection&) const = default;
 };

@@ -297,7 +297,7 @@ TEST(ServerConfigText, ErrorsAreNamedWithTheirLine) {
       {"", "[runtime]\ntype = 'kubernetes'\nexecd_image = ''", "server.toml:3: [runtime] execd_image: required"},
       {"", "[native]\nsocket = 'x'", "[native] socket: expected an absolute path"},
       {"", "[native]\nrequest_timeout = 0", "[native] request_timeout: expected an integer"},
-      {"", "[admission]\nmax_sandboxes = -1", "[admission] max_sandboxes: expected an integer"},
+      {"", "[admission]\nmax_sandboxes = -2", "[admission] max_sandboxes: expected an integer"},
       {"", "[admission]\nmax_concurrent_creates = 0", "[admission] max_concurrent_creates: expected an integer"},
       {kDocker, "[docker]\nnetwork_mode = ''", "server.toml:5: [docker] network_mode: must not be empty"},
       {kDocker, "[docker]\napi_timeout = 0", "[docker] api_timeout: expected an integer"},

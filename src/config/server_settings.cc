@@ -115,7 +115,10 @@ void declare_backends(Settings& s, ServerConfig& c) {
 
   s.section("admission", true);
   s.key("max_sandboxes", c.admission.max_sandboxes, Live,
-        "Sandboxes that may exist at once; the server answers further creates with 429. 0 is no limit.");
+        "Sandboxes that may exist at once; the server answers further creates with 429. -1: as many as the backend's "
+        "machine carries (native: `max_sandboxes` of sandboxd; docker: one for each 32 MiB of nine tenths of the "
+        "engine's memory). 0: no limit of the server's own.",
+        {.min = -1});
   s.key("max_concurrent_creates", c.admission.max_concurrent_creates, Live, "Creates handed to the backend at once.",
         {.min = 1});
   s.key("max_queued_creates", c.admission.max_queued_creates, Live,
@@ -130,7 +133,26 @@ void declare_backends(Settings& s, ServerConfig& c) {
   s.key("apparmor_profile", c.docker.apparmor_profile, Restart, "Empty: the engine's own profile.");
   s.key("no_new_privileges", c.docker.no_new_privileges, Restart, "Programs with setuid gain nothing in a sandbox.");
   s.key("seccomp_profile", c.docker.seccomp_profile, Restart, "Empty: the engine's own profile.");
-  s.key("pids_limit", c.docker.pids_limit, Restart, "Processes per sandbox; 0 is no limit.", {.min = -1});
+  s.key("pids_limit", c.docker.pids_limit, Restart,
+        "Processes of a sandbox, and the most that a request may ask for; 0 is no limit.", {.min = -1});
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  s.key("default_memory_bytes", c.docker.ceilings.default_memory_bytes, Restart,
+        "Memory of a sandbox whose request sets no limit. -1: half of nine tenths of the engine's memory. 0: no limit.",
+        {.min = -1, .max = kMost});
+  s.key(
+      "max_memory_bytes", c.docker.ceilings.max_memory_bytes, Restart,
+      "Memory that a request may ask for. -1: nine tenths of the engine's memory, and at least the 2 GiB that SDKs ask "
+      "for. 0: no limit.",
+      {.min = -1, .max = kMost});
+  s.key("default_cpu_millis", c.docker.ceilings.default_cpu_millis, Restart,
+        "CPU time of a sandbox whose request sets no limit; 1000 is one CPU. -1: half of the engine's CPUs, at least "
+        "two. 0: no limit.",
+        {.min = -1, .max = 1'000'000});
+  s.key("max_cpu_millis", c.docker.ceilings.max_cpu_millis, Restart,
+        "CPU time that a request may ask for. -1: all CPUs of the engine. 0: no limit.", {.min = -1, .max = 1'000'000});
+  s.key("cgroup_parent", c.docker.cgroup_parent, Restart,
+        "Cgroup that holds all sandboxes, whose limits are the operator's to set: `opensandbox.slice` with the systemd "
+        "driver, `/opensandbox` with cgroupfs. Empty: the engine's own.");
 
   s.section("egress", true);
   s.key("image", c.egress.image, Restart,

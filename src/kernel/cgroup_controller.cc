@@ -85,6 +85,13 @@ class MemoryV1 final : public CgroupController {
     }
     return done ? set(both, value, what) : done;
   }
+  Result<void> lift(const std::string& directory) const override {
+    const std::string both = directory + "/memory.memsw.limit_in_bytes";
+    if (exists(both)) {
+      if (auto done = set(both, "-1", "no memory limit"); !done) return done;
+    }
+    return set(directory + "/memory.limit_in_bytes", "-1", "no memory limit");
+  }
   void read(const std::string& directory, CgroupUsage& usage) const override {
     usage.memory_bytes = read_number(directory + "/memory.usage_in_bytes");
     usage.memory_peak_bytes = read_number(directory + "/memory.max_usage_in_bytes");
@@ -112,6 +119,12 @@ class MemoryV2 final : public CgroupController {
     const std::string swap = directory + "/memory.swap.max";
     return exists(swap) ? set(swap, "0", what) : Result<void>();
   }
+  Result<void> lift(const std::string& directory) const override {
+    if (const std::string swap = directory + "/memory.swap.max"; exists(swap)) {
+      if (auto done = set(swap, "max", "no memory limit"); !done) return done;
+    }
+    return set(directory + "/memory.max", "max", "no memory limit");
+  }
   void read(const std::string& directory, CgroupUsage& usage) const override {
     usage.memory_bytes = read_number(directory + "/memory.current");
     usage.memory_peak_bytes = read_number(directory + "/memory.peak");
@@ -131,6 +144,9 @@ class CpuV1 final : public CgroupController {
     if (!limits.cpu_millis) return {};  // the period is 100 ms unless another program changed it
     return set(directory + "/cpu.cfs_quota_us", cpu_quota(*limits.cpu_millis), cpu_limit(*limits.cpu_millis));
   }
+  Result<void> lift(const std::string& directory) const override {
+    return set(directory + "/cpu.cfs_quota_us", "-1", "no cpu limit");
+  }
   void read(const std::string&, CgroupUsage&) const override {}  // the v2 directory counts time
   bool can_limit(const std::string& parent) const override { return exists(parent + "/cpu.cfs_quota_us"); }
 };
@@ -142,6 +158,9 @@ class CpuV2 final : public CgroupController {
     return set(directory + "/cpu.max", fmt::format("{} {}", cpu_quota(*limits.cpu_millis), kCpuPeriodUsec),
                cpu_limit(*limits.cpu_millis));
   }
+  Result<void> lift(const std::string& directory) const override {
+    return set(directory + "/cpu.max", "max", "no cpu limit");
+  }
   void read(const std::string&, CgroupUsage&) const override {}
   bool can_limit(const std::string& parent) const override { return exists(parent + "/cpu.max"); }
 };
@@ -151,6 +170,9 @@ class Pids final : public CgroupController {  // the same files in both
   Result<void> apply(const std::string& directory, const Limits& limits) const override {
     if (!limits.pids) return {};
     return set(directory + "/pids.max", std::to_string(*limits.pids), fmt::format("pids limit of {}", *limits.pids));
+  }
+  Result<void> lift(const std::string& directory) const override {
+    return set(directory + "/pids.max", "max", "no pids limit");
   }
   void read(const std::string& directory, CgroupUsage& usage) const override {
     usage.pids = read_number(directory + "/pids.current");
@@ -177,6 +199,7 @@ class IoV1 final : public CgroupController {
     if (auto done = one("/blkio.throttle.read_iops_device", limits.io->reads_per_second); !done) return done;
     return one("/blkio.throttle.write_iops_device", limits.io->writes_per_second);
   }
+  Result<void> lift(const std::string&) const override { return {}; }  // per disk: no cgroup of all has one
   void read(const std::string& directory, CgroupUsage& usage) const override {
     const auto text = sys::read_text(directory + "/blkio.throttle.io_service_bytes_recursive");  // "8:0 Read 4096"
     if (!text) return;
@@ -207,6 +230,7 @@ class IoV2 final : public CgroupController {
     if (limits.io->writes_per_second) line += fmt::format(" wiops={}", *limits.io->writes_per_second);
     return set(directory + "/io.max", line, io_limit(limits.io->device));
   }
+  Result<void> lift(const std::string&) const override { return {}; }
   void read(const std::string& directory, CgroupUsage& usage) const override {
     const auto text = sys::read_text(directory + "/io.stat");  // "8:0 rbytes=1 wbytes=2 rios=..", a line per device
     if (!text) return;

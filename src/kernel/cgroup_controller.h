@@ -28,6 +28,8 @@ class CgroupController {
   virtual ~CgroupController() = default;
   // Writes what `limits` says about this controller. Errors are typed and name the limit (LimitedCgroup::update).
   virtual Result<void> apply(const std::string& directory, const Limits& limits) const = 0;
+  // Takes the limit of this controller away again, as far as it has one.
+  virtual Result<void> lift(const std::string& directory) const = 0;
   // Fills in the counters of this controller; unreadable ones stay absent.
   virtual void read(const std::string& directory, CgroupUsage& usage) const = 0;
   // Can apply() work for cgroups below `parent`? Kernels are built without some parts of a controller.

@@ -26,6 +26,10 @@ struct CgroupLayout {
   // The hierarchy of v1 that only counts and limits io. A cgroup in it costs as much as the one for pids, so only
   // cgroups with such a limit have one.
   std::string io_parent;
+  // The parent in the hierarchy with the hugetlb controller, whose limits are 0; empty without one. It has no cgroups
+  // below: its limit holds for all members. On v1 (`huge_pages_v1`) members join it.
+  std::string huge_pages_parent;
+  bool huge_pages_v1 = false;
 };
 
 // The view of cgroup `id` for its members: names, and the directories behind them (LimitedCgroup::open_view).

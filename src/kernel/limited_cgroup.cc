@@ -165,6 +165,11 @@ Result<CgroupJoin> LimitedCgroup::open_join() const {
     if (!tasks) return Failure(tasks.error());
     out.v1_tasks.push_back(std::move(*tasks));
   }
+  if (layout_->huge_pages_v1) {
+    auto tasks = sys::open_at(AT_FDCWD, layout_->huge_pages_parent + "/tasks", O_WRONLY);
+    if (!tasks) return Failure(tasks.error());
+    out.v1_tasks.push_back(std::move(*tasks));
+  }
   return out;
 }
 

@@ -147,11 +147,17 @@ class LimitedCgroups {
   std::vector<std::string> view_names() const;                       // of LimitedCgroup::open_view()
   std::vector<std::string> list() const;                             // also half-made and half-removed ones
 
+  // The limits of all cgroups together: memory, cpu and pids. An absent value takes such a limit away. Errors as of
+  // LimitedCgroup::update(); Code::Conflict leaves the limit as it was, and later calls may succeed.
+  Result<void> limit_all(const Limits& limits) const;
+  CgroupUsage usage_of_all() const;  // memory, pids and oom_kills, as far as the host's controllers report them
+
   // For `sandboxd check`.
   struct Support {
     bool memory = false, swap = false, cpu = false, pids = false,
-         io = false;   // swap: it is accounted, so it can be forbidden
-    std::string mode;  // "v2", "hybrid"
+         io = false;          // swap: it is accounted, so it can be forbidden
+    bool huge_pages = false;  // they are forbidden
+    std::string mode;         // "v2", "hybrid"
   };
   Support support() const;
   // Removes the parent when it is empty: a daemon that goes for good, and tests.

@@ -1,5 +1,6 @@
 #include "kernel/limited_cgroup.h"
 
+#include <filesystem>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -354,6 +355,62 @@ TEST_F(LimitedCgroupTest, TheParentStaysWhileItIsInUse) {
   EXPECT_THAT(cgroups_->list(), ElementsAre("a"));
 }
 
+// Takes 48 MiB and keeps them.
+int take_memory() {
+  constexpr std::size_t kSize = 48 << 20;
+  auto* memory =
+      static_cast<volatile char*>(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  for (std::size_t i = 0; i < kSize; i += 4096) memory[i] = 1;
+  return sleep_for_ever();
+}
+
+TEST_F(LimitedCgroupTest, AllTogetherHaveAMemoryLimit) {
+  ASSERT_TRUE(cgroups_->limit_all({.memory_bytes = 64 << 20}));
+  const auto first = make({.memory_bytes = 60 << 20}, "a"), second = make({.memory_bytes = 60 << 20}, "b");
+  const auto one = start_in(first, take_memory), other = start_in(second, take_memory);
+  // Each stays below its own limit; one of the two goes.
+  pollfd ends[] = {{one.pidfd.get(), POLLIN, 0}, {other.pidfd.get(), POLLIN, 0}};
+  ASSERT_EQ(::poll(ends, 2, 30'000), 1);
+  EXPECT_EQ(first.oom_kills().value() + second.oom_kills().value(), 1u);
+  EXPECT_LE(cgroups_->usage_of_all().memory_bytes.value(), 64u << 20);
+  EXPECT_EQ(cgroups_->usage_of_all().memory_limit_bytes, 64u << 20);
+  const auto tight = cgroups_->limit_all({.memory_bytes = 16 << 20});
+  ASSERT_FALSE(tight) << "an update kills no process";
+  EXPECT_EQ(tight.error().code, Code::Conflict) << tight.error().message;
+  EXPECT_TRUE(cgroups_->limit_all({}));
+  EXPECT_EQ(cgroups_->usage_of_all().memory_limit_bytes, std::nullopt);
+}
+
+TEST_F(LimitedCgroupTest, AllTogetherHaveAPidsLimit) {
+  ASSERT_TRUE(cgroups_->limit_all({.pids = 10}));
+  const auto first = make({.pids = 20}, "a"), second = make({.pids = 20}, "b");
+  const auto bomb = [] {
+    int started = 0;
+    for (; started < 20; ++started) {
+      const pid_t child = ::fork();
+      if (child < 0) break;
+      if (child == 0) sleep_for_ever();
+    }
+    return started;
+  };
+  const int one = wait_status(start_in(first, bomb)), other = wait_status(start_in(second, bomb));
+  EXPECT_EQ(WEXITSTATUS(one), 9);
+  EXPECT_LE(WEXITSTATUS(other), 1) << "the bombs' children fill all places but one or two";
+  EXPECT_LE(cgroups_->usage_of_all().pids.value(), 10u);
+}
+
+TEST_F(LimitedCgroupTest, HugePagesAreForbiddenWhereTheKernelCanDoSo) {
+  const std::string parent = make().v2_directory() + "/..";
+  std::size_t seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(parent)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("hugetlb.") || !name.ends_with(".max")) continue;
+    ++seen;
+    EXPECT_EQ(sys::read_text(entry.path().string()).value(), "0\n") << name;
+  }
+  EXPECT_EQ(seen > 0, cgroups_->support().huge_pages);
+}
+
 TEST_F(LimitedCgroupTest, AnIoLimitHoldsForDirectWrites) {
   const testing::TempDir directory;
   const auto device = io_device(directory.path());
@@ -373,6 +430,7 @@ TEST_F(LimitedCgroupTest, AnIoLimitHoldsForDirectWrites) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 500ms) << "4 MiB at 4 MiB/s, some of it in advance";
   EXPECT_GE(cgroup.usage()->io_write_bytes.value(), 4u << 20);
   EXPECT_TRUE(cgroup.update({.io = Limits::Io{.device = *device, .read_bytes_per_second = 1 << 20}}));
+  EXPECT_TRUE(cgroup.update({.io = Limits::Io{.device = *device, .reads_per_second = 100, .writes_per_second = 200}}));
 }
 
 TEST(IoDevice, IsTheDiskOfAPath) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -123,6 +124,27 @@ Result<std::string> make_path(std::string top, const std::vector<std::string>& n
   return top;
 }
 
+constexpr std::string_view kHugePages = "hugetlb";
+
+// For the children of `directory`. Failure leaves huge pages as they are: few hosts have any.
+void enable_huge_pages_limit(const std::string& directory) {
+  const auto offered = sys::read_text(directory + "/cgroup.controllers");
+  if (offered && has_word(*offered, kHugePages))
+    (void)sys::write_text(directory + "/cgroup.subtree_control", "+hugetlb");
+}
+
+// Every size of them, and reservations. False: there is no such file.
+bool forbid_huge_pages(const std::string& directory, std::string_view suffix) {
+  bool found = false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("hugetlb.") || !name.ends_with(suffix)) continue;
+    found = sys::write_text(entry.path().string(), "0").has_value() || found;
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<LimitedCgroups> LimitedCgroups::open(std::string_view parent, const sys::CgroupSources& sources) {
@@ -143,6 +165,7 @@ Result<LimitedCgroups> LimitedCgroups::open(std::string_view parent, const sys::
   layout->v2_parent = top;
   enable_controllers(top, true);
   for (const std::string& name : *names) {
+    enable_huge_pages_limit(layout->v2_parent);
     layout->v2_parent += "/" + name;
     if (auto made = make_directory(layout->v2_parent); !made) return Failure(made.error());
     enable_controllers(layout->v2_parent, false);
@@ -164,7 +187,40 @@ Result<LimitedCgroups> LimitedCgroups::open(std::string_view parent, const sys::
       layout->controllers.push_back({kind, Dialect::V1, *path, CgroupController::make(kind, Dialect::V1)});
     }
   }
+  if (forbid_huge_pages(layout->v2_parent, ".max")) {
+    layout->huge_pages_parent = layout->v2_parent;
+  } else if (const auto v1 = found.v1.find(kHugePages); v1 != found.v1.end()) {
+    auto path = make_path(v1->second.mount, *names);
+    if (!path) return Failure(path.error());
+    if (forbid_huge_pages(*path, ".limit_in_bytes")) {
+      layout->huge_pages_parent = *path;
+      layout->huge_pages_v1 = std::ranges::find(layout->v1_parents, *path) == layout->v1_parents.end();
+    }
+  }
   return LimitedCgroups(std::move(layout));
+}
+
+Result<void> LimitedCgroups::limit_all(const Limits& limits) const {
+  for (const Kind kind : {Kind::Memory, Kind::Cpu, Kind::Pids}) {
+    const auto it = std::ranges::find(layout_->controllers, kind, &CgroupLayout::Controller::kind);
+    const bool limited = CgroupController::limited_by(kind, limits);
+    if (it == layout_->controllers.end()) {
+      if (!limited) continue;
+      return fail(Code::Unsupported, fmt::format("limit of all: this host has no {} cgroup controller",
+                                                 CgroupController::name(kind, Dialect::V2)));
+    }
+    auto done = limited ? it->files->apply(it->parent, limits) : it->files->lift(it->parent);
+    if (!done) return with_context("limit of all", done.error());
+  }
+  return {};
+}
+
+CgroupUsage LimitedCgroups::usage_of_all() const {
+  CgroupUsage out;
+  for (const auto& controller : layout_->controllers) {
+    if (controller.kind != Kind::Io) controller.files->read(controller.parent, out);
+  }
+  return out;
 }
 
 Result<LimitedCgroup> LimitedCgroups::create(const std::string& id, const Limits& limits) const {
@@ -198,6 +254,7 @@ std::vector<std::string> LimitedCgroups::list() const { return cgroups_in(layout
 
 LimitedCgroups::Support LimitedCgroups::support() const {
   Support out;
+  out.huge_pages = !layout_->huge_pages_parent.empty();
   out.mode = layout_->v1_parents.empty() ? "v2" : "hybrid";
   for (const auto& controller : layout_->controllers) {
     const bool works = controller.files->can_limit(controller.parent);
@@ -223,6 +280,7 @@ LimitedCgroups::Support LimitedCgroups::support() const {
 Result<void> LimitedCgroups::remove_parent() const {
   std::vector<std::string> all = layout_->v1_parents;
   all.push_back(layout_->v2_parent);
+  if (layout_->huge_pages_v1) all.push_back(layout_->huge_pages_parent);
   for (const std::string& path : all) {
     if (::rmdir(path.c_str()) < 0 && errno != ENOENT) return sys::from_errno("remove cgroup " + path, errno);
   }

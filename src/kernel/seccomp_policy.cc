@@ -52,19 +52,16 @@ std::optional<std::uint32_t> number_of(const char* name) {
 sock_filter load(std::size_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)); }
 sock_filter answer(std::uint32_t action) { return BPF_STMT(BPF_RET | BPF_K, action); }
 
-std::size_t argument_offset(unsigned index) {
+std::size_t argument_offset(const SeccompPolicy::Argument& argument) {
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half comes first");
-  return offsetof(seccomp_data, args) + index * sizeof(std::uint64_t);
+  return offsetof(seccomp_data, args) + argument.index * sizeof(std::uint64_t) +
+         (argument.upper ? sizeof(std::uint32_t) : 0);
 }
 
 struct Condition {
   std::span<const SeccompPolicy::Argument> all_of;
   std::uint32_t action;
 };
-
-bool same(const SeccompPolicy::Argument& a, const SeccompPolicy::Argument& b) {
-  return a.index == b.index && a.mask == b.mask && a.value == b.value;
-}
 
 // Answers what the first condition that holds says; goes on behind its end when none does. Conditions that begin with
 // the same argument share the question: the kernel's work at each start of a sandbox grows with the program.
@@ -79,13 +76,13 @@ Program answer_first(std::span<const Condition> conditions) {
     }
     const SeccompPolicy::Argument& wanted = first.all_of.front();
     std::vector<Condition> group;
-    while (!conditions.empty() && !conditions.front().all_of.empty() &&
-           same(conditions.front().all_of.front(), wanted)) {
+    while (!conditions.empty() && !conditions.front().all_of.empty() && conditions.front().all_of.front() == wanted) {
       group.push_back({conditions.front().all_of.subspan(1), conditions.front().action});
       conditions = conditions.subspan(1);
     }
-    if (loaded == nullptr || loaded->index != wanted.index || loaded->mask != wanted.mask) {
-      out.push_back(load(argument_offset(wanted.index)));
+    if (loaded == nullptr || loaded->index != wanted.index || loaded->mask != wanted.mask ||
+        loaded->upper != wanted.upper) {
+      out.push_back(load(argument_offset(wanted)));
       if (wanted.mask != SeccompPolicy::kWhole) out.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, wanted.mask));
     }
     const Program body = answer_first(group);

@@ -24,11 +24,15 @@ namespace osb::kernel {
 class SeccompPolicy {
  public:
   // Holds if (the lower 32 bits of the argument & mask) == value. The upper half is not looked at, because the kernel
-  // does not look at it either where a parameter is an int: a rule that did could be passed by.
+  // does not look at it either where a parameter is an int: a rule that did could be passed by. A rule about a pointer
+  // needs two conditions, the second with `upper`.
   struct Argument {
     unsigned index;
     std::uint32_t mask;
     std::uint32_t value;
+    bool upper = false;
+
+    bool operator==(const Argument&) const = default;
   };
   static constexpr std::uint32_t kWhole = 0xffff'ffff;
 

@@ -76,6 +76,16 @@ TEST(SeccompPolicy, TheUpperHalfOfAnArgumentChangesNothing) {
   EXPECT_EQ(run_under(policy, [] { return error_of(SYS_dup, (1L << 40) | 1); }), EACCES);
 }
 
+TEST(SeccompPolicy, APointerIsNullOnlyIfBothHalvesAre) {
+  SeccompPolicy policy;
+  policy.allow({"exit_group"})
+      .allow_if("dup", {Argument{0, kWhole, 0}, Argument{0, kWhole, 0, true}})
+      .deny({"dup"}, EACCES);
+  EXPECT_EQ(run_under(policy, [] { return error_of(SYS_dup, 0L); }), 0);
+  EXPECT_EQ(run_under(policy, [] { return error_of(SYS_dup, 1L << 32); }), EACCES);
+  EXPECT_EQ(run_under(policy, [] { return error_of(SYS_dup, 1L); }), EACCES);
+}
+
 TEST(SeccompPolicy, TheLastUnconditionalRuleCounts) {
   SeccompPolicy policy;
   policy.allow({"exit_group", "getuid"}).deny({"getuid"}).deny({"getgid"}).allow({"getgid"});

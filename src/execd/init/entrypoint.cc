@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "execd/init/inherited_fd.h"
 #include "execd/run/environment.h"
+#include "execd/run/oom_score.h"
 #include "sys/process_tree.h"
 #include "sys/syscall.h"
 
@@ -59,6 +60,7 @@ Result<pid_t> Entrypoint::spawn(const Environment& env) {
     const int output = log_ ? log_->writer() : log.get();
     plan.fds = {{1, output}, {2, output}};
   }
+  plan.oom_score_adj = command_oom_score();
   auto child = sys::spawn(plan);
   if (log_) log_->close_writer();
   if (!child) return Failure(child.error());

@@ -5,6 +5,8 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "execd/run/oom_score.h"
+
 namespace osb::execd {
 namespace {
 
@@ -60,6 +62,7 @@ Result<RunHost::Started> RunHost::spawn(sys::SpawnPlan process) {
       cgroups_.give_up(opened.error().message);
     }
   }
+  process.oom_score_adj = command_oom_score();
   auto child = sys::spawn(process);
   if (!child) return Failure(child.error());
   if (cgroup && !child->in_cgroup) {

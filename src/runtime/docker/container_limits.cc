@@ -9,6 +9,7 @@
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
+#include "config/ceilings.h"
 #include "kernel/limited_cgroup.h"
 #include "runtime/docker/engine_json.h"
 #include "sys/text_file.h"
@@ -17,6 +18,10 @@ namespace osb::runtime {
 namespace {
 
 namespace json = boost::json;
+
+constexpr int kOomScore = 500;
+constexpr std::uint64_t kMemoryPerContainer = 32 << 20;  // an idle one with its shim
+constexpr std::uint64_t kPortPairs = 10'000;             // PortPool
 
 Failure refuse(std::string_view name, std::string_view why) {
   return api::invalid_parameter(api::join_pointer("/resourceLimits", name), why);
@@ -70,10 +75,18 @@ json::array device_rate(const std::string& device, std::uint64_t rate) {
 
 }  // namespace
 
-LimitFacts limit_facts(const json::value& info, bool local, bool rootless) {
+Result<LimitFacts> limit_facts(const json::value& info, const DockerOptions& options, bool local, bool rootless) {
   LimitFacts out;
-  out.memory_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(info, {"MemTotal"}), 0));
-  out.cpus = static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(info, {"NCPU"}), 0));
+  const auto amount = [&](const char* key) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(engine::number(info, {key}), 0));
+  };
+  const config::MachineSize machine{.memory_bytes = amount("MemTotal"),
+                                    .cpus = amount("NCPU"),
+                                    .network_slots = kPortPairs,
+                                    .memory_per_sandbox = kMemoryPerContainer};
+  auto ceilings = config::derive_ceilings(options.docker.ceilings, machine, "docker");
+  if (!ceilings) return Failure(ceilings.error());
+  out.ceilings = *ceilings;
   // Podman says that it can even where it cannot: without root, and without the cgroups that a user can be given.
   const bool undelegated = rootless && engine::text(info, {"CgroupVersion"}) == "1";
   if (undelegated) {
@@ -104,20 +117,30 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
     if (name.starts_with("io-") && !facts.limits.no_io_limit.empty()) return refuse(name, facts.limits.no_io_limit);
   }
   if (asked->disk_bytes && !facts.limits.no_disk_limit.empty()) return refuse("disk", facts.limits.no_disk_limit);
+  const config::Ceilings& ceilings = facts.limits.ceilings;
+  auto ok = config::check_bytes("memory", asked->memory_bytes.value_or(0), ceilings.max_memory_bytes,
+                                "[docker] max_memory_bytes");
+  const auto cpu_millis = static_cast<std::uint64_t>((asked->nano_cpus.value_or(0) + 999'999) / 1'000'000);
+  if (ok) ok = config::check_number("cpu", cpu_millis, ceilings.max_cpu_millis, "[docker] max_cpu_millis", "m");
+  const auto pids = options.docker.pids_limit;
+  if (ok) ok = config::check_number("pids", asked->pids.value_or(0), pids.value_or(0), "[docker] pids_limit");
+  if (!ok) return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, ok.error().message);
   ContainerLimits out;
-  const auto most = options.docker.pids_limit;
-  if (asked->pids && most && *asked->pids > static_cast<std::uint64_t>(*most)) {
-    return refuse("pids",
-                  fmt::format("{} are asked for, at most {} are allowed ([docker] pids_limit)", *asked->pids, *most));
+  out.pids = asked->pids ? static_cast<std::int64_t>(*asked->pids) : pids;
+  out.amounts = std::move(*asked);
+  if (!out.amounts.memory_bytes && ceilings.default_memory_bytes > 0 && !facts.limits.not_enforced.contains("memory")) {
+    out.amounts.memory_bytes = static_cast<std::uint64_t>(ceilings.default_memory_bytes);
   }
-  out.pids = asked->pids ? static_cast<std::int64_t>(*asked->pids) : most;
-  out.asked = std::move(*asked);
+  if (!out.amounts.nano_cpus && ceilings.default_cpu_millis > 0 && !facts.limits.not_enforced.contains("cpu")) {
+    out.amounts.nano_cpus = ceilings.default_cpu_millis * 1'000'000;
+  }
   out.io_device = facts.limits.io_device;
+  out.cgroup_parent = options.docker.cgroup_parent;
   return out;
 }
 
 void add_limits(json::object& host, const ContainerLimits& limits) {
-  const api::ResourceLimits& asked = limits.asked;
+  const api::ResourceLimits& asked = limits.amounts;
   if (asked.memory_bytes) host["Memory"] = *asked.memory_bytes;
   if (asked.nano_cpus) host["NanoCpus"] = *asked.nano_cpus;
   if (limits.pids) host["PidsLimit"] = *limits.pids;
@@ -129,6 +152,13 @@ void add_limits(json::object& host, const ContainerLimits& limits) {
   for (const auto& [key, rate] : rates) {
     if (rate) host[key] = device_rate(limits.io_device, *rate);
   }
+  // Sandboxes are killed before the host's own programs when the host runs out of memory.
+  host["OomScoreAdj"] = kOomScore;
+  // With a core limit of 1, and with no other, the kernel neither writes a core nor starts the host's core_pattern.
+  json::array ulimits;
+  ulimits.emplace_back(json::object{{"Name", "core"}, {"Soft", 1}, {"Hard", 1}});
+  host["Ulimits"] = std::move(ulimits);
+  if (!limits.cgroup_parent.empty()) host["CgroupParent"] = limits.cgroup_parent;
   if (asked.gpus == 0) return;
   json::array capabilities;
   capabilities.emplace_back(json::array{"gpu"});  // a list of lists; braces would flatten it

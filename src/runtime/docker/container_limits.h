@@ -15,9 +15,10 @@ namespace osb::runtime {
 
 // The limits of one container: those of the request, and the operator's for the rest.
 struct ContainerLimits {
-  api::ResourceLimits asked;
+  api::ResourceLimits amounts;
   std::optional<std::int64_t> pids;  // nothing: no limit
   std::string io_device;             // the node of the disk that io limits are about
+  std::string cgroup_parent;         // empty: the engine's own
 };
 
 // 400 for a limit that is unknown, that the operator does not allow or that this engine cannot enforce: engines take
@@ -28,7 +29,8 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
 // Into the HostConfig of a create.
 void add_limits(boost::json::object& host, const ContainerLimits& limits);
 
-// The abilities of an engine, from its /info. Memory and CPUs are those of its machine; 0 is unknown.
-LimitFacts limit_facts(const boost::json::value& info, bool local, bool rootless);
+// The abilities of an engine, from its /info. Its memory and CPUs are what the options' ceilings are derived from.
+// Code::InvalidRequest: ceilings that contradict each other.
+Result<LimitFacts> limit_facts(const boost::json::value& info, const DockerOptions& options, bool local, bool rootless);
 
 }  // namespace osb::runtime

@@ -7,7 +7,7 @@
 namespace osb::runtime {
 namespace {
 
-Capabilities docker_capabilities() {
+Capabilities docker_capabilities(const EngineFacts& facts) {
   Capabilities out;
   out.backend = "DOCKER";
   out.daemon = "the container engine";
@@ -16,6 +16,7 @@ Capabilities docker_capabilities() {
   out.no_credential_proxy = "the docker backend has no credential proxy yet";
   out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
   out.no_windows = "the docker backend runs linux only";
+  out.max_sandboxes = facts.limits.ceilings.max_sandboxes;
   return out;
 }
 
@@ -41,7 +42,7 @@ net::awaitable<Result<std::unique_ptr<DockerBackend>>> DockerBackend::connect(ne
 
 DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions options, std::unique_ptr<EngineClient> engine,
                              EngineFacts facts, const Clock& clock)
-    : capabilities_(docker_capabilities()),
+    : capabilities_(docker_capabilities(facts)),
       options_(std::move(options)),
       facts_(std::move(facts)),
       engine_(std::move(engine)),

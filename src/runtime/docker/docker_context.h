@@ -7,6 +7,7 @@
 #include "async/blocking_pool.h"
 #include "async/task_group.h"
 #include "base/clock.h"
+#include "config/ceilings.h"
 #include "runtime/docker/docker_options.h"
 #include "runtime/docker/engine_client.h"
 
@@ -14,8 +15,8 @@ namespace osb::runtime {
 
 // The limits that an engine can enforce. A text says why not; "" means yes.
 struct LimitFacts {
-  std::uint64_t memory_bytes = 0, cpus = 0;  // of the engine's machine; 0 is unknown
-  std::set<std::string> not_enforced;        // limits that the engine accepts and does not enforce
+  config::Ceilings ceilings;           // derived from the engine's machine
+  std::set<std::string> not_enforced;  // limits that the engine accepts and does not enforce
   std::string no_disk_limit;
   std::string no_io_limit;
   std::string io_device;  // of the disk with the engine's files: "/dev/sda"

@@ -209,7 +209,7 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
   if (!answer) {
     // It is not known whether the container was made.
     made.container = answer.error().code == Code::Unavailable;
-    if (plan.limits.asked.disk_bytes && is_about_size(answer.error())) {
+    if (plan.limits.amounts.disk_bytes && is_about_size(answer.error())) {
       co_return api::invalid_parameter("/resourceLimits/disk", answer.error().message);
     }
     co_return Failure(answer.error());

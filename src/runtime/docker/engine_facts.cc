@@ -102,7 +102,9 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   out.local = is_local(*info, engine);
   const bool rootless = is_rootless(*info);
   out.reaches_addresses = out.local && !rootless;
-  out.limits = limit_facts(*info, out.local, rootless);
+  auto limits = limit_facts(*info, options, out.local, rootless);
+  if (!limits) co_return initialization_error(limits.error().message);
+  out.limits = std::move(*limits);
   if (options.execd_image.starts_with('/') && out.local) {
     if (auto ok = check_execd_files(options.execd_image); !ok) co_return Failure(ok.error());
   }

@@ -155,9 +155,39 @@ void read_daemon(Section s, DaemonConfig& out) {
   s.refuse_others();
 }
 
+void read_ceilings(Section& s, Ceilings& out) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  s.number("max_pids", out.max_pids, -1, 4 << 20,
+           "Processes and threads that a request may ask for. -1: half of `total_pids`. 0: no limit.");
+  s.number("total_pids", out.total_pids, -1, 4 << 20,
+           "Processes and threads of all sandboxes together. -1: three quarters of those that the kernel gives "
+           "(`kernel.pid_max`, `kernel.threads-max`), so that the host can always start a program. 0: no limit.");
+  s.number("default_memory_bytes", out.default_memory_bytes, -1, kMost,
+           "Memory of a sandbox whose request sets no limit. -1: half of `total_memory_bytes`. 0: no limit.");
+  s.number(
+      "max_memory_bytes", out.max_memory_bytes, -1, kMost,
+      "Memory that a request may ask for. -1: `total_memory_bytes`, and at least the 2 GiB that SDKs ask for. 0: no "
+      "limit.");
+  s.number(
+      "total_memory_bytes", out.total_memory_bytes, -1, kMost,
+      "Memory of all sandboxes together. -1: the host's memory without a tenth of it, which is at least 256 MiB and "
+      "at most 8 GiB. 0: no limit.");
+  s.number("default_cpu_millis", out.default_cpu_millis, -1, 1'000'000,
+           "CPU time of a sandbox whose request sets no limit; 1000 is one CPU. -1: half of the host's CPUs, at least "
+           "two. 0: no limit.");
+  s.number("max_cpu_millis", out.max_cpu_millis, -1, 1'000'000,
+           "CPU time that a request may ask for. -1: all CPUs of the host. 0: no limit.");
+  s.number("max_disk_bytes", out.max_disk_bytes, -1, kMost,
+           "Disk that a request may ask for. -1: the size of the state directory's file system. 0: no limit.");
+  s.number("max_sandboxes", out.max_sandboxes, -1, 1 << 20,
+           "Sandboxes that may exist at once; further creates get 429. -1: one for every 4 MiB of "
+           "`total_memory_bytes` and every 4 of `total_pids`. 0: no limit.");
+}
+
 void read_sandbox(Section s, DaemonConfig& out) {
   s.number("default_pids", out.sandbox.default_pids, 16, 4 << 20,
            "Processes and threads of a sandbox whose request sets no limit.");
+  read_ceilings(s, out.sandbox.ceilings);
   s.number("default_shm_bytes", out.sandbox.default_shm_bytes, 4096, std::int64_t{1} << 40, "Size of `/dev/shm`.");
   s.number(
       "default_disk_bytes", out.disk.sandbox_bytes, -1, std::int64_t{1} << 50,

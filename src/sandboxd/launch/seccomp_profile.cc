@@ -7,7 +7,9 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <utility>
 #include <vector>
 
 #include "kernel/seccomp_policy.h"
@@ -209,6 +211,22 @@ void allow_processes(SeccompPolicy& policy) {
   policy.deny({"personality"});
 }
 
+// The limit of core files stays 1 byte. With that number, and with no other, the kernel neither writes a core nor
+// starts the host's handler of core_pattern, which would run as the host's root on a process that the sandbox has
+// prepared. Setting it "succeeds" without an effect: a program that wants no core files gets what it wants.
+void keep_core_limit(SeccompPolicy& policy) {
+  const auto null = [](unsigned index) {
+    return std::pair(Argument{index, kWhole, 0}, Argument{index, kWhole, 0, true});
+  };
+  const auto [new_low, new_high] = null(2);
+  const auto [old_low, old_high] = null(3);
+  const Argument core{1, kWhole, RLIMIT_CORE};
+  policy.allow_if("prlimit64", {core, new_low, new_high})
+      .deny_if("prlimit64", {core, old_low, old_high}, 0)
+      .deny_if("prlimit64", {core})
+      .deny_if("setrlimit", {Argument{0, kWhole, RLIMIT_CORE}}, 0);
+}
+
 void allow_communication(SeccompPolicy& policy) {
   policy
       .allow({"accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "recvfrom",
@@ -276,6 +294,7 @@ Result<std::vector<sock_filter>> compile(const ProfileOptions& options) {
   allow_files(policy);
   allow_memory(policy);
   allow_processes(policy);
+  keep_core_limit(policy);
   allow_communication(policy);
   deny_dangerous(policy);
   if (options.nested_user_namespaces) allow_nesting(policy);

@@ -9,9 +9,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -207,6 +209,45 @@ TEST(SeccompProfile, PoolsOfTheWholeKernelAreOutOfReach) {
                         return ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
                       }),
             0);
+}
+
+// The kernel starts the host's core_pattern for any limit but 1.
+TEST(SeccompProfile, TheCoreLimitStays) {
+  static constexpr rlimit kZero{0, 0};
+  const auto core_limit_after = [](const std::function<int()>& change) {
+    return [&change]() -> int {
+      const int failed = change();
+      rlimit now{};
+      if (call(SYS_prlimit64, 0, RLIMIT_CORE, 0, reinterpret_cast<long>(&now)) != 0) return 100;
+      return failed != 0 ? failed : now.rlim_cur == 0 ? 101 : 0;
+    };
+  };
+  rlimit old{};
+  const long zero = reinterpret_cast<long>(&kZero), kept = reinterpret_cast<long>(&old);
+  const rlimit before = [] {
+    rlimit now{};
+    ::getrlimit(RLIMIT_CORE, &now);
+    const rlimit one{1, now.rlim_max};
+    ::setrlimit(RLIMIT_CORE, &one);
+    return now;
+  }();
+  const auto run = [&](const std::function<int()>& change) { return run_under(kPlain, core_limit_after(change)); };
+  EXPECT_EQ(run([&] { return call(SYS_setrlimit, RLIMIT_CORE, zero); }), 0) << "as if it had worked";
+  EXPECT_EQ(run([&] { return call(SYS_setrlimit, (1L << 32) | RLIMIT_CORE, zero); }), 0);
+  EXPECT_EQ(run([&] { return call(SYS_prlimit64, 0, RLIMIT_CORE, zero, 0); }), 0);
+  EXPECT_EQ(run([&] { return call(SYS_prlimit64, 0, RLIMIT_CORE, zero, kept); }), EPERM)
+      << "the old limit is asked for";
+  EXPECT_EQ(run([&] {
+              // An address whose lower half looks like none.
+              void* place = ::mmap(reinterpret_cast<void*>(1L << 32), 4096, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+              if (place == MAP_FAILED) return 102;
+              return call(SYS_prlimit64, 0, RLIMIT_CORE, reinterpret_cast<long>(place), 0);
+            }),
+            0);
+  EXPECT_EQ(run([&] { return call(SYS_prlimit64, 0, RLIMIT_NPROC, 0, kept); }), 0) << "other limits can be read";
+  EXPECT_EQ(run([&] { return call(SYS_prlimit64, 0, RLIMIT_FSIZE, zero, 0); }), 0) << "and set";
+  ::setrlimit(RLIMIT_CORE, &before);
 }
 
 TEST(SeccompProfile, DebuggersWork) {

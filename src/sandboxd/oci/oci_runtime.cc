@@ -142,6 +142,7 @@ Result<void> OciRuntime::run(const Run& what) {
   plan.group = sys::SpawnPlan::Group::NewSession;
   if (what.in >= 0) plan.fds.emplace_back(0, what.in);
   if (what.out >= 0) plan.fds.insert(plan.fds.end(), {{1, what.out}, {2, what.out}});
+  plan.oom_score_adj = what.oom_score_adj;
   if (what.cgroup != nullptr) {
     plan.cgroup_fd = what.cgroup->v2_directory;
     for (const int tasks : what.cgroup->v1_tasks) {
@@ -190,12 +191,17 @@ Result<OciProcess> OciRuntime::create_and_start(LaunchPlan& plan, const Containe
                       .log = log,
                       .in = container.entrypoint_log,
                       .out = container.execd_log,
-                      .cgroup = &plan.cgroup});
+                      .cgroup = &plan.cgroup,
+                      .oom_score_adj = plan.oom_score_adj});
   if (!created) return Failure(created.error());
   // Before the start: an entrypoint may end at once.
   auto process = read_process(pid_file);
   if (!process) return process;
-  auto started = run({.command = {"start", container.id}, .id = container.id, .log = log, .cgroup = &plan.cgroup});
+  auto started = run({.command = {"start", container.id},
+                      .id = container.id,
+                      .log = log,
+                      .cgroup = &plan.cgroup,
+                      .oom_score_adj = plan.oom_score_adj});
   if (!started) return Failure(started.error());
   return process;
 }

@@ -71,6 +71,7 @@ class OciRuntime {
     int in = -1;   // -1: /dev/null
     int out = -1;  // likewise
     const CgroupPlan* cgroup = nullptr;
+    std::optional<int> oom_score_adj = {};
   };
   Result<void> run(const Run& what);
   Result<OciProcess> create_and_start(LaunchPlan& plan, const Container& container, int root);

@@ -57,6 +57,9 @@ Result<void> check_request(const api::native::CreateSandbox& spec) {
       return fail(Code::InvalidRequest,
                   "/ulimits/" + name + ": at least " + std::to_string(least->second) + " are needed");
     }
+    if (name == "core" && value > 1) {
+      return fail(Code::InvalidRequest, "/ulimits/core: sandboxes write no core files; expected 0");
+    }
     if (name == "nofile" && value > most_open_files()) {
       return fail(Code::InvalidRequest,
                   "/ulimits/nofile: this host allows " + std::to_string(most_open_files()) + " (fs.nr_open)");

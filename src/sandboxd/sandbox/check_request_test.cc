@@ -35,6 +35,8 @@ TEST(CheckRequest, NoLimitIsSoLowThatItMeansNoneOrNothingStarts) {
   spec.limits.shm_bytes = 0;
   EXPECT_TRUE(check_request(spec).error().message.starts_with("/limits/shm_bytes: "));
   spec.limits.shm_bytes.reset();
+  spec.ulimits = {{"core", 2}};
+  EXPECT_TRUE(check_request(spec).error().message.starts_with("/ulimits/core: "));
   spec.ulimits = {{"nofile", 63}};
   EXPECT_TRUE(check_request(spec).error().message.starts_with("/ulimits/nofile: "));
 }

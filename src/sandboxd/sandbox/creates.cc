@@ -59,6 +59,10 @@ SandboxRecord new_record(api::native::CreateSandbox spec, Timestamp now) {
 net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox spec) {
   if (context_.table.contains(spec.id)) co_return fail(Code::Conflict, "sandbox " + spec.id + " exists");
   if (auto checked = check_request(spec); !checked) co_return Failure(checked.error());
+  if (auto applied = apply_ceilings(spec.limits, context_.config().ceilings); !applied) {
+    co_return Failure(with_reason(applied.error(), "SANDBOX::INVALID_PARAMETER"));
+  }
+  if (auto place = check_place(); !place) co_return Failure(place.error());
   // Two microseconds, and never a wait for the disk: the file system keeps these counts in memory.
   if (auto room = context_.config().reserve.check(); !room) co_return Failure(room.error());
   auto runtime = context_.builder.launcher().resolve_runtime(spec.runtime);
@@ -73,6 +77,14 @@ net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox
   if (!co_await entry->settled.wait()) co_return fail(Code::Cancelled, "sandboxd is ending");
   if (entry->error) co_return Failure(*entry->error);
   co_return entry->record.status;
+}
+
+Result<void> Creates::check_place() const {
+  const std::int64_t most = context_.config().ceilings.max_sandboxes;
+  if (most <= 0 || context_.table.present() < static_cast<std::size_t>(most)) return {};
+  Error full(Code::Exhausted, "this host holds all the " + std::to_string(most) +
+                                  " sandboxes it may ([sandbox] max_sandboxes of sandboxd); remove some");
+  return Failure(with_reason(std::move(full), "SANDBOX::CAPACITY_EXCEEDED"));
 }
 
 net::awaitable<void> Creates::run(EntryPtr entry, Login login) {

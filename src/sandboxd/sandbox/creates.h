@@ -24,6 +24,9 @@ class Creates {
   void prepare_later();
 
  private:
+  // Code::Exhausted: the host has as many sandboxes as it may.
+  Result<void> check_place() const;
+
   using Login = std::optional<api::native::RegistryLogin>;
   net::awaitable<void> run(EntryPtr entry, Login login);
   net::awaitable<Result<void>> start(EntryPtr entry, Login login);

@@ -127,7 +127,7 @@ HostFacts SandboxBuilder::look_up(const api::native::CreateSandbox& spec, const 
       facts.resolv_conf = Failure(allowed.error());
   }
   facts.gpus = gpu_devices(spec.gpus);
-  if (spec.limits.limits_io()) facts.io_device = kernel::io_device(config_.state_directory);
+  if (spec.limits.limits_io()) facts.io_device = kernel::io_device(config_.disk());
   facts.layers = layers_of(base);
   if (facts.layers) facts.user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, *facts.layers);
   return facts;

@@ -11,6 +11,7 @@
 #include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/disk/disk_trees.h"
 #include "sandboxd/oci/oci_runtime.h"
+#include "sandboxd/sandbox/ceilings.h"
 
 namespace osb::sandboxd {
 
@@ -41,6 +42,7 @@ struct SandboxConfig {
   std::uint64_t default_shm_bytes = 64 << 20;
   DiskTrees trees;                       // below disk_directory
   std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs trees with limits
+  Ceilings ceilings;                     // derived, as apps/sandboxd does
   DiskReserve reserve;                   // creates and snapshots leave it free
   // Called with the name of each step that has just been done: tests end the process there.
   std::function<void(std::string_view step)> after_step;

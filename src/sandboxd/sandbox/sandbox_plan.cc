@@ -14,6 +14,9 @@
 namespace osb::sandboxd {
 namespace {
 
+constexpr rlim_t kSoftFiles = 65536, kHardFiles = 524288;
+// Sandboxes are killed before the host's own programs when the host runs out of memory. Nothing inside can lower it.
+constexpr int kOomScore = 500;
 constexpr const char* kDefaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const std::map<std::string, int, std::less<>> kResources = {
@@ -62,13 +65,29 @@ Result<std::string> resolv_conf_of(const std::vector<std::string>& servers) {
   return text;
 }
 
+// Open files of a process: enough for servers without setting anything, and systemd's number for what a program may
+// raise it to. A sandboxd without CAP_SYS_RESOURCE cannot give more than it has.
+rlimit default_files() {
+  static const rlim_t own = [] {
+    rlimit now{};
+    ::getrlimit(RLIMIT_NOFILE, &now);
+    return now.rlim_max;
+  }();
+  return {std::min(kSoftFiles, own), std::min(kHardFiles, own)};
+}
+
+// A core limit of 1 keeps the host's core_pattern away too (launch/seccomp_profile.cc).
+std::vector<Ulimit> default_ulimits() { return {{RLIMIT_CORE, {1, 1}}, {RLIMIT_NOFILE, default_files()}}; }
+
 Result<std::vector<Ulimit>> ulimits_of(const std::map<std::string, std::uint64_t>& wanted) {
-  std::vector<Ulimit> out;
+  std::vector<Ulimit> out = default_ulimits();
   for (const auto& [name, value] : wanted) {
     const auto resource = kResources.find(name);
     if (resource == kResources.end()) {
       return fail(Code::InvalidRequest, "/ulimits/" + name + ": no such limit (use nofile, nproc, core, stack ..)");
     }
+    if (resource->second == RLIMIT_CORE) continue;
+    std::erase_if(out, [&](const Ulimit& each) { return each.resource == resource->second; });
     out.push_back({resource->second, {value, value}});
   }
   return out;
@@ -192,6 +211,7 @@ Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const 
   out.seccomp = *seccomp;
   out.exec_label = plan.exec_label;
   out.ulimits = plan.ulimits;
+  out.oom_score_adj = kOomScore;
   out.env = plan.env;
   out.cwd = plan.cwd;
   return out;

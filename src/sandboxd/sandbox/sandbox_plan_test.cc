@@ -45,6 +45,13 @@ Result<SandboxPlan> plan(const CreateSandbox& spec, const SandboxConfig& config 
   return plan_sandbox(spec, "secret", image(), std::move(host), config);
 }
 
+// As many open files as are given without asking; a test without CAP_SYS_RESOURCE has fewer.
+Ulimit default_files() {
+  rlimit own{};
+  ::getrlimit(RLIMIT_NOFILE, &own);
+  return {RLIMIT_NOFILE, {std::min<rlim_t>(65536, own.rlim_max), std::min<rlim_t>(524288, own.rlim_max)}};
+}
+
 // The plan of a request that asks for nothing but an id.
 SandboxPlan ordinary() {
   SandboxPlan out;
@@ -52,6 +59,7 @@ SandboxPlan ordinary() {
   out.layers = {"/layers/top", "/layers/base"};
   out.takes_ready_root = true;
   out.limits.pids = 4096;
+  out.ulimits = {{RLIMIT_CORE, {1, 1}}, default_files()};
   out.shm_bytes = 64 << 20;
   out.hostname = "0123456789ab";
   out.resolv_conf = "nameserver 192.0.2.1\n";
@@ -100,7 +108,8 @@ TEST(SandboxPlan, EveryFieldOfTheRequestHasItsPlaceInThePlan) {
        }},
       {"the default size of /dev/shm", [](auto& r) { r.limits.shm_bytes = 64 << 20; }, [](auto&) {}},
       {"ulimits", [](auto& r) { r.ulimits = {{"nofile", 100}}; },
-       [](auto& p) { p.ulimits = {{RLIMIT_NOFILE, {100, 100}}}; }},
+       [](auto& p) { p.ulimits = {{RLIMIT_CORE, {1, 1}}, {RLIMIT_NOFILE, {100, 100}}}; }},
+      {"no core files are as always", [](auto& r) { r.ulimits = {{"core", 0}}; }, [](auto&) {}},
       {"volumes", [](auto& r) { r.volumes = {{.source = "/data", .target = "/data"}}; },
        [](auto& p) { p.volumes = {{.source = "/data", .target = "/data"}}; }},
       {"ports", [](auto& r) { r.ports = {{80, 8080, "tcp"}}; }, [](auto& p) { p.ports = {{80, 8080, "tcp"}}; }},

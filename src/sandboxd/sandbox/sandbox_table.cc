@@ -9,12 +9,14 @@ net::awaitable<EntryGuard> EntryGuard::lock(EntryPtr entry) {
 
 void SandboxTable::add(EntryPtr entry) {
   const std::string id = entry->id();
+  count(*entry);
   entries_.emplace(id, std::move(entry));
   publish(id);
 }
 
 void SandboxTable::remove(const SandboxEntry& entry, const std::optional<Error>& failure) {
   const std::string id = entry.id();  // the entry may go with its place
+  if (entry.counted) --present_;
   entries_.erase(id);
   publish(id, failure);
 }
@@ -43,7 +45,15 @@ std::vector<std::string> SandboxTable::living() const {
 void SandboxTable::set_state(SandboxEntry& entry, api::native::State state, std::string message) {
   entry.record.status.state = state;
   entry.record.status.message = std::move(message);
+  if (holds(entry)) count(entry);
   publish(entry.id());
+}
+
+void SandboxTable::count(SandboxEntry& entry) {
+  const api::native::State state = entry.record.status.state;
+  const bool present = state != api::native::State::Exited && state != api::native::State::Failed;
+  if (std::exchange(entry.counted, present) == present) return;
+  present_ = present ? present_ + 1 : present_ - 1;
 }
 
 void SandboxTable::publish(const std::string& id, const std::optional<Error>& failure) {

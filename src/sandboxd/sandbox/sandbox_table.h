@@ -29,6 +29,7 @@ struct SandboxEntry {
   std::optional<Descriptor> exit_watch;  // a second pidfd
   std::vector<image::LayerStore::Lease> leases;
   bool removing = false;
+  bool counted = false;   // in SandboxTable::present()
   bool unwanted = false;  // a remove waits for the create's end
   Event abort;            // the create should end
   Event settled;          // the create has ended, well or with `error`
@@ -75,7 +76,8 @@ class SandboxTable {
   // False: it was removed; its id may be in use again.
   bool holds(const SandboxEntry& entry) const;
   const std::map<std::string, EntryPtr>& entries() const { return entries_; }
-  std::vector<std::string> living() const;  // ids of those that hold something of the host
+  std::size_t present() const { return present_; }  // those that have not ended
+  std::vector<std::string> living() const;          // ids of those that hold something of the host
 
   void set_state(SandboxEntry& entry, api::native::State state, std::string message = "");
 
@@ -85,10 +87,12 @@ class SandboxTable {
   void end_watching() { feed_.close(); }
 
  private:
+  void count(SandboxEntry& entry);
   void publish(const std::string& id, const std::optional<Error>& failure = std::nullopt);
 
   net::any_io_executor executor_;
   std::map<std::string, EntryPtr> entries_;
+  std::size_t present_ = 0;
   EventFeed feed_;
   std::function<void(const std::string&)> changed_;
 };

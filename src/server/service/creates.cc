@@ -45,15 +45,16 @@ Result<void> Creates::check(const api::CreateSandbox& wanted, const Scope& scope
   }
   if (auto ok = api::check_create(wanted, rules); !ok) return ok;
   if (auto ok = context_.lifecycle().check(wanted); !ok) return ok;
-  return check_capacity();
+  return check_capacity(rules.max_sandboxes);
 }
 
-Result<void> Creates::check_capacity() const {
+Result<void> Creates::check_capacity(std::int64_t carried) const {
   const std::size_t records = context_.store.size();
   const std::size_t live = records - std::min(records, parts_.deadlines.ended()) + accepting_;
-  if (context_.options.max_sandboxes > 0 && live >= static_cast<std::size_t>(context_.options.max_sandboxes)) {
+  const std::int64_t most = context_.options.max_sandboxes < 0 ? carried : context_.options.max_sandboxes;
+  if (most > 0 && live >= static_cast<std::size_t>(most)) {
     return api::refuse(Code::Exhausted, api::reason::kCapacityExceeded,
-                       "this server holds all the " + std::to_string(context_.options.max_sandboxes) +
+                       "this server holds all the " + std::to_string(most) +
                            " sandboxes it may ([admission] max_sandboxes)");
   }
   if (admission_.full()) {

@@ -53,7 +53,8 @@ class Creates {
     std::unique_ptr<Creation::Answer> answer;  // null: nothing is under way
   };
   Result<void> check(const api::CreateSandbox& wanted, const Scope& scope) const;
-  Result<void> check_capacity() const;
+  // `carried`: by the backend's machine; 0 is unknown.
+  Result<void> check_capacity(std::int64_t carried) const;
   // The same, and the questions to the backend. A backend that is away is Code::Unavailable.
   net::awaitable<Result<void>> check_with_backend(const api::CreateSandbox& wanted, const Scope& scope);
   // A durable record of the create, or of the earlier one with the same key. References belong to create(), which

@@ -18,7 +18,7 @@ namespace osb::server {
 struct ServiceOptions {
   std::optional<std::chrono::seconds> max_timeout;
   std::vector<std::string> allowed_host_paths;
-  int max_sandboxes = 0;  // 0 is no limit
+  int max_sandboxes = 0;  // 0 is no limit, -1 the backend's number
   int max_concurrent_creates = 100;
   int max_queued_creates = 1000;
   std::chrono::seconds keep_ended{3600};  // how long a sandbox that has ended by itself stays visible

@@ -29,12 +29,13 @@ def box(server):
 @pytest.mark.parametrize("cpus", [None, 0.5])
 def test_cpu_is_the_containers_share_of_what_it_may_use(box, cpus):
     execd, cgroup, run = box(**({"cpu": "500m"} if cpus else {}))
-    metrics_checks.check_cpu(cgroup, cpus or len(os.sched_getaffinity(0)), lambda: execd.get("/metrics").json(), run)
+    here = len(os.sched_getaffinity(0))
+    metrics_checks.check_cpu(cgroup, cpus or max(here // 2, min(here, 2)), lambda: execd.get("/metrics").json(), run)
 
 
-def test_memory_without_a_limit_is_the_containers_use_of_the_hosts(box):
+def test_memory_without_a_wish_has_the_default_as_its_total(box):
     execd, cgroup, run = box()
-    assert abs(execd.get("/metrics").json()["mem_total_mib"] - metrics_checks.host_memory_mib()) < 1
+    assert metrics_checks.host_memory_mib() / 4 < execd.get("/metrics").json()["mem_total_mib"] < metrics_checks.host_memory_mib() / 2
     metrics_checks.check_memory(cgroup, execd, run)
 
 

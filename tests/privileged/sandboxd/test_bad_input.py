@@ -109,7 +109,7 @@ def test_is_refused_by_name_and_leaves_nothing(daemon, fields, status, named):
     got, problem = daemon.refused(**{"id": "refused", **fields})
     assert got == status, problem
     assert named in problem["message"], problem
-    assert problem["code"].split("::")[0] in ("NATIVE", "VOLUME", "SNAPSHOT"), problem
+    assert problem["code"].split("::")[0] in ("NATIVE", "VOLUME", "SNAPSHOT", "SANDBOX"), problem
     assert daemon.traces("refused") == []
     assert daemon.client.get("/v1/volumes").json()["volumes"] == []
 

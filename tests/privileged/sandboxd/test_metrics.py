@@ -21,8 +21,17 @@ def runtime(request):
     return request.param
 
 
+@pytest.fixture
+def open_daemon(make_daemon):
+    """Its sandboxes have no limits unless they ask for them."""
+    names = ("default_memory_bytes", "max_memory_bytes", "default_cpu_millis", "max_cpu_millis")
+    network = {"subnet": "10.91.0.0/16", "table": "osb_open", "interface_prefix": "osbo-"}
+    return make_daemon(settings={"sandbox": dict.fromkeys(names, 0), "network": network})
+
+
 @pytest.mark.parametrize("cpu_millis", [None, 500])
-def test_cpu_is_the_sandboxs_share_of_what_it_may_use(daemon, runtime, cpu_millis):
+def test_cpu_is_the_sandboxs_share_of_what_it_may_use(open_daemon, runtime, cpu_millis):
+    daemon = open_daemon
     limits = {"cpu_millis": cpu_millis} if cpu_millis else {}
     sandbox = daemon.create(f"metrics-cpu-{cpu_millis or 'all'}", runtime=runtime, limits=limits)
     cgroup = cgroup_of(daemon, sandbox)
@@ -30,11 +39,20 @@ def test_cpu_is_the_sandboxs_share_of_what_it_may_use(daemon, runtime, cpu_milli
     metrics_checks.check_cpu(cgroup, cpus, lambda: metrics_of(sandbox), sandbox.output)
 
 
-def test_memory_without_a_limit_is_the_sandboxs_use_of_the_hosts(daemon, runtime):
+def test_memory_without_a_limit_is_the_sandboxs_use_of_the_hosts(open_daemon, runtime):
+    daemon = open_daemon
     sandbox = daemon.create("metrics-memory", runtime=runtime)
     cgroup = cgroup_of(daemon, sandbox)
     assert abs(metrics_of(sandbox)["mem_total_mib"] - metrics_checks.host_memory_mib()) < 1
     metrics_checks.check_memory(cgroup, sandbox.execd, sandbox.output)
+
+
+def test_memory_without_a_wish_has_the_default_as_its_total(daemon, runtime):
+    sandbox = daemon.create("metrics-default", runtime=runtime)
+    total = metrics_of(sandbox)["mem_total_mib"]
+    assert total < metrics_checks.host_memory_mib() / 2
+    limit = daemon.client.get(f"/v1/sandboxes/{sandbox.id}/stats").json()["memory_limit_bytes"]
+    assert abs(total - limit / (1 << 20)) < 1
 
 
 def test_memory_with_a_limit_has_that_as_its_total(daemon, runtime):
