@@ -1,5 +1,6 @@
 #include "cli/args/values.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <limits>
 

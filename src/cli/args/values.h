@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <chrono>
 #include <concepts>
 #include <optional>
@@ -8,6 +7,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/parse_number.h"
 
 namespace osb::cli {
 
@@ -45,8 +46,7 @@ template <std::integral T>
   requires(!std::same_as<T, bool>)
 Complaint parse_value(std::string_view text, T& out) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return std::nullopt;
+  if (const auto number = parse_number<T>(text)) return out = *number, std::nullopt;
   return "'" + std::string(text) + "' is not a valid integer.";
 }
 
