@@ -7,6 +7,7 @@
 
 #include "api/json.h"
 #include "async/timer.h"
+#include "base/log.h"
 #include "http/url.h"
 #include "image/registry_auth.h"
 #include "sys/syscall.h"
@@ -109,6 +110,21 @@ net::awaitable<Result<void>> drain(http::BodySource& body, Sink& sink, std::uint
 RegistryClient::RegistryClient(http::Client& client, BlockingPool& pool, Reference reference, RegistryAccess access)
     : client_(client), pool_(pool), reference_(std::move(reference)), access_(std::move(access)) {}
 
+net::awaitable<Result<ClientResponse>> RegistryClient::ask(std::string origin, http::ClientRequest request) {
+  auto response = co_await client_.send(origin, std::move(request));
+  if (response || access_.explain_failures) co_return response;
+  const Error& error = response.error();
+  // The rules of the operator, a name that does not exist, and our own end say nothing about a port.
+  if (error.code == Code::Forbidden || error.code == Code::NotFound || error.code == Code::Cancelled) {
+    co_return response;
+  }
+  log_warn("registry not reached", {{"image", reference_.familiar()}, {"at", origin}, {"error", error.message}});
+  co_return fail(Code::Unavailable, origin +
+                                        " gives no usable answer: nothing listens there, the network is down, or the "
+                                        "server has no certificate that this host trusts; the log of sandboxd says "
+                                        "which");
+}
+
 // TLS, except where plain HTTP is allowed and TLS does not answer. Nothing secret is sent to find out.
 net::awaitable<Result<void>> RegistryClient::find_origin() {
   if (!origin_.empty()) co_return Result<void>();
@@ -120,11 +136,12 @@ net::awaitable<Result<void>> RegistryClient::find_origin() {
   if (is_loopback(host)) {
     http::ClientRequest ping;
     ping.target = "/v2/";
-    const auto answer = co_await client_.send("https://" + host, std::move(ping));
+    const auto answer = co_await ask("https://" + host, std::move(ping));
+    if (!answer && answer.error().code == Code::Forbidden) co_return Failure(answer.error());
     if (!answer) {
       http::ClientRequest plain;
       plain.target = "/v2/";
-      const auto without_tls = co_await client_.send("http://" + host, std::move(plain));
+      const auto without_tls = co_await ask("http://" + host, std::move(plain));
       // Servers of TLS answer plain HTTP too, with 400.
       if (without_tls && (without_tls->status == 200 || without_tls->status == 401)) {
         origin_ = "http://" + host;
@@ -150,7 +167,7 @@ net::awaitable<Result<ClientResponse>> RegistryClient::follow(std::string target
     if (origin_of(at) == origin_of(*home) && !authorization_.empty()) {
       request.headers.set("Authorization", authorization_);
     }
-    auto response = co_await client_.send(origin_of(at), std::move(request));
+    auto response = co_await ask(origin_of(at), std::move(request));
     if (!response || !is_redirect(response->status)) co_return response;
     const std::string location(response->headers.get("Location"));
     if (location.starts_with('/') && !location.starts_with("//")) {
@@ -183,7 +200,7 @@ net::awaitable<Result<void>> RegistryClient::fetch_token(std::string realm, std:
     request.headers.set("Authorization",
                         basic_authorization(access_.credentials->username, access_.credentials->password));
   }
-  auto response = co_await client_.send(origin_of(*url), std::move(request));
+  auto response = co_await ask(origin_of(*url), std::move(request));
   if (!response) co_return with_context("token server", response.error());
   if (response->status != 200) co_return Failure(refused(response->status, "token server " + url->host));
   auto text = co_await response->body->read_all(kMaxToken);

@@ -22,8 +22,11 @@ struct Credentials {
 
 struct RegistryAccess {
   std::optional<Credentials> credentials;  // absent: anonymous
-  // Talks HTTP without TLS. Without it only registries on this machine's loopback may do so.
+  // Talks HTTP without TLS. Without it only registries on this machine's loopback may do so, if TLS does not answer.
   bool plain_http = false;
+  // Errors tell why a host could not be reached. Without it all reasons (a closed port, no route, no TLS) read the
+  // same, so that pulls are no port scanner; the log has the reason.
+  bool explain_failures = true;
   // How often a request is repeated that got nowhere: a connection that broke, 429 and 5xx.
   int retries = 4;
 };
@@ -56,6 +59,7 @@ class RegistryClient {
 
  private:
   net::awaitable<Result<void>> find_origin();
+  net::awaitable<Result<http::ClientResponse>> ask(std::string origin, http::ClientRequest request);
   net::awaitable<Result<http::ClientResponse>> get(std::string target, http::Headers headers);
   net::awaitable<Result<http::ClientResponse>> follow(std::string target, const http::Headers& headers);
   net::awaitable<Result<void>> authenticate(const http::Headers& challenge);

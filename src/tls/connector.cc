@@ -24,15 +24,15 @@ Result<http::Url> parse_origin(const std::string& origin) {
 
 class TlsConnector final : public http::Connector {
  public:
-  TlsConnector(net::any_io_executor executor, std::shared_ptr<const ClientContext> context)
-      : resolver_(std::move(executor)), context_(std::move(context)) {}
+  TlsConnector(net::any_io_executor executor, std::shared_ptr<const ClientContext> context, AddressGuard guard)
+      : resolver_(std::move(executor)), context_(std::move(context)), guard_(std::move(guard)) {}
 
   net::awaitable<Result<std::unique_ptr<Transport>>> connect(std::string origin, milliseconds timeout) override {
     const auto url = parse_origin(origin);
     if (!url) co_return Failure(url.error());
     if (url->scheme == "unix") co_return co_await http::connect_plain(http::Address::unix_socket(url->host), timeout);
     const auto until = Clock::now() + timeout;
-    auto plain = co_await connect_any(url->host, url->port, until);
+    auto plain = co_await connect_any(*url, until);
     if (!plain || url->scheme != "https") co_return plain;
     if (!context_) {
       auto made = ClientContext::make({});
@@ -47,15 +47,19 @@ class TlsConnector final : public http::Connector {
     return std::max(std::chrono::duration_cast<milliseconds>(until - Clock::now()), milliseconds(1));
   }
 
-  net::awaitable<Result<std::unique_ptr<Transport>>> connect_any(std::string host, std::uint16_t port,
-                                                                 Clock::time_point until) {
+  // The address that was checked is the one that is connected to: the name is looked up once.
+  net::awaitable<Result<std::unique_ptr<Transport>>> connect_any(const http::Url& origin, Clock::time_point until) {
+    const std::string& host = origin.host;
     const auto addresses = co_await resolver_.resolve(host, left(until));
     if (!addresses) co_return Failure(addresses.error());
+    for (std::size_t i = 0; guard_ && i < addresses->size(); ++i) {
+      if (auto allowed = guard_(origin, (*addresses)[i]); !allowed) co_return Failure(allowed.error());
+    }
     Error last(Code::Timeout, "connect " + host + ": timed out");
     for (std::size_t i = 0; i < addresses->size() && Clock::now() < until; ++i) {
       const auto waiting = static_cast<std::int64_t>(addresses->size() - i);
       const auto share = std::min(left(until), std::max(left(until) / waiting, kShortestTry));
-      auto made = co_await http::connect_plain(http::Address::tcp((*addresses)[i], port), share);
+      auto made = co_await http::connect_plain(http::Address::tcp((*addresses)[i], origin.port), share);
       if (made) co_return made;
       last = std::move(made.error());
     }
@@ -65,13 +69,14 @@ class TlsConnector final : public http::Connector {
 
   Resolver resolver_;
   std::shared_ptr<const ClientContext> context_;
+  const AddressGuard guard_;
 };
 
 }  // namespace
 
 std::unique_ptr<http::Connector> make_connector(net::any_io_executor executor,
-                                                std::shared_ptr<const ClientContext> context) {
-  return std::make_unique<TlsConnector>(std::move(executor), std::move(context));
+                                                std::shared_ptr<const ClientContext> context, AddressGuard guard) {
+  return std::make_unique<TlsConnector>(std::move(executor), std::move(context), std::move(guard));
 }
 
 }  // namespace osb::tls

@@ -127,6 +127,27 @@ TEST_F(ConnectorTest, EveryFormOfOriginIsUnderstood) {
   EXPECT_FALSE(get("ftp://localhost"));
 }
 
+TEST_F(ConnectorTest, AGuardSeesEveryAddressBeforeTheFirstPacket) {
+  int served = 0;
+  const std::string port = std::to_string(serve(false, [&](http::Request& request) {
+    ++served;
+    return greet(request);
+  }));
+  std::vector<std::string> asked;
+  client_ = std::make_unique<http::Client>(make_connector(
+      io_.get_executor(), client_context_, [&](const http::Url& origin, const std::string& address) -> Result<void> {
+        asked.push_back(origin.host + " " + address);
+        if (origin.host == "localhost") return fail(Code::Forbidden, "not there");
+        return {};
+      }));
+  EXPECT_EQ(get("http://localhost:" + port).error().code, Code::Forbidden);
+  EXPECT_EQ(served, 0);
+  EXPECT_TRUE(get("http://127.0.0.1:" + port));
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_TRUE(asked[0] == "localhost 127.0.0.1" || asked[0] == "localhost ::1") << asked[0];
+  EXPECT_EQ(asked[1], "127.0.0.1 127.0.0.1");
+}
+
 TEST_F(ConnectorTest, PlainHttpToATlsPortIsAnsweredInClearText) {
   const std::uint16_t port = serve(true, greet);
   const auto got = get("http://127.0.0.1:" + std::to_string(port));

@@ -16,10 +16,11 @@ def make_daemon(number=0):
     if backend() == "native":
         from sandboxd_process import Sandboxd
 
-        if number == 0:
-            return Sandboxd()
-        return Sandboxd(settings={"network": {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
-                                              "interface_prefix": f"osb{number}-"}})
+        settings = {"images": {"private_registries": ["127.0.0.1:*"]}}  # those of the tests
+        if number != 0:
+            settings["network"] = {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
+                                   "interface_prefix": f"osb{number}-"}
+        return Sandboxd(settings=settings)
     from docker_engine import Engine, Podman
 
     return (Podman if backend() == "podman" else Engine)(number)

@@ -217,6 +217,7 @@ Result<StartedService> start_service(const LocalServiceOptions& options, const P
   if (options.port) out.record.port = *options.port;
   if (options.key) out.record.key = *options.key;
   if (options.host_paths) out.record.host_paths = *options.host_paths;
+  if (options.registries) out.record.registries = *options.registries;
   look_for_daemons(options.directory, out.record);
   Result<void> done;
   if (!out.record.server || (out.existed && out.record.port != (*before)->port)) {

@@ -20,10 +20,12 @@ namespace osb::cli {
 struct LocalServiceOptions {
   std::filesystem::path directory;  // absolute
   std::filesystem::path programs;   // where sandboxd, execd and opensandbox-server are
-  // Absent: as the service had it before. A new service gets the port, key and host paths of `otherwise`.
+  // Absent: as the service had it before. A new service gets the port and key of `otherwise`, no host paths and no
+  // registries.
   std::optional<std::uint16_t> port;
   std::optional<std::string> key;
   std::optional<std::vector<std::string>> host_paths;
+  std::optional<std::vector<std::string>> registries;
   struct {
     std::uint16_t port = 8080;
     std::string key;

@@ -46,6 +46,7 @@ json::object to_json(const ServiceRecord& record) {
           {"interface_prefix", record.interface_prefix},
           {"network", record.network},
           {"host_paths", json::array(record.host_paths.begin(), record.host_paths.end())},
+          {"registries", json::array(record.registries.begin(), record.registries.end())},
           {"profiles", std::move(profiles)},
           {"sandboxd", to_json(record.sandboxd)},
           {"server", to_json(record.server)}};
@@ -70,6 +71,7 @@ Result<ServiceRecord> from_json(const json::value& value) {
   out.interface_prefix = reader.optional_string("interface_prefix").value_or(out.interface_prefix);
   out.network = static_cast<unsigned>(reader.optional_int64("network", 0, kServiceNetworks - 1).value_or(0));
   out.host_paths = reader.string_list("host_paths").value_or(std::vector<std::string>());
+  out.registries = reader.string_list("registries").value_or(std::vector<std::string>());
   reader.array("profiles", [&](api::ObjectReader& profile) {
     out.profiles.push_back({profile.required_string("file"), profile.required_string("name")});
   });

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct SavedProfile {
   std::string name;
 };
 
+// Begins a registry that talks HTTP without TLS.
+inline constexpr std::string_view kPlainRegistry = "http://";
+
 // All that `osb up` has to remember about a service: service.json in the service's directory, readable by its owner
 // only. It stays until `osb down --purge`.
 struct ServiceRecord {
@@ -41,6 +45,9 @@ struct ServiceRecord {
   std::string interface_prefix = "osl-";
   unsigned network = 0;                 // see service_network.h
   std::vector<std::string> host_paths;  // sandboxes may mount these directories of the host
+  // Registries on this machine and on private networks that images may come from; those without TLS begin with
+  // kPlainRegistry.
+  std::vector<std::string> registries;
   std::vector<SavedProfile> profiles;
   std::optional<DaemonProcess> sandboxd, server;
 

@@ -24,6 +24,19 @@ std::string toml(const std::vector<std::string>& list) {
   return json::serialize(json::array(list.begin(), list.end()));
 }
 
+// "http://HOST" is a registry without TLS.
+std::string registry_settings(const ServiceRecord& record) {
+  std::vector<std::string> private_places, insecure;
+  for (const std::string& each : record.registries) {
+    if (each.starts_with(kPlainRegistry)) {
+      insecure.push_back(each.substr(kPlainRegistry.size()));
+    } else {
+      private_places.push_back(each);
+    }
+  }
+  return "[images]\nprivate_registries = " + toml(private_places) + "\ninsecure_registries = " + toml(insecure) + "\n";
+}
+
 }  // namespace
 
 fs::path sandboxd_settings(const fs::path& directory) { return directory / "sandboxd.toml"; }
@@ -35,7 +48,7 @@ std::string sandboxd_settings_text(const ServiceRecord& record) {
          "\n[sandbox]\nallowed_host_paths = " + toml(record.host_paths) +
          "\n[network]\nsubnet = " + toml(subnet_of(record.network)) + "\ntable = " + toml(record.table) +
          "\ninterface_prefix = " + toml(record.interface_prefix) +
-         "\nfirst_id = " + std::to_string(first_id_of(record.network)) + "\n";
+         "\nfirst_id = " + std::to_string(first_id_of(record.network)) + "\n" + registry_settings(record);
 }
 
 std::string server_settings_text(const fs::path& directory, const ServiceRecord& record) {

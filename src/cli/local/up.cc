@@ -21,18 +21,18 @@ namespace fs = std::filesystem;
 struct UpOptions {
   std::string directory{kServiceDirectory};
   std::optional<std::uint16_t> port;
-  std::vector<std::string> host_paths;
+  std::vector<std::string> host_paths, registries;
   bool no_save = false, foreground = false;
 };
 
-constexpr std::string_view kNoHostPath = "none";
+constexpr std::string_view kNone = "none";
 
 // As sandboxd compares them: without links. Nothing: the option was not given.
 Expected<std::optional<std::vector<std::string>>> wanted_host_paths(const UpOptions& options) {
   if (options.host_paths.empty()) return std::nullopt;
   std::vector<std::string> out;
   for (const std::string& path : options.host_paths) {
-    if (path == kNoHostPath && options.host_paths.size() == 1) break;
+    if (path == kNone && options.host_paths.size() == 1) break;
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
     if (error || !fs::is_directory(real, error)) {
@@ -41,6 +41,20 @@ Expected<std::optional<std::vector<std::string>>> wanted_host_paths(const UpOpti
     out.push_back(real);
   }
   return out;
+}
+
+// HOST, HOST:PORT or HOST:*, after "http://" if it has no TLS. Nothing: the option was not given.
+Expected<std::optional<std::vector<std::string>>> wanted_registries(const UpOptions& options) {
+  if (options.registries.empty()) return std::nullopt;
+  if (options.registries == std::vector{std::string(kNone)}) return std::vector<std::string>();
+  for (const std::string& each : options.registries) {
+    const std::string_view name =
+        std::string_view(each).substr(each.starts_with(kPlainRegistry) ? kPlainRegistry.size() : 0);
+    if (name.empty() || name.find_first_of("/@ ?#") != std::string_view::npos) {
+      return invalid("--allow-registry " + each + ": expected HOST, HOST:PORT or HOST:*, or http:// before it.");
+    }
+  }
+  return options.registries;
 }
 
 json::array to_json(const std::vector<std::string>& list) { return json::array(list.begin(), list.end()); }
@@ -123,6 +137,7 @@ void show(Context& context, const fs::path& directory, const StartedService& sta
         {"started", !started.was_running},
         {"sandboxes_running", started.sandboxes},
         {"host_paths", to_json(service.host_paths)},
+        {"registries", to_json(service.registries)},
         {"stop", stop}});
   }
   std::string said = "OpenSandbox " + std::string(started.was_running && !foreground ? "runs already" : "is up") +
@@ -144,6 +159,11 @@ void show(Context& context, const fs::path& directory, const StartedService& sta
   if (!service.host_paths.empty()) {
     said += "Sandboxes may mount:";
     for (const std::string& path : service.host_paths) said += " " + path;
+    said += "\n";
+  }
+  if (!service.registries.empty()) {
+    said += "Images may come from this machine and private networks:";
+    for (const std::string& registry : service.registries) said += " " + registry;
     said += "\n";
   }
   said += "Logs: " + directory.string() + "/*.log\nStop: " + (foreground ? "Ctrl-C" : stop) +
@@ -200,8 +220,11 @@ Outcome up(Context& context, const UpOptions& options) {
   if (auto root = become_root(); !root) return failed(root.error());
   auto host_paths = wanted_host_paths(options);
   if (!host_paths) return failed(host_paths.error());
+  auto registries = wanted_registries(options);
+  if (!registries) return failed(registries.error());
   LocalServiceOptions wanted;
   wanted.host_paths = std::move(*host_paths);
+  wanted.registries = std::move(*registries);
   wanted.directory = directory;
   wanted.programs = program_directory();
   wanted.port = options.port;
@@ -249,6 +272,11 @@ void add_up_command(Command& root, Context& context) {
               "'none' allows none.",
               options.host_paths)
       .completes(Completes::Files);
+  command.option("--allow-registry", "HOST",
+                 "Images may come from this registry on this machine or on a private network: HOST, HOST:PORT or "
+                 "HOST:*; http://HOST for one without TLS. Repeatable; kept until the option is given again; 'none' "
+                 "allows none.",
+                 options.registries);
   command.flag("--foreground", "Stay until Ctrl-C, then do as 'osb down'.", options.foreground);
   command.flag("--no-save", "Do not write address and key to the config file, as profile 'local'.", options.no_save);
   bool& ignored = command.values<bool>();

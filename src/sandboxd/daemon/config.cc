@@ -298,11 +298,20 @@ void read_images(Section s, DaemonConfig& out) {
   s.number("keep_bytes", out.images.keep_bytes, 0, std::int64_t{1} << 60,
            "Bytes of layers to keep. Beyond them, unused layers are removed first, then unused images.");
   s.path("ca_file", out.images.ca_file, "Certificate authorities that are trusted besides the system's.");
-  s.list("insecure_registries", "[]", "Registries without TLS; those on loopback need not be named.",
-         [&](const std::string& name) -> Result<void> {
-           out.images.insecure_registries.insert(name);
-           return {};
-         });
+  const auto add_to = [](std::vector<image::RegistryName>& list) {
+    return [&list](const std::string& text) -> Result<void> {
+      auto name = image::RegistryName::parse(text);
+      if (!name) return Failure(name.error());
+      list.push_back(std::move(*name));
+      return {};
+    };
+  };
+  s.list("private_registries", "[]",
+         "Registries that may be on this machine or on a private network: `HOST`, `HOST:PORT` or `HOST:*`. On loopback "
+         "they may do without TLS. Redirects and token servers that lead to other such hosts are refused.",
+         add_to(out.images.registries.private_places));
+  s.list("insecure_registries", "[]", "Registries without TLS, at any address.",
+         add_to(out.images.registries.insecure));
   s.list("allowed_directories", "[]", "Root directories that may become images.",
          [&](const std::string& path) -> Result<void> {
            out.images.allowed_directories.emplace_back(path);

@@ -10,7 +10,8 @@ TEST(DaemonConfig, DefaultsAreClosed) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_FALSE(config->sandbox.allow_host_network);
   EXPECT_TRUE(config->volumes.allowed_host_paths.empty());
-  EXPECT_TRUE(config->images.insecure_registries.empty());
+  EXPECT_TRUE(config->images.registries.insecure.empty());
+  EXPECT_TRUE(config->images.registries.private_places.empty());
   EXPECT_TRUE(config->images.allowed_directories.empty());
   EXPECT_EQ(config->volumes.directory, "/var/lib/opensandbox/volumes");
 }
@@ -44,6 +45,7 @@ allowed_metadata = ["169.254.169.254/32"]
 [images]
 keep_bytes = 1000
 insecure_registries = ["registry:5000"]
+private_registries = ["registry.internal", "127.0.0.1:*"]
 )",
                                    "x.toml");
   ASSERT_TRUE(config) << config.error().message;
@@ -58,7 +60,10 @@ insecure_registries = ["registry:5000"]
   EXPECT_EQ(config->network.allowed_metadata, std::vector<Subnet>{parse_subnet("169.254.169.254/32").value()});
   EXPECT_FALSE(config->network.allow_private_networks);
   EXPECT_EQ(config->sandbox.dns, std::vector<std::string>{"10.0.0.53"});
-  EXPECT_TRUE(config->images.insecure_registries.contains("registry:5000"));
+  ASSERT_EQ(config->images.registries.insecure.size(), 1u);
+  EXPECT_EQ(config->images.registries.insecure[0].port, 5000);
+  ASSERT_EQ(config->images.registries.private_places.size(), 2u);
+  EXPECT_TRUE(config->images.registries.private_places[1].any_port);
 }
 
 TEST(DaemonConfig, LimitsFollowFromTheDisk) {

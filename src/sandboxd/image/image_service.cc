@@ -103,7 +103,10 @@ Result<std::unique_ptr<ImageService>> ImageService::open(net::any_io_executor ex
   if (!context) return Failure(context.error());
   auto store = LayerStore::open(config.directory, {.after_step = config.after_step});
   if (!store) return Failure(store.error());
-  auto client = std::make_unique<http::Client>(tls::make_connector(executor, std::move(*context)));
+  auto guard = [rules = config.registries](const http::Url& origin, const std::string& address) {
+    return rules.check(origin, address);
+  };
+  auto client = std::make_unique<http::Client>(tls::make_connector(executor, std::move(*context), std::move(guard)));
   return std::unique_ptr<ImageService>(
       new ImageService(executor, std::move(config), std::move(*store), std::move(client)));
 }
@@ -190,7 +193,10 @@ net::awaitable<void> ImageService::fly(std::shared_ptr<Flight> flight) {
 
   image::PullOptions options;
   options.access.credentials = flight->auth;
-  options.access.plain_http = config_.insecure_registries.contains(flight->reference.registry);
+  if (const auto origin = http::Url::parse("https://" + flight->reference.registry_host())) {
+    options.access.plain_http = config_.registries.may_be_plain(*origin);
+    options.access.explain_failures = config_.registries.lists(*origin);
+  }
   options.platform = config_.platform;
   options.progress = [flight = flight.get()](const PullProgress& progress) { flight->tell(progress); };
   options.admit = [this] { return config_.reserve.check(); };

@@ -23,6 +23,7 @@
 #include "image/image_importer.h"
 #include "image/layer_store.h"
 #include "image/puller.h"
+#include "image/registry_rules.h"
 #include "sandboxd/disk/disk_reserve.h"
 
 namespace osb::sandboxd {
@@ -51,8 +52,7 @@ struct ImageServiceConfig {
   std::filesystem::path directory;  // of the store: <state>/images
   // add_directory takes only these directories and those below them. Empty: none.
   std::vector<std::filesystem::path> allowed_directories;
-  // Registries ("host" or "host:port") without TLS. Registries on loopback need not be named.
-  std::set<std::string> insecure_registries;
+  image::RegistryRules registries;
   // Authorities trusted besides the system's, in PEM.
   std::filesystem::path ca_file;
   // The size of the store above which unused layers, and then unused images from registries, are removed.

@@ -104,6 +104,7 @@ class ImageServiceTest : public ::testing::Test {
     ignore_sigpipe();
     config_.directory = dir_ / "images";
     config_.allowed_directories = {dir_ / "allowed"};
+    config_.registries.private_places = {*image::RegistryName::parse("127.0.0.1:*")};
     fs::create_directory(dir_ / "allowed");
     start();
   }
@@ -266,18 +267,38 @@ TEST_F(ImageServiceTest, AServiceThatClosesEndsItsPulls) {
   service_.reset();
 }
 
-TEST_F(ImageServiceTest, PlainHttpIsForLoopbackAndThoseListed) {
+TEST_F(ImageServiceTest, PlainHttpIsForListedRegistries) {
   // 127.0.0.1 spelled so that it does not look like this machine.
   const std::string port = registry().host().substr(registry().host().rfind(':'));
   const std::string stranger = "[::ffff:7f00:1]" + port;
   const auto refused = ensure(stranger + "/demo/box:1");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::Unavailable) << refused.error().message;
+  EXPECT_EQ(refused.error().code, Code::Forbidden) << refused.error().message;
   stop();
-  config_.insecure_registries = {stranger};
+  config_.registries.insecure = {*image::RegistryName::parse(stranger)};
   start();
   const auto got = ensure(stranger + "/demo/box:1");
   EXPECT_TRUE(got) << got.error().message;
+}
+
+TEST_F(ImageServiceTest, ARegistryOnThisMachineIsAskedOnlyIfListed) {
+  const std::string port = registry().host().substr(registry().host().rfind(':'));
+  stop();
+  config_.registries.private_places = {*image::RegistryName::parse("127.0.0.1:1")};
+  start();
+  for (const char* host : {"127.0.0.1", "localhost", "127.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "0x7f000001.",
+                           "127.0.0.1.", "LOCALHOST"}) {
+    const auto open = ensure(host + port + "/demo/box:1");
+    ASSERT_FALSE(open) << host;
+    EXPECT_TRUE(open.error().code == Code::Forbidden || open.error().code == Code::NotFound ||
+                open.error().code == Code::InvalidRequest)
+        << host << ": " << open.error().message;
+  }
+  // A port where something listens and one where nothing does.
+  std::string open = ensure("127.0.0.1" + port + "/demo/box:1").error().message;
+  const std::string closed = ensure("127.0.0.1:9/demo/box:1").error().message;
+  for (std::size_t at; (at = open.find(port)) != std::string::npos;) open.replace(at, port.size(), ":9");
+  EXPECT_EQ(open, closed);
 }
 
 TEST_F(ImageServiceTest, AnAuthorityOfOnesOwnIsTrusted) {

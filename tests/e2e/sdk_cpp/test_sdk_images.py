@@ -31,7 +31,7 @@ def nothing_left():
 
 @pytest.mark.skipif(backend() != "native", reason="engines keep their images: the server refuses these calls")
 def test_images(registry, tmp_path):
-    daemon = Sandboxd(settings={"images": {"ca_file": str(registry.ca)}})
+    daemon = Sandboxd(settings={"images": {"ca_file": str(registry.ca), "private_registries": [registry.host]}})
     server = Server(daemon)
     try:
         archive = tmp_path / "saved.tar"

@@ -28,7 +28,8 @@ def registry():
 def daemon(registry):
     directory = registry.directory / "roots"
     directory.mkdir()
-    running = Sandboxd(settings={"images": {"ca_file": str(registry.ca), "allowed_directories": [str(directory)]}})
+    running = Sandboxd(settings={"images": {"ca_file": str(registry.ca), "private_registries": [registry.host],
+                                            "allowed_directories": [str(directory)]}})
     running.roots = directory
     yield running
     running.close()
