@@ -85,10 +85,10 @@ def own_mounts():
 
 
 def pull(daemon, name, seconds=120):
-    """The last line of a pull."""
+    """The last line of a pull, or the refusal of a name that is none."""
     with daemon.client.stream("POST", "/v1/images/pull", json={"name": name}, timeout=seconds) as stream:
         lines = [line for line in stream.iter_lines() if line]
-    return json.loads(lines[-1])
+    return {"type": "error" if stream.status_code >= 400 else "", **json.loads(lines[-1])}
 
 
 @pytest.fixture
