@@ -28,7 +28,7 @@ def registry():
 def daemon(registry):
     directory = registry.directory / "roots"
     directory.mkdir()
-    running = Sandboxd(settings={"images": {"ca_file": str(registry.ca), "private_registries": [registry.host],
+    running = Sandboxd(settings={"images": {"ca_file": str(registry.ca), "private_registries": [registry.host, "127.0.0.1:1"],
                                             "allowed_directories": [str(directory)]}})
     running.roots = directory
     yield running
@@ -125,7 +125,8 @@ def test_unknown_images_are_named(daemon, registry):
 def test_a_registry_with_an_untrusted_certificate_is_refused(make_daemon, registry):
     name = registry.push("test/plain:2", [busybox_layer()])
     stranger = make_daemon(settings={"network": {"subnet": "10.91.0.0/24", "table": "osb-images",
-                                                 "interface_prefix": "osbi-"}})
+                                                 "interface_prefix": "osbi-"},
+                                     "images": {"private_registries": [registry.host]}})
     code, problem = stranger.refused(id="distrusted", image=name, login=LOGIN)
     assert code in (502, 503) and "certificate" in problem["message"], problem
 
