@@ -194,6 +194,8 @@ void read_sandbox(Section s, DaemonConfig& out) {
       "Bytes that a sandbox may write to its own layer if its request sets no limit. 0: no limit. -1: a quarter of "
       "the disk, at most 10 GiB, where the disk can limit directories (`[disk]`), else no limit.");
   s.flag("allow_host_network", out.sandbox.allow_host_network, "Requests may ask for network mode `host`.");
+  s.flag("allow_host_image", out.sandbox.allow_host_image,
+         "Sandboxes may be made of image `host`, the programs of this machine.");
   s.text("exec_label", out.sandbox.exec_label,
          "Label of sandboxes: an SELinux context, or `exec PROFILE` for AppArmor.");
   s.text("default_runtime", out.sandbox.default_runtime,

@@ -445,6 +445,7 @@ TEST_F(ImageServiceTest, OnlyAllowedDirectoriesBecomeImages) {
   EXPECT_EQ(add(dir_ / "allowed/escape").error().code, Code::Forbidden);
   EXPECT_EQ(add(dir_ / "allowed/../allowed-not").error().code, Code::Forbidden);
   EXPECT_EQ(add(dir_ / "allowed/none").error().code, Code::NotFound);
+  EXPECT_EQ(add(dir_ / "none").error().code, Code::Forbidden) << "the answer does not tell what exists elsewhere";
   EXPECT_TRUE(service_->list().empty());
   const auto made = add(dir_ / "allowed/root");
   ASSERT_TRUE(made) << made.error().message;

@@ -231,19 +231,25 @@ net::awaitable<Result<ImageInfo>> ImageService::add_directory(fs::path path, std
   if (!reference) co_return Failure(reference.error());
   auto made = co_await pool_.run([&]() -> Result<image::ImportedImage> {
     if (auto room = config_.reserve.check(); !room) return Failure(room.error());
-    auto root = sys::open_at(AT_FDCWD, path.string(), O_RDONLY | O_DIRECTORY);
-    if (!root) return Failure(root.error());
-    const auto real = path_of(root->get());
-    if (!real) return Failure(real.error());
-    const bool allowed = std::ranges::any_of(config_.allowed_directories, [&](const fs::path& directory) {
-      std::error_code failed;
-      const fs::path canonical = fs::canonical(directory, failed);
-      return !failed && is_below(*real, canonical);
-    });
-    if (!allowed) {
+    const auto is_allowed = [&](const fs::path& place) {
+      return std::ranges::any_of(config_.allowed_directories, [&](const fs::path& directory) {
+        std::error_code failed;
+        const fs::path canonical = fs::canonical(directory, failed);
+        return is_below(place, directory) || (!failed && is_below(place, canonical));
+      });
+    };
+    const auto forbidden = [&] {
       return fail(Code::Forbidden,
                   "directory " + path.string() + " is not one that sandboxd's configuration allows as an image");
-    }
+    };
+    // Finds the place without opening it. Outside of the allowed directories the answer does not tell what is there.
+    auto place = sys::open_at(AT_FDCWD, path.string(), O_PATH | O_DIRECTORY);
+    if (!place) return is_allowed(path.lexically_normal()) ? Failure(place.error()) : forbidden();
+    const auto real = path_of(place->get());
+    if (!real) return Failure(real.error());
+    if (!is_allowed(*real)) return forbidden();
+    auto root = sys::open_at(place->get(), ".", O_RDONLY | O_DIRECTORY);
+    if (!root) return Failure(root.error());
     return image::import_directory(*store_, std::move(*root), *reference);
   });
   if (!made) co_return with_context("add directory " + path.string(), explain(made.error()));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <vector>
 
+#include "sandboxd/launch/host_mask.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -44,8 +45,9 @@ Result<void> make_usr_directories(const RootPlan& plan) {
 
 Result<RootOverlays> prepare_root_overlays(const RootPlan& plan, int userns) {
   const LayersRoot& layers = layers_of(plan);
-  auto root =
-      kernel::Overlay::prepare({.lower = layers.lower, .upper = layers.upper, .work = layers.work, .userns = userns});
+  std::vector<std::string> lower = layers.lower;
+  std::erase_if(lower, [](const std::string& layer) { return layer.contains(kUsrMask); });
+  auto root = kernel::Overlay::prepare({.lower = lower, .upper = layers.upper, .work = layers.work, .userns = userns});
   if (!root) return Failure(root.error());
   RootOverlays out{std::move(*root), std::nullopt};
   if (std::holds_alternative<HostRoot>(plan)) {

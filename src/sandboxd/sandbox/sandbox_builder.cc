@@ -41,13 +41,13 @@ Result<void> make_mount_points(const std::string& path) {
   return {};
 }
 
-// Removes skeletons of other boots: none of their sandboxes lives.
+// Removes skeletons and masks of other boots: none of their sandboxes lives.
 void remove_other_skeletons(const std::string& parent, const std::string& current) {
   const auto directory = sys::open_at(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
     const std::string name = entry.path().filename().string();
-    if (directory && name != current) (void)sys::remove_tree(directory->get(), name);
+    if (directory && !name.starts_with(current)) (void)sys::remove_tree(directory->get(), name);
   }
 }
 
@@ -83,6 +83,7 @@ Result<std::unique_ptr<SandboxBuilder>> SandboxBuilder::open(SandboxConfig confi
 }
 
 Result<void> SandboxBuilder::make_host_skeleton() {
+  if (!config_.allow_host_image) return {};
   auto boot = sys::read_text("/proc/sys/kernel/random/boot_id");
   if (!boot) return Failure(boot.error());
   const std::string name = boot->substr(0, 36), parent = config_.state_directory + "/host";
@@ -91,6 +92,7 @@ Result<void> SandboxBuilder::make_host_skeleton() {
     log_warn("no host image", {{"error", made.error().message}});
   } else {
     skeleton_ = parent + "/" + name;
+    mask_ = std::make_unique<HostMask>(parent, name);
   }
   return {};
 }
@@ -107,7 +109,13 @@ std::vector<std::string> SandboxBuilder::ids() const {
 Result<std::vector<std::string>> SandboxBuilder::layers_of(const SandboxBase& base) const {
   std::vector<std::string> out = base.snapshot_layers;
   if (base.image.kind == ResolvedImage::Kind::Host) {
+    if (!config_.allow_host_image) {
+      return fail(Code::Forbidden, "image host is turned off: [sandbox] allow_host_image in sandboxd's settings");
+    }
     if (skeleton_.empty()) return fail(Code::Unsupported, "image host: this host's /usr cannot be used, see the log");
+    auto mask = mask_->layer();
+    if (!mask) return with_context("image host", mask.error());
+    if (!mask->empty()) out.push_back(std::move(*mask));
     out.push_back(skeleton_);
     return out;
   }

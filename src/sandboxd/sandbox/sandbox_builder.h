@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sandboxd/image/image_service.h"
+#include "sandboxd/launch/host_mask.h"
 #include "sandboxd/sandbox/host_parts.h"
 #include "sandboxd/sandbox/ready_directories.h"
 #include "sandboxd/sandbox/ready_roots.h"
@@ -61,6 +62,7 @@ class SandboxBuilder {
   std::unique_ptr<ReadyRoots> roots_;
   std::optional<SandboxLauncher> launcher_;
   std::optional<Teardown> teardown_;
+  std::unique_ptr<HostMask> mask_;  // of `host` sandboxes
   std::string skeleton_;  // of `host` sandboxes; empty: this host cannot have them
   std::string mount_points_;
 };

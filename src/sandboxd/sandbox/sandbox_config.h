@@ -20,7 +20,7 @@ namespace osb::sandboxd {
 //   <disk>/sandboxes/<id>/record.json, and its tree: upper/ work/ run/{entrypoint.log,exit.json,execd.log}
 //   <disk>/ready/           directories of sandboxes to come (ReadyDirectories, ReadyRoots)
 //   <disk>/trash/           directories that are being deleted; emptied at start
-//   <state>/host/<boot id>/ skeleton of `host` sandboxes
+//   <state>/host/<boot id>/ skeleton of `host` sandboxes; beside it masks (HostMask)
 //   <state>/mount-points/   the lowest layer of all others
 //   <run>/execd/<id>.sock   execd's socket
 //
@@ -34,6 +34,7 @@ struct SandboxConfig {
   gid_t group = 0;                                       // may use the sockets besides root
   std::string execd;                                     // the program
   bool allow_host_network = false;
+  bool allow_host_image = true;
   std::vector<std::string> dns;
   std::string exec_label;                      // SELinux context, or "exec PROFILE" for AppArmor; empty: none
   std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
