@@ -75,7 +75,9 @@ struct AdmissionSection {
 };
 
 struct DockerSection {
-  std::string network_mode = "host";  // host, bridge, none or the name of a network; case kept
+  std::string network_mode = "bridge";  // host, bridge, none or the name of a network; case kept
+  bool isolate_network = true;          // with bridge: sandboxes do not reach each other
+  std::string publish_host;             // IPv4; "" is where the server listens
   std::chrono::seconds api_timeout{180};
   std::string host_ip;
   std::vector<std::string> drop_capabilities = {"AUDIT_WRITE", "MKNOD",      "NET_ADMIN", "NET_RAW",       "SYS_ADMIN",

@@ -65,7 +65,7 @@ TEST(ServerConfigText, TheDefaultsAreTheContracts) {
   EXPECT_EQ(config->log.file_path, "/home/me/logs/opensandbox/server.log");
   EXPECT_EQ(config->log.access_file_path, "/home/me/logs/opensandbox/access.log");
   EXPECT_EQ(config->log.file_max_bytes, 104857600);
-  EXPECT_EQ(config->docker.network_mode, "host");
+  EXPECT_EQ(config->docker.network_mode, "bridge");
   EXPECT_EQ(config->docker.drop_capabilities.size(), 9u);
   EXPECT_EQ(config->docker.pids_limit, 4096);
   EXPECT_EQ(config->kubernetes.snapshot_create_timeout, seconds(900));

@@ -125,8 +125,17 @@ void declare_backends(Settings& s, ServerConfig& c) {
         "Creates that may wait behind those; the server answers further ones with 429.");
 
   s.section("docker", true);
-  s.key("network_mode", c.docker.network_mode, Restart, "`host`, `bridge`, `none` or the name of a network.",
-        {.empty = false, .written = "\"bridge\""});
+  s.key(
+      "network_mode", c.docker.network_mode, Restart,
+      "`bridge`, `host` or the name of a network that exists. With `host` sandboxes reach all services of the engine's "
+      "host.",
+      {.empty = false});
+  s.key("isolate_network", c.docker.isolate_network, Restart,
+        "With `bridge`: sandboxes do not reach each other, in a network that the server makes. `false`: the engine's "
+        "own bridge.");
+  s.key("publish_host", c.docker.publish_host, Restart,
+        "IPv4 address of the engine's host where ports of sandboxes are published. Empty: the address where the server "
+        "listens; for an engine on another machine 0.0.0.0.");
   s.key("api_timeout", c.docker.api_timeout, Restart, "Seconds to wait for an answer of the engine.");
   s.key("host_ip", c.docker.host_ip, Restart, "Address for endpoints if the server itself runs in a container.");
   s.key("drop_capabilities", c.docker.drop_capabilities, Restart, "Capabilities taken from sandboxes.");

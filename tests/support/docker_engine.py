@@ -261,8 +261,8 @@ class Engine:
         return self.ask("GET", f"/containers/sandbox-{id}/json")
 
     def inventory(self):
-        """Names of everything that a sandbox could leave behind. The volume that holds execd belongs to all. A server
-        that is still filling it is waited for."""
+        """Names of everything that a sandbox could leave behind. The volume that holds execd and the network belong to all.
+        A server that is still filling the volume is waited for."""
         with contextlib.suppress(httpx.ReadTimeout), self.events(60, type=["container"]) as events:
             while True:
                 names = sorted(each["Names"][0] for each in self.containers())
@@ -274,7 +274,7 @@ class Engine:
         return {
             "containers": names,
             "volumes": sorted(name for name in volumes if not name.startswith("opensandbox-execd-")),
-            "networks": sorted(each["Name"] for each in self.ask("GET", "/networks")),
+            "networks": sorted({each["Name"] for each in self.ask("GET", "/networks")} - {"opensandbox-isolated"}),
             "images": sorted(tag for each in images for tag in each.get("RepoTags") or ["<none>"]),
         }
 

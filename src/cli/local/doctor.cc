@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+#include "api/engine_walls.h"
 #include "api/json.h"
 #include "cli/local/http_get.h"
 #include "cli/local/programs.h"
@@ -147,6 +148,26 @@ void check_kernel(Findings& findings) {
   }
 }
 
+// The container engine of this host, for servers that use it. Nothing to say where there is none.
+void check_engine(const Context& context, Findings& findings) {
+  constexpr std::string_view kUnix = "unix://";
+  const std::string engine = context.environment()("DOCKER_HOST").value_or("unix:///var/run/docker.sock");
+  if (!engine.starts_with(kUnix) || ::access(engine.substr(kUnix.size()).c_str(), R_OK | W_OK) != 0) return;
+  const auto said = http_get("unix:" + engine.substr(kUnix.size()), "/info");
+  const auto info = said && said->status == 200 ? api::parse_json(said->body)
+                                                : Result<json::value>(fail(Code::Unavailable, "it does not answer"));
+  if (!info) {
+    return findings.warning("container engine", engine + ": " + info.error().message,
+                            "only servers with [runtime] type = \"docker\" need it");
+  }
+  const auto missing = api::missing_engine_walls(*info);
+  for (const std::string& wall : missing) {
+    findings.warning("container engine", engine + " lacks " + wall,
+                     "for servers with [runtime] type = \"docker\": docs/docker.md, Walls");
+  }
+  if (missing.empty()) findings.ok("container engine", engine + " has all walls that the server asks for");
+}
+
 void examine(Context& context, Findings& findings) {
   const std::filesystem::path path = context.config_path();
   std::error_code ignored;
@@ -161,6 +182,7 @@ void examine(Context& context, Findings& findings) {
   if (answers && !is_local(*client)) return findings.skipped("this host", "the server is elsewhere");
   check_programs(findings);
   check_kernel(findings);
+  check_engine(context, findings);
 }
 
 Outcome doctor(Context& context) {

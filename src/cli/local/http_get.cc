@@ -27,11 +27,14 @@ net::awaitable<Result<HttpAnswer>> get(net::any_io_executor executor, std::strin
 
 Result<HttpAnswer> http_get(const std::string& url) {
   const std::size_t slash = url.find('/', url.find("://") + 3);
-  const std::string target = slash == std::string::npos ? "/" : url.substr(slash);
+  return http_get(url.substr(0, slash), slash == std::string::npos ? "/" : url.substr(slash));
+}
+
+Result<HttpAnswer> http_get(const std::string& origin, const std::string& target) {
   net::io_context loop(1);
   std::optional<Result<HttpAnswer>> out;
   const auto ask = [&]() -> net::awaitable<void> {
-    out = co_await with_timeout(get(loop.get_executor(), url.substr(0, slash), target), std::chrono::seconds(10));
+    out = co_await with_timeout(get(loop.get_executor(), origin, target), std::chrono::seconds(10));
   };
   run_until_done(loop, ask());
   return std::move(*out);

@@ -84,7 +84,7 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
     files.push_back(
         json::object{{"Type", "bind"}, {"Source", file.source}, {"Target", file.target}, {"ReadOnly", true}});
   }
-  json::object host{{"NetworkMode", options.docker.network_mode},
+  json::object host{{"NetworkMode", plan.network},
                     {"Binds", to_array(plan.binds)},
                     {"Mounts", std::move(files)},
                     {"SecurityOpt", security_options(plan, options.docker)},

@@ -17,6 +17,7 @@ namespace osb::runtime {
 // All decisions about a container, before it is made.
 struct ContainerPlan {
   std::string image;
+  std::string network;                          // the engine's name of it
   std::vector<std::string> binds;               // "source:target:ro|rw"
   std::vector<FileMount> files;                 // execd and bootstrap.sh
   std::vector<std::string> managed_volumes;     // deleted with the sandbox

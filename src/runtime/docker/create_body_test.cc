@@ -32,6 +32,7 @@ ContainerPlan plan() {
   out.image = "debian";
   out.binds = {"/srv/a:/data:ro"};
   out.files = {{"/v/execd", "/opt/opensandbox/execd"}};
+  out.network = "opensandbox-isolated";
   out.execd_port = 40001;
   out.http_port = 40002;
   out.limits = container_limits(sample().create->resource_limits, DockerOptions(), EngineFacts()).value();
@@ -40,7 +41,6 @@ ContainerPlan plan() {
 
 TEST(CreateBody, SaysWhatTheContractSays) {
   DockerOptions options;
-  options.docker.network_mode = "bridge";
   options.docker.apparmor_profile = "tight";
   options.publish_address = "127.0.0.1";
   options.runtime = "runsc";
@@ -53,6 +53,7 @@ TEST(CreateBody, SaysWhatTheContractSays) {
   EXPECT_EQ(engine::number(body, {"HostConfig", "NanoCpus"}), 500'000'000);
   EXPECT_EQ(engine::number(body, {"HostConfig", "PidsLimit"}), 4096);
   EXPECT_EQ(engine::text(body, {"HostConfig", "Runtime"}), "runsc");
+  EXPECT_EQ(engine::text(body, {"HostConfig", "NetworkMode"}), "opensandbox-isolated");
   EXPECT_THAT(engine::string_list(body, {"HostConfig", "SecurityOpt"}),
               ElementsAre("no-new-privileges:true", "apparmor=tight"));
   EXPECT_THAT(engine::string_list(body, {"HostConfig", "CapDrop"}), Contains("SYS_ADMIN"));

@@ -53,7 +53,7 @@ DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions option
       execd_volume_(*engine_, images_, options_.execd_image, executor),
       network_(context_),
       containers_(context_, ports_),
-      creates_(context_, containers_, images_, execd_volume_, ports_),
+      creates_(context_, containers_, images_, execd_volume_, ports_, network_),
       snapshots_(context_, containers_),
       logs_(*engine_),
       watch_(context_, {containers_, creates_, snapshots_, network_, images_, execd_volume_}),

@@ -126,6 +126,63 @@ TEST_F(DockerBackendTest, MissingFeaturesOfTheEngineAreFoundAtTheStart) {
   EXPECT_THAT(refused.error().message, HasSubstr("\"mine\""));
 }
 
+TEST_F(DockerBackendTest, SandboxesGetANetworkWithoutTrafficBetweenThem) {
+  watch();
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  ASSERT_TRUE(engine_->networks.contains("opensandbox-isolated"));
+  const json::value network = engine_->networks.at("opensandbox-isolated");
+  EXPECT_EQ(engine::text(network, {"Options", "com.docker.network.bridge.enable_icc"}), "false");
+  EXPECT_EQ(engine::text(network, {"Labels", "opensandbox.io/network"}), "shared");
+  EXPECT_EQ(engine::text(engine_->containers.at("sandbox-a").body, {"HostConfig", "NetworkMode"}),
+            "opensandbox-isolated");
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
+  EXPECT_TRUE(engine_->networks.contains("opensandbox-isolated")) << "it belongs to all";
+}
+
+TEST_F(DockerBackendTest, ANetworkThatWasRemovedIsMadeAgain) {
+  watch();
+  engine_->remove_network("opensandbox-isolated");
+  await(io_, engine_->changed.wait_until([&] { return engine_->networks.contains("opensandbox-isolated"); }));
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+}
+
+TEST_F(DockerBackendTest, ANetworkOfThatNameThatIsOpenIsNotUsed) {
+  engine_->networks["opensandbox-isolated"] = {{"Name", "opensandbox-isolated"}, {"Labels", json::object()}};
+  watch();
+  const auto refused = await(io_, backend_->lifecycle().create(spec()));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("opensandbox-isolated"));
+  EXPECT_TRUE(engine_->containers.empty());
+}
+
+TEST_F(DockerBackendTest, TheOperatorMayWantTheEnginesBridge) {
+  options_.docker.isolate_network = false;
+  watch();
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  EXPECT_TRUE(engine_->networks.empty());
+  EXPECT_EQ(engine::text(engine_->containers.at("sandbox-a").body, {"HostConfig", "NetworkMode"}), "bridge");
+}
+
+TEST_F(DockerBackendTest, OnPodmanEachSandboxHasANetworkThatGoesWithIt) {
+  engine_->product = "Podman Engine";
+  const auto old = [](const char* sandbox, const char* created) {
+    return json::object{{"Name", std::string("opensandbox-") + sandbox},
+                        {"Created", created},
+                        {"Labels", json::object{{"opensandbox.io/network", sandbox}}}};
+  };
+  engine_->networks["opensandbox-lost"] = old("lost", "2020-01-01T00:00:00Z");
+  engine_->networks["opensandbox-young"] = old("young", "2999-01-01T00:00:00Z");
+  watch();
+  EXPECT_FALSE(engine_->networks.contains("opensandbox-lost")) << "of a create that was killed";
+  EXPECT_TRUE(engine_->networks.contains("opensandbox-young")) << "maybe of a create under way";
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  const json::value network = engine_->networks.at("opensandbox-a");
+  EXPECT_EQ(engine::text(network, {"Options", "isolate"}), "true");
+  EXPECT_EQ(engine::text(engine_->containers.at("sandbox-a").body, {"HostConfig", "NetworkMode"}), "opensandbox-a");
+  ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
+  EXPECT_FALSE(engine_->networks.contains("opensandbox-a"));
+}
+
 TEST_F(DockerBackendTest, ACreateTakesThreeCallsAndExecdsAnswer) {
   watch();
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));  // has looked for the image

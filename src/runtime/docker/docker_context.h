@@ -25,6 +25,7 @@ struct LimitFacts {
 // The engine's version and abilities, as it reported them when the server started.
 struct EngineFacts {
   std::string name;  // "Docker 24.0.7, API 1.43", for the log
+  bool podman = false;
   api::Platform platform;
   bool local = false;              // it is on this machine and sees the same files
   bool reaches_addresses = false;  // and its containers' addresses can be reached from here

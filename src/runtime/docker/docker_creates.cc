@@ -29,6 +29,11 @@ bool is_port_clash(const Error& error) {
   return error.message.contains("port is already allocated") || error.message.contains("address already in use");
 }
 
+// The network was removed since it was looked for.
+bool is_missing_network(const Error& error) {
+  return error.message.contains("network") && error.message.contains("not found");
+}
+
 // A 404 of a create may also be about a network.
 bool is_missing_image(const Error& error) {
   if (error.code != Code::NotFound) return false;
@@ -81,11 +86,13 @@ net::awaitable<Result<Instance>> DockerCreates::create(SandboxSpec spec) {
       leftovers_[id] = std::move(made);
       co_return Failure(error);
     }
-    // Another program took a port meanwhile, or the volume with execd was removed.
+    // Another program took a port meanwhile, or removed the volume with execd or the network.
     const bool unstaged = !made.execd.empty() && error.message.contains(made.execd);
     if (unstaged) execd_volume_.forget();
+    const bool unlinked = is_missing_network(error);
+    if (unlinked) network_.forget();
     co_await undo(id, std::move(made));
-    if (!(is_port_clash(error) || unstaged) || left <= 1 || creation->given_up) co_return Failure(error);
+    if (!(is_port_clash(error) || unstaged || unlinked) || left <= 1 || creation->given_up) co_return Failure(error);
     creation->died = false;
     log_info("trying once more", {{"id", id}, {"error", error.message}});
   }
@@ -100,6 +107,7 @@ net::awaitable<void> DockerCreates::undo(std::string id, Made made) {
     }
     containers_.forget(id);
   }
+  if (made.network) co_await network_.release(id);
   for (const std::uint16_t port : made.ports) ports_.give_back(port);
   co_await remove_managed_volumes(context_.engine, std::move(made.volumes.created));
 }
@@ -178,6 +186,10 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   if (!files) co_return Failure(files.error());
   plan.files = std::move(*files);
   made.execd = plan.files.front().source;
+  auto network = co_await network_.ensure(spec.id);
+  if (!network) co_return Failure(network.error());
+  plan.network = std::move(*network);
+  made.network = true;
   co_return Result<void>();
 }
 
@@ -282,7 +294,7 @@ net::awaitable<void> DockerCreates::undo_leftovers() {
 
 net::awaitable<void> DockerCreates::remove_abandoned(std::string id, std::vector<std::string> volumes) {
   Made made;
-  made.container = true;
+  made.container = made.network = true;
   made.volumes.created = std::move(volumes);
   co_await undo(std::move(id), std::move(made));
 }

@@ -9,6 +9,7 @@
 #include "runtime/docker/containers.h"
 #include "runtime/docker/create_body.h"
 #include "runtime/docker/docker_context.h"
+#include "runtime/docker/docker_network.h"
 #include "runtime/docker/docker_volumes.h"
 #include "runtime/docker/execd_volume.h"
 #include "runtime/docker/images.h"
@@ -21,8 +22,13 @@ namespace osb::runtime {
 class DockerCreates {
  public:
   DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdVolume& execd_volume,
-                PortPool& ports)
-      : context_(context), containers_(containers), images_(images), execd_volume_(execd_volume), ports_(ports) {}
+                PortPool& ports, DockerNetwork& network)
+      : context_(context),
+        containers_(containers),
+        images_(images),
+        execd_volume_(execd_volume),
+        ports_(ports),
+        network_(network) {}
 
   net::awaitable<Result<Instance>> create(SandboxSpec spec);
   // Ends a create that is under way; returns when it is over. False: cancelled.
@@ -51,6 +57,7 @@ class DockerCreates {
   // Everything that a create has made so far.
   struct Made {
     bool container = false;
+    bool network = false;  // one of its own, maybe
     std::vector<std::uint16_t> ports;
     DockerVolumes volumes;
     std::string execd;  // where execd is mounted from
@@ -71,6 +78,7 @@ class DockerCreates {
   Images& images_;
   ExecdVolume& execd_volume_;
   PortPool& ports_;
+  DockerNetwork& network_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away
 };

@@ -73,6 +73,7 @@ net::awaitable<Result<void>> DockerLifecycle::remove(std::string id) {
   }
   creates_.forget_leftovers(id);
   containers_.forget(id);
+  co_await network_.release(id);
   co_await remove_managed_volumes(context_.engine, std::move(volumes));
   co_return Result<void>();
 }

@@ -16,7 +16,7 @@ namespace osb::runtime {
 class DockerLifecycle final : public Lifecycle {
  public:
   DockerLifecycle(DockerContext& context, Containers& containers, DockerCreates& creates, DockerWatch& watch,
-                  const DockerNetwork& network)
+                  DockerNetwork& network)
       : context_(context), containers_(containers), creates_(creates), watch_(watch), network_(network) {}
 
   Result<void> check(const api::CreateSandbox& create) const override;
@@ -39,7 +39,7 @@ class DockerLifecycle final : public Lifecycle {
   Containers& containers_;
   DockerCreates& creates_;
   DockerWatch& watch_;
-  const DockerNetwork& network_;
+  DockerNetwork& network_;
 };
 
 }  // namespace osb::runtime

@@ -76,6 +76,7 @@ DockerOptions docker_options(const config::ServerConfig& config, const config::E
     out.publish_address = "0.0.0.0";
     if (config.server.eip.empty()) out.public_host = remote;
   }
+  if (!config.docker.publish_host.empty()) out.publish_address = config.docker.publish_host;
   const std::string directory = variable("DOCKER_CONFIG");
   out.credentials =
       (directory.empty() ? environment.home() / ".docker" : std::filesystem::path(directory)) / "config.json";

@@ -24,6 +24,13 @@ TEST(DockerOptionsTest, SandboxesArePublishedWhereTheServerListens) {
   EXPECT_EQ(options("127.0.0.1", "tcp://127.0.0.1:2376").publish_address, "127.0.0.1");
 }
 
+TEST(DockerOptionsTest, TheOperatorsAddressWins) {
+  config::ServerConfig config;
+  config.server.host = "0.0.0.0";
+  config.docker.publish_host = "192.0.2.9";
+  EXPECT_EQ(docker_options(config, {}).publish_address, "192.0.2.9");
+}
+
 TEST(DockerOptionsTest, AnEngineOnAnotherMachinePublishesThere) {
   EXPECT_EQ(options("127.0.0.1", "tcp://192.0.2.7:2376").publish_address, "0.0.0.0");
   EXPECT_EQ(options("127.0.0.1", "tcp://192.0.2.7:2376").public_host, "192.0.2.7");

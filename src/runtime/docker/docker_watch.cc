@@ -99,6 +99,7 @@ net::awaitable<Result<void>> DockerWatch::take_stock() {
   const auto ids = co_await list_sandboxes();
   if (!ids) co_return Failure(ids.error());
   parts_.containers.keep_only(*ids);
+  co_await parts_.network.sweep(*ids);
   for (const std::string& id : *ids) {
     auto container = co_await parts_.containers.look_up(id);
     if (!container && container.error().code == Code::NotFound) continue;
@@ -127,7 +128,8 @@ void DockerWatch::on_event(const EngineEvent& event) {
   } else if (event.type == "volume") {
     if (event.action == Action::Gone) parts_.execd_volume.forget();
   } else if (event.type == "network") {
-    if (parts_.network.is_user_defined() && (event.action == Action::Created || event.action == Action::Gone)) {
+    // A network of sandboxes that was removed is made anew.
+    if (event.action == Action::Gone || (parts_.network.is_user_defined() && event.action == Action::Created)) {
       context_.tasks.spawn("check network", parts_.network.look());
     }
   } else if (!event.sandbox.empty()) {
@@ -147,6 +149,7 @@ void DockerWatch::on_container_event(const EngineEvent& event) {
     if (auto volumes = known->managed_volumes(); !volumes.empty()) {
       context_.tasks.spawn("remove volumes", remove_managed_volumes(context_.engine, std::move(volumes)));
     }
+    context_.tasks.spawn("remove network", parts_.network.release(id));
     parts_.containers.forget(id);
     parts_.containers.announce_removal(id);
   } else if (event.action == Action::Ended || event.action == Action::Changed) {

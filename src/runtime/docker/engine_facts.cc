@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "api/engine_walls.h"
 #include "api/lifecycle_error.h"
 #include "base/log.h"
 #include "http/url.h"
@@ -98,10 +99,14 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   if (auto ok = check_runtime(*info, options.runtime); !ok) co_return Failure(ok.error());
   EngineFacts out;
   out.name = name_of(*version, engine);
+  out.podman = out.name.starts_with("Podman");
   out.platform = {engine::text(*info, {"OSType"}), normal_architecture(engine::text(*info, {"Architecture"}))};
   out.local = is_local(*info, engine);
   const bool rootless = is_rootless(*info);
   out.reaches_addresses = out.local && !rootless;
+  for (const std::string& wall : api::missing_engine_walls(*info)) {
+    log_warn("the container engine lacks a wall", {{"lacks", wall}});
+  }
   auto limits = limit_facts(*info, options, out.local, rootless);
   if (!limits) co_return initialization_error(limits.error().message);
   out.limits = std::move(*limits);

@@ -47,14 +47,16 @@ class FakeEngine {
   std::string socket() const { return (directory_ / "engine.sock").string(); }
 
   std::string api_version = "1.41";
+  std::string product = "Engine";
   std::map<std::string, FakeContainer> containers;  // by name
   std::map<std::string, std::string> images;        // name to architecture
   std::map<std::string, std::string> pullable;
-  std::map<std::string, json::object> volumes;  // name to labels
-  std::vector<std::string> calls;               // "POST /containers/x/start"
-  std::vector<std::string> refuse_start;        // messages for the next ones
-  std::vector<std::string> refuse_inspect;      // the same for looks at containers
-  int lost_commits = 0;                         // so many freeze their container and answer 503
+  std::map<std::string, json::object> volumes;   // name to labels
+  std::map<std::string, json::object> networks;  // name to the body that made it
+  std::vector<std::string> calls;                // "POST /containers/x/start"
+  std::vector<std::string> refuse_start;         // messages for the next ones
+  std::vector<std::string> refuse_inspect;       // the same for looks at containers
+  int lost_commits = 0;                          // so many freeze their container and answer 503
   bool hold_pulls = false, execd_answers = true;
   std::function<net::awaitable<void>()> before_ping = [] -> net::awaitable<void> { co_return; };
   Notifier changed;  // after every call
@@ -71,6 +73,12 @@ class FakeEngine {
                                             {"Attributes", json::object{{"name", "sandbox-" + sandbox},
                                                                         {"opensandbox.io/id", sandbox},
                                                                         {"exitCode", exit_code}}}}}}));
+    changed.notify_all();
+  }
+  void remove_network(const std::string& name) {
+    networks.erase(name);
+    events_.push_back(json::serialize(
+        json::object{{"Type", "network"}, {"Action", "destroy"}, {"Actor", json::object{{"ID", "n-" + name}}}}));
     changed.notify_all();
   }
   void end(const std::string& sandbox, int code) {
@@ -118,7 +126,11 @@ class FakeEngine {
   }
 
   Answer dispatch(Request& request, const std::string& path, const std::string& body) {
-    if (path == "/version") co_return answer({{"ApiVersion", api_version}, {"Version", "9"}});
+    if (path == "/version") {
+      json::array components;
+      components.emplace_back(json::object{{"Name", product}});
+      co_return answer({{"ApiVersion", api_version}, {"Version", "9"}, {"Components", std::move(components)}});
+    }
     if (path == "/info") {
       co_return answer({{"OSType", "linux"},
                         {"Architecture", "x86_64"},
@@ -135,6 +147,7 @@ class FakeEngine {
       co_return described(name, 201);
     }
     if (path.starts_with("/volumes/")) co_return volume(request.method, path.substr(9));
+    if (path.starts_with("/networks")) co_return network(request.method, path, body);
     if (path == "/commit") co_return commit(http::Query::parse(request.query()));
     if (path == "/containers/json") co_return list();
     if (path == "/containers/create")
@@ -147,6 +160,27 @@ class FakeEngine {
       co_return co_await container(request.method, name, rest.substr(name.size()), found->second);
     }
     co_return message(404, "page not found");
+  }
+
+  Response network(const std::string& method, const std::string& path, const std::string& body) {
+    if (path == "/networks/create") {
+      json::object wanted = json::parse(body).as_object();
+      const std::string name(wanted.at("Name").as_string());
+      if (networks.contains(name)) return message(409, "network with name " + name + " already exists");
+      networks[name] = std::move(wanted);
+      return answer({{"Id", "n-" + name}}, 201);
+    }
+    if (path == "/networks") {
+      json::array all;
+      for (const auto& [name, each] : networks) all.emplace_back(each);
+      return http::json_response(200, json::serialize(all));
+    }
+    const std::string name = path.substr(std::string_view("/networks/").size());
+    const auto found = networks.find(name);
+    if (found == networks.end()) return message(404, "network " + name + " not found");
+    if (method != "DELETE") return answer(found->second);
+    networks.erase(found);
+    return message(204, "");
   }
 
   Response events() {
