@@ -105,7 +105,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {"", "renew_intent.redis", "queue_key", "\"q\"", "\"\""},
       {"", "renew_intent.redis", "consumer_concurrency", "1", "0"},
       {"", "docker", "network_mode", "\"host\"", "\"\""},
-      {kDocker, "docker", "isolate_network", "false", "1"},
+      {kDocker, "docker", "isolate_network", "false", "\"perhaps\""},
       {kDocker, "docker", "publish_host", "\"192.0.2.1\"", "1"},
       {kDocker, "docker", "api_timeout", "1", "0"},
       {kDocker, "docker", "host_ip", "\"h\"", "1"},

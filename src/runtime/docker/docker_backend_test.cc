@@ -12,6 +12,7 @@
 namespace osb::runtime {
 namespace {
 
+namespace json = boost::json;
 using osb::testing::await;
 using testing::FakeEngine;
 using ::testing::HasSubstr;
@@ -171,7 +172,7 @@ TEST_F(DockerBackendTest, OnPodmanEachSandboxHasANetworkThatGoesWithIt) {
                         {"Labels", json::object{{"opensandbox.io/network", sandbox}}}};
   };
   engine_->networks["opensandbox-lost"] = old("lost", "2020-01-01T00:00:00Z");
-  engine_->networks["opensandbox-young"] = old("young", "2999-01-01T00:00:00Z");
+  engine_->networks["opensandbox-young"] = old("young", "2199-01-01T00:00:00Z");
   watch();
   EXPECT_FALSE(engine_->networks.contains("opensandbox-lost")) << "of a create that was killed";
   EXPECT_TRUE(engine_->networks.contains("opensandbox-young")) << "maybe of a create under way";
