@@ -1,5 +1,7 @@
 """/sandboxes/{id}/proxy/{port}/..."""
 
+import http.client
+import json
 import socket
 
 import httpx
@@ -88,6 +90,28 @@ def test_credentials_of_the_server_stay_here(server, echo):
     assert seen["X-Forwarded-Proto"] == "http"
     assert seen["X-Forwarded-Host"] == f"127.0.0.1:{server.port}"
     assert seen["X-Forwarded-For"] == "127.0.0.1"
+
+
+def test_a_port_has_a_host_name_of_its_own(server, echo):
+    def ask(host, method="GET", target="/", headers=None, body=None):
+        """Not with httpx: the check against the specification goes by paths, and these are no paths of the API."""
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request(method, target, body, {"Host": host, **(headers or {})})
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+    host = f"{echo}-8000.localhost:{server.port}"
+    answer, body = ask(host, "POST", "/v1/sandboxes?a=b", {
+        "Authorization": "Bearer x", "Cookie": "c=1", "OPEN-SANDBOX-API-KEY": server.key, "X-EXECD-ACCESS-TOKEN": "a-token",
+        "Origin": f"http://{host}"}, b"hello")
+    seen = json.loads(body)
+    assert (seen["method"], seen["path"], seen["body"]) == ("POST", "/v1/sandboxes?a=b", "hello")
+    headers = {name.lower(): value for name, value in seen["headers"].items()}
+    assert (headers["host"], headers["authorization"], headers["cookie"]) == (host, "Bearer x", "c=1")
+    assert "open-sandbox-api-key" not in headers and "x-execd-access-token" not in headers
+    assert answer.headers.get_all("Set-Cookie") == ["a=1", "b=2"]
+    assert ask(f"{echo}-9.localhost")[0].status == 502
+    assert ask("no-such-sandbox-80.localhost")[0].status == 404
 
 
 def test_execd_asks_for_its_token(server, echo):
