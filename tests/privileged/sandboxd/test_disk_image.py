@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import httpx
 import pytest
 
 from sandboxd_process import Sandboxd, binary
@@ -130,6 +131,33 @@ def test_on_a_full_disk_sandboxes_are_paused_found_again_and_removed(imaged):
     assert {each["id"] for each in daemon.list()} == {"one", "two"}
     daemon.remove("one")
     daemon.remove("two")
+
+
+def inside(daemon, directory):
+    """The names in a directory of the image, which only the daemon sees."""
+    out = subprocess.run(["nsenter", "--target", str(daemon.pid), "--mount", "ls", str(daemon.state / "disk" / directory)],
+                         check=True, capture_output=True, text=True)
+    return out.stdout.split()
+
+
+def test_a_create_that_is_cut_off_leaves_no_tree(imaged):
+    daemon = imaged
+    volume = {"kind": "named", "source": "data", "target": "/data", "create": True, "delete_with_sandbox": True}
+    for step in ("directories", "record", "slot", "volumes", "cgroup", "launched", "started"):
+        daemon.stop()
+        daemon.start(env={"SANDBOXD_FAULT": step})
+        with pytest.raises(httpx.TransportError):
+            daemon.client.post("/v1/sandboxes", json={"id": "cut", "image": "host", "volumes": [volume]})
+        daemon.process.wait()
+        daemon.start()
+        living = [each["id"] for each in daemon.list()]
+        assert living == (["cut"] if step == "started" else []), step
+        assert inside(daemon, "sandboxes") == living
+        if living:
+            daemon.remove("cut")
+        daemon.stop()  # its trash is empty
+        daemon.start()
+        assert inside(daemon, "sandboxes") == inside(daemon, "trash") == inside(daemon, "volumes") == []
 
 
 def test_check_names_the_means_and_its_cost(imaged):
