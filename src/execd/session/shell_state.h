@@ -27,7 +27,6 @@ class ShellState {
   explicit ShellState(std::string cwd) : cwd_(std::move(cwd)) {}
 
   const std::string& cwd() const { return cwd_; }
-  void set_cwd(std::string cwd) { cwd_ = std::move(cwd); }
   // False until the first run has saved something.
   bool saved() const { return saved_; }
 

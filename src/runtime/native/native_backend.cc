@@ -1,6 +1,5 @@
 #include "runtime/native/native_backend.h"
 
-#include "api/json.h"
 #include "runtime/native/native_connector.h"
 
 namespace osb::runtime {
@@ -23,15 +22,6 @@ NativeBackend::NativeBackend(std::string socket, std::chrono::milliseconds timeo
     : capabilities_(native_capabilities()),
       daemon_(std::move(socket), timeout),
       lifecycle_(daemon_, std::move(runtime)) {}
-
-net::awaitable<Result<std::string>> NativeBackend::daemon_version() {
-  auto info = co_await daemon_.call("GET", "/v1/info");
-  if (!info) co_return Failure(info.error());
-  api::ObjectReader reader(*info, {});
-  std::string version = reader.required_string("version");
-  if (auto read = reader.finish(); !read) co_return Failure(read.error());
-  co_return version;
-}
 
 std::unique_ptr<http::Connector> NativeBackend::connector() { return make_native_connector(daemon_.socket()); }
 

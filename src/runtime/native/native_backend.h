@@ -18,9 +18,6 @@ class NativeBackend final : public Backend {
   // `runtime`: sandboxd runs sandboxes with it; "" is sandboxd's default, else one of its OCI runtimes.
   NativeBackend(std::string socket, std::chrono::milliseconds timeout, std::string runtime = "");
 
-  // Whether the daemon is there, for the log at start; the backend also works when it comes later.
-  net::awaitable<Result<std::string>> daemon_version();
-
   const Capabilities& capabilities() const override { return capabilities_; }
   NativeLifecycle& lifecycle() override { return lifecycle_; }
   std::unique_ptr<http::Connector> connector() override;
