@@ -1,5 +1,6 @@
 #include "kernel/limited_cgroup.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
 #include <sys/mman.h>
@@ -355,28 +356,34 @@ TEST_F(LimitedCgroupTest, TheParentStaysWhileItIsInUse) {
   EXPECT_THAT(cgroups_->list(), ElementsAre("a"));
 }
 
-// Takes 48 MiB and keeps them.
-int take_memory() {
+// Takes 48 MiB, says so by a byte to `told` and keeps them.
+int take_memory(int told) {
   constexpr std::size_t kSize = 48 << 20;
   auto* memory =
       static_cast<volatile char*>(::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (std::size_t i = 0; i < kSize; i += 4096) memory[i] = 1;
-  return sleep_for_ever();
+  return ::write(told, "x", 1) == 1 ? sleep_for_ever() : 1;
 }
 
 TEST_F(LimitedCgroupTest, AllTogetherHaveAMemoryLimit) {
   ASSERT_TRUE(cgroups_->limit_all({.memory_bytes = 64 << 20}));
-  const auto first = make({.memory_bytes = 60 << 20}, "a"), second = make({.memory_bytes = 60 << 20}, "b");
-  const auto one = start_in(first, take_memory), other = start_in(second, take_memory);
-  // Each stays below its own limit; one of the two goes.
-  pollfd ends[] = {{one.pidfd.get(), POLLIN, 0}, {other.pidfd.get(), POLLIN, 0}};
-  ASSERT_EQ(::poll(ends, 2, 30'000), 1);
-  EXPECT_EQ(first.oom_kills().value() + second.oom_kills().value(), 1u);
-  EXPECT_LE(cgroups_->usage_of_all().memory_bytes.value(), 64u << 20);
   EXPECT_EQ(cgroups_->usage_of_all().memory_limit_bytes, 64u << 20);
+  const auto first = make({.memory_bytes = 60 << 20}, "a"), second = make({.memory_bytes = 60 << 20}, "b");
+  int told[2];
+  ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
+  const UniqueFd heard(told[0]), tell(told[1]);
+  const auto one = start_in(first, [&] { return take_memory(tell.get()); });
+  char byte = 0;
+  ASSERT_EQ(::read(heard.get(), &byte, 1), 1);
   const auto tight = cgroups_->limit_all({.memory_bytes = 16 << 20});
   ASSERT_FALSE(tight) << "an update kills no process";
   EXPECT_EQ(tight.error().code, Code::Conflict) << tight.error().message;
+  // Each stays below its own limit, together they do not fit.
+  const auto other = start_in(second, [&] { return take_memory(tell.get()); });
+  pollfd ends[] = {{one.pidfd.get(), POLLIN, 0}, {other.pidfd.get(), POLLIN, 0}};
+  ASSERT_GE(::poll(ends, 2, 30'000), 1);
+  EXPECT_GE(first.oom_kills().value() + second.oom_kills().value(), 1u);
+  EXPECT_LE(cgroups_->usage_of_all().memory_bytes.value(), 64u << 20);
   EXPECT_TRUE(cgroups_->limit_all({}));
   EXPECT_EQ(cgroups_->usage_of_all().memory_limit_bytes, std::nullopt);
 }

@@ -99,7 +99,9 @@ TEST(ContainerLimits, RequestsGetTheDefaultsAndStayBelowTheMaxima) {
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_EQ(none->amounts.memory_bytes, 1u << 30);
   EXPECT_EQ(none->amounts.nano_cpus, 500'000'000);
-  EXPECT_EQ(none->cgroup_parent, "/limited");
+  json::object host;
+  add_limits(host, *none);
+  EXPECT_EQ(host.at("CgroupParent"), "/limited");
   EXPECT_EQ(container_limits(api::StringMap{{"memory", "5Gi"}}, options, engine).error().message,
             "/resourceLimits/memory: 5 GiB is asked for, at most 4 GiB is allowed ([docker] max_memory_bytes)");
   const auto cpu = container_limits(api::StringMap{{"cpu", "2.0001"}}, options, engine);

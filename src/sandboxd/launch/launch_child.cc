@@ -79,8 +79,10 @@ OSB_IN_CHILD void enter_stage(ChildPlan& plan) {
   check(plan, raw(SYS_setns, plan.stage_mounts, CLONE_NEWNS));
 }
 
-OSB_IN_CHILD void set_limits(ChildPlan& plan) {
+// `files`: only the limit of open files, else all others.
+OSB_IN_CHILD void set_limits(ChildPlan& plan, bool files) {
   for (std::size_t i = 0; i < plan.limits.count; ++i) {
+    if ((plan.limits.items[i].resource == RLIMIT_NOFILE) != files) continue;
     begin(plan, "set a ulimit");
     check(plan, raw(SYS_prlimit64, 0, plan.limits.items[i].resource, &plan.limits.items[i].limits, nullptr));
   }
@@ -229,7 +231,7 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
     build_child_stage(plan);
   }
   finish_child_root(plan);
-  set_limits(plan);
+  set_limits(plan, false);
   raw(SYS_umask, 022);
   if (plan.exec_label != nullptr) {
     begin(plan, "set the label of", plan.exec_label);
@@ -238,6 +240,8 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   become_user(plan);
   enter_cwd(plan);
   arrange_descriptors(plan);
+  // Last: until here we have sandboxd's descriptors, which can be more than the sandbox may have.
+  set_limits(plan, true);
   reset_signals();
   keep_right_to_restrict(plan);
   enter_landlock_domain(plan);
