@@ -257,7 +257,8 @@ HostCheck check_disk_limit(const fs::path& scratch, const CheckOptions& options)
   }
   return {
       kWhat, State::Missing,
-      "none: a sandbox can fill the file system of " + place +
+      "none: a sandbox can fill the file system of " +
+          (options.disk.directory.empty() ? scratch.parent_path().string() : place) +
           "; only the reserve ([disk] reserve_bytes) holds new work back",
       possible
           ? "set [disk] image_bytes: sandboxd then keeps what sandboxes write in a btrfs of that size, in one file; "
