@@ -93,7 +93,7 @@ json::value write_volume(const Volume& volume) {
   return out;
 }
 
-constexpr std::array<std::pair<std::string_view, std::optional<std::uint64_t> Limits::*>, 10> kLimits{
+constexpr std::array<std::pair<std::string_view, std::optional<std::uint64_t> Limits::*>, 12> kLimits{
     {{"memory_bytes", &Limits::memory_bytes},
      {"cpu_millis", &Limits::cpu_millis},
      {"pids", &Limits::pids},
@@ -103,7 +103,9 @@ constexpr std::array<std::pair<std::string_view, std::optional<std::uint64_t> Li
      {"io_read_bps", &Limits::io_read_bps},
      {"io_write_bps", &Limits::io_write_bps},
      {"io_read_iops", &Limits::io_read_iops},
-     {"io_write_iops", &Limits::io_write_iops}}};
+     {"io_write_iops", &Limits::io_write_iops},
+     {"network_receive_bps", &Limits::network_receive_bps},
+     {"network_send_bps", &Limits::network_send_bps}}};
 
 std::vector<PublishedPort> read_ports(ObjectReader& r) {
   std::vector<PublishedPort> out;

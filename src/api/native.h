@@ -44,6 +44,7 @@ struct Limits {
   std::optional<std::uint64_t> io_bytes_per_second;          // reads and writes, each, where the four below are absent
   std::optional<std::uint64_t> io_read_bps, io_write_bps;    // bytes per second
   std::optional<std::uint64_t> io_read_iops, io_write_iops;  // operations per second
+  std::optional<std::uint64_t> network_receive_bps, network_send_bps;  // bytes per second; seen from the sandbox
 
   bool limits_io() const { return io_bytes_per_second || io_read_bps || io_write_bps || io_read_iops || io_write_iops; }
   bool operator==(const Limits&) const = default;

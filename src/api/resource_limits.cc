@@ -75,7 +75,7 @@ Result<void> read_gpu(std::string_view, const std::string& text, ResourceLimits&
   return keep(parse_docker_gpu(text), out.gpus);
 }
 
-constexpr std::array<KnownLimit, 11> kKnown{{
+constexpr std::array<KnownLimit, 13> kKnown{{
     {"cpu", read_cpu},
     {"memory", read_memory},
     {"gpu", read_gpu},
@@ -87,6 +87,8 @@ constexpr std::array<KnownLimit, 11> kKnown{{
     {"io-write-bps", read_rate<&ResourceLimits::io_write_bps>},
     {"io-read-iops", read_number<&ResourceLimits::io_read_iops, 1, kMostIops>},
     {"io-write-iops", read_number<&ResourceLimits::io_write_iops, 1, kMostIops>},
+    {"network-receive-bps", read_rate<&ResourceLimits::network_receive_bps>},
+    {"network-send-bps", read_rate<&ResourceLimits::network_send_bps>},
 }};
 
 std::string why_unknown(std::string_view name) {

@@ -15,6 +15,7 @@ namespace osb::api {
 //   pids                                    processes and threads
 //   io-read-bps, io-write-bps               bytes per second
 //   io-read-iops, io-write-iops             operations per second
+//   network-receive-bps, network-send-bps   bytes per second, seen from the sandbox
 struct ResourceLimits {
   std::optional<std::uint64_t> memory_bytes = {};
   std::optional<std::int64_t> nano_cpus = {};  // 1'000'000'000 is one CPU
@@ -22,6 +23,7 @@ struct ResourceLimits {
   std::optional<std::uint64_t> disk_bytes = {};
   std::optional<std::uint64_t> pids = {};
   std::optional<std::uint64_t> io_read_bps = {}, io_write_bps = {}, io_read_iops = {}, io_write_iops = {};
+  std::optional<std::uint64_t> network_receive_bps = {}, network_send_bps = {};
 
   bool operator==(const ResourceLimits&) const = default;
 };

@@ -16,7 +16,9 @@ TEST(ResourceLimits, EveryKnownNameIsRead) {
                                                   {"io-read-bps", "10M"},
                                                   {"io-write-bps", "5Mi"},
                                                   {"io-read-iops", "1000"},
-                                                  {"io-write-iops", "4294967295"}});
+                                                  {"io-write-iops", "4294967295"},
+                                                  {"network-receive-bps", "3M"},
+                                                  {"network-send-bps", "4Ki"}});
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(*all, (ResourceLimits{.memory_bytes = std::uint64_t{2} << 30,
                                   .nano_cpus = 1'500'000'000,
@@ -26,7 +28,9 @@ TEST(ResourceLimits, EveryKnownNameIsRead) {
                                   .io_read_bps = 10'000'000,
                                   .io_write_bps = 5 << 20,
                                   .io_read_iops = 1000,
-                                  .io_write_iops = 4294967295}));
+                                  .io_write_iops = 4294967295,
+                                  .network_receive_bps = 3'000'000,
+                                  .network_send_bps = 4096}));
   EXPECT_EQ(*read_resource_limits(std::nullopt), ResourceLimits());
   EXPECT_EQ(*read_resource_limits(StringMap{}), ResourceLimits());
   EXPECT_EQ(*read_resource_limits(StringMap{{"memory", "0"}}), ResourceLimits()) << "Docker's word for no limit";
@@ -52,6 +56,7 @@ TEST(ResourceLimits, WrongAmountsAreNamed) {
       {{{"io-read-bps", "0"}}, "/resourceLimits/io-read-bps: "},
       {{{"io-write-iops", "4294967296"}}, "/resourceLimits/io-write-iops: "},
       {{{"io-write-iops", "1k"}}, "/resourceLimits/io-write-iops: "},
+      {{{"network-send-bps", "0"}}, "/resourceLimits/network-send-bps: "},
   };
   for (const auto& [limits, message] : rows) {
     const auto read = read_resource_limits(limits);
@@ -64,7 +69,7 @@ TEST(ResourceLimits, WrongAmountsAreNamed) {
 TEST(ResourceLimits, UnknownNamesTellTheNearestAndAll) {
   constexpr const char* kAll =
       "Known limits: cpu, memory, gpu, disk, storage, ephemeral-storage, pids, io-read-bps, io-write-bps, "
-      "io-read-iops, io-write-iops";
+      "io-read-iops, io-write-iops, network-receive-bps, network-send-bps";
   const auto message = [](const std::string& name) {
     return read_resource_limits(StringMap{{name, "1"}}).error().message;
   };

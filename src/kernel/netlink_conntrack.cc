@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
-#include <set>
 #include <sys/socket.h>
 #include <vector>
 
@@ -38,7 +37,7 @@ std::uint32_t source_of(const nlattr* tuple) {
   return source;
 }
 
-Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::set<std::uint32_t>& addresses) {
+Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen) {
   NetlinkBatch batch;
   put_header(batch.begin(message_type(IPCTNL_MSG_CT_GET), NLM_F_DUMP, "list tracked connections"));
   std::vector<Entry> found;
@@ -47,7 +46,7 @@ Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::set<st
     bool ours = false;
     for_each_attribute(answer, sizeof(nfgenmsg), [&](const nlattr* attribute) {
       const std::uint16_t type = mnl_attr_get_type(attribute);
-      if (type == CTA_TUPLE_ORIG || type == CTA_TUPLE_REPLY) ours |= addresses.contains(source_of(attribute));
+      if (type == CTA_TUPLE_ORIG || type == CTA_TUPLE_REPLY) ours |= chosen(source_of(attribute));
       if (type == CTA_ID) entry.id = mnl_attr_get_u32(attribute);
       if (type == CTA_TUPLE_ORIG) {
         const auto* data = static_cast<const char*>(mnl_attr_get_payload(attribute));
@@ -62,9 +61,8 @@ Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::set<st
 
 }  // namespace
 
-Result<unsigned> forget_connections(NetlinkSocket& socket, std::span<const std::uint32_t> addresses) {
-  if (addresses.empty()) return 0;
-  const auto entries = find_entries(socket, {addresses.begin(), addresses.end()});
+Result<unsigned> forget_connections(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen) {
+  const auto entries = find_entries(socket, chosen);
   if (!entries) return Failure(entries.error());
   for (std::size_t begin = 0; begin < entries->size(); begin += kDeleteBatch) {
     NetlinkBatch batch;

@@ -236,7 +236,7 @@ TEST(Nftables, ThousandsOfElementsGoInAndOutAtOnce) {
 
 TEST(Conntrack, AnAddressWithoutConnectionsHasNothingToForget) {
   in_own_network([](NetlinkSocket&, NetlinkSocket& netfilter) {
-    const auto count = forget_connections(netfilter, std::array{kAddress});
+    const auto count = forget_connections(netfilter, [](std::uint32_t address) { return address == kAddress; });
     ASSERT_TRUE(count) << count.error().message;
     EXPECT_EQ(*count, 0U);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <libnftnl/chain.h>
+#include <libnftnl/expr.h>
 #include <libnftnl/rule.h>
 #include <libnftnl/set.h>
 #include <libnftnl/table.h>
@@ -79,6 +80,24 @@ P checked(P object) {
   return object;
 }
 
+// The caller gives it to a set or an element, which then owns it.
+nftnl_expr* make_meter(const NftMeter& meter) {
+  if (meter.of == NftMeter::Of::Connections) {
+    nftnl_expr* made = checked(nftnl_expr_alloc("connlimit"));
+    nftnl_expr_set_u32(made, NFTNL_EXPR_CONNLIMIT_COUNT, static_cast<std::uint32_t>(meter.most));
+    nftnl_expr_set_u32(made, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+    return made;
+  }
+  const bool bytes = meter.of == NftMeter::Of::BytesPerSecond;
+  nftnl_expr* made = checked(nftnl_expr_alloc("limit"));
+  nftnl_expr_set_u64(made, NFTNL_EXPR_LIMIT_RATE, meter.most);
+  nftnl_expr_set_u64(made, NFTNL_EXPR_LIMIT_UNIT, 1);
+  nftnl_expr_set_u32(made, NFTNL_EXPR_LIMIT_BURST, meter.burst);
+  nftnl_expr_set_u32(made, NFTNL_EXPR_LIMIT_TYPE, bytes ? NFT_LIMIT_PKT_BYTES : NFT_LIMIT_PKTS);
+  nftnl_expr_set_u32(made, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+  return made;
+}
+
 }  // namespace
 
 NftValue& NftValue::interface(std::string_view name) {
@@ -139,7 +158,8 @@ void NftBatch::add_chain(const NftChain& wanted) {
   nftnl_chain_nlmsg_build_payload(begin(NFT_MSG_NEWCHAIN, NLM_F_CREATE, "add chain " + wanted.name), chain.get());
 }
 
-void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key, bool map) {
+void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key, bool map,
+                       const std::optional<NftMeter>& meter) {
   const Set set = checked(Set(nftnl_set_alloc()));
   nftnl_set_set_str(set.get(), NFTNL_SET_TABLE, table_.c_str());
   nftnl_set_set_str(set.get(), NFTNL_SET_NAME, name.c_str());
@@ -154,12 +174,16 @@ void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, data_type);
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, data_size);
   }
+  if (meter) nftnl_set_add_expr(set.get(), make_meter(*meter));
   nftnl_set_nlmsg_build_payload(begin(NFT_MSG_NEWSET, NLM_F_CREATE, "add set " + name), set.get());
 }
 
-void NftBatch::add_set(const std::string& name, const std::vector<NftField>& key) { put_set(name, key, false); }
+void NftBatch::add_set(const std::string& name, const std::vector<NftField>& key,
+                       const std::optional<NftMeter>& meter) {
+  put_set(name, key, false, meter);
+}
 
-void NftBatch::add_map(const std::string& name, const std::vector<NftField>& key) { put_set(name, key, true); }
+void NftBatch::add_map(const std::string& name, const std::vector<NftField>& key) { put_set(name, key, true, {}); }
 
 void NftBatch::add_rule(const std::string& chain, NftRule rule) {
   const Rule owned(rule.release());
@@ -184,6 +208,7 @@ void NftBatch::put_elements(int message, const std::string& name, const std::vec
       };
       put(NFTNL_SET_ELEM_KEY, elements[i].key);
       if (add && !elements[i].data.bytes().empty()) put(NFTNL_SET_ELEM_DATA, elements[i].data);
+      if (add && elements[i].meter) nftnl_set_elem_add_expr(element, make_meter(*elements[i].meter));
       nftnl_set_elem_add(set.get(), element);
     }
     nftnl_set_elems_nlmsg_build_payload(

@@ -34,9 +34,18 @@ class NftValue {
   std::vector<std::uint8_t> bytes_;  // each field begins at a multiple of four, as in the kernel's registers
 };
 
+// Each element of a set can measure the packets that look it up. Then only packets beyond `most` find it.
+struct NftMeter {
+  enum class Of : std::uint8_t { Connections, PacketsPerSecond, BytesPerSecond };
+  Of of = Of::Connections;
+  std::uint64_t most = 0;
+  std::uint32_t burst = 0;  // packets at once; or bytes at once, besides those of a second
+};
+
 struct NftElement {
   NftValue key;
-  NftValue data;  // maps only
+  NftValue data = {};                  // maps only
+  std::optional<NftMeter> meter = {};  // instead of the set's own
 };
 
 // Matches from left to right; the verdict comes last.
@@ -60,7 +69,8 @@ class NftRule {
   NftRule& connection_established();  // or related to one that is
   NftRule& connection_answered();     // the same without related ones
   NftRule& connection_related();
-  NftRule& connection_translated();  // to another destination, by a dnat rule
+  NftRule& connection_translated();   // to another destination, by a dnat rule
+  NftRule& connection_unconfirmed();  // this packet begins it, and has not passed all chains yet
   NftRule& in_set(const std::string& set, const std::vector<NftField>& key, bool in = true);
 
   NftRule& accept();
@@ -101,7 +111,7 @@ class NftBatch {
   void add_table();
   void delete_table();  // must exist: add it before
   void add_chain(const NftChain& chain);
-  void add_set(const std::string& name, const std::vector<NftField>& key);
+  void add_set(const std::string& name, const std::vector<NftField>& key, const std::optional<NftMeter>& meter = {});
   void add_map(const std::string& name, const std::vector<NftField>& key);  // to {address, port}
   void add_rule(const std::string& chain, NftRule rule);
   void add_elements(const std::string& set, const std::vector<NftElement>& elements);
@@ -112,7 +122,8 @@ class NftBatch {
 
  private:
   nlmsghdr* begin(int message, std::uint16_t flags, std::string what, std::size_t room = 4096);
-  void put_set(const std::string& name, const std::vector<NftField>& key, bool map);
+  void put_set(const std::string& name, const std::vector<NftField>& key, bool map,
+               const std::optional<NftMeter>& meter);
   void put_elements(int message, const std::string& set, const std::vector<NftElement>& elements);
 
   std::string table_;

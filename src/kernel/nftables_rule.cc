@@ -96,11 +96,12 @@ void match_network(nftnl_rule* rule, std::uint32_t offset, std::uint32_t network
   compare(rule, &wanted, sizeof wanted, equal);
 }
 
-void match_connection(nftnl_rule* rule, std::uint32_t key, std::uint32_t bits) {
+// Some of the bits are set; or none of them.
+void match_connection(nftnl_rule* rule, std::uint32_t key, std::uint32_t bits, bool set = true) {
   Expression("ct").number(NFTNL_EXPR_CT_KEY, key).number(NFTNL_EXPR_CT_DREG, kRegister).add_to(rule);
   mask(rule, bits);
   const std::uint32_t zero = 0;
-  compare(rule, &zero, sizeof zero, false);
+  compare(rule, &zero, sizeof zero, !set);
 }
 
 void load_key(nftnl_rule* rule, const std::vector<NftField>& fields) {
@@ -236,6 +237,11 @@ NftRule& NftRule::connection_related() {
 
 NftRule& NftRule::connection_translated() {
   match_connection(rule_.get(), NFT_CT_STATUS, IPS_DST_NAT);
+  return *this;
+}
+
+NftRule& NftRule::connection_unconfirmed() {
+  match_connection(rule_.get(), NFT_CT_STATUS, IPS_CONFIRMED, false);
   return *this;
 }
 

@@ -114,6 +114,7 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
   if (!asked) return Failure(asked.error());
   for (const auto& [name, value] : wanted.value_or(api::StringMap())) {
     if (facts.limits.not_enforced.contains(name)) return refuse(name, "the container engine cannot enforce it");
+    if (name.starts_with("network-")) return refuse(name, "container engines have no limit of bandwidth");
     if (name.starts_with("io-") && !facts.limits.no_io_limit.empty()) return refuse(name, facts.limits.no_io_limit);
   }
   if (asked->disk_bytes && !facts.limits.no_disk_limit.empty()) return refuse("disk", facts.limits.no_disk_limit);

@@ -46,6 +46,7 @@ TEST(ContainerLimits, LimitsThatTheEngineCannotEnforceAreRefused) {
       {{{"pids", "64"}}, "/resourceLimits/pids: the container engine cannot enforce it"},
       {{{"storage", "64Gi"}}, "/resourceLimits/disk: no size"},
       {{{"io-read-iops", "64"}}, "/resourceLimits/io-read-iops: no io"},
+      {{{"network-send-bps", "1M"}}, "/resourceLimits/network-send-bps: container engines have no limit of bandwidth"},
       {{{"swap", "1Gi"}}, "/resourceLimits: \"swap\": there is no such limit"},
   };
   for (const auto& [wanted, message] : rows) {

@@ -32,6 +32,8 @@ native::Limits to_limits(const api::ResourceLimits& wanted) {
   out.io_write_bps = wanted.io_write_bps;
   out.io_read_iops = wanted.io_read_iops;
   out.io_write_iops = wanted.io_write_iops;
+  out.network_receive_bps = wanted.network_receive_bps;
+  out.network_send_bps = wanted.network_send_bps;
   return out;
 }
 

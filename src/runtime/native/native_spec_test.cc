@@ -36,9 +36,15 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
 
 TEST(NativeSpec, CarriesEveryLimit) {
   auto create = wanted();
-  create.resource_limits =
-      api::StringMap{{"disk", "1Gi"},         {"pids", "99"},        {"gpu", "2"},          {"io-read-bps", "1Mi"},
-                     {"io-write-bps", "2Mi"}, {"io-read-iops", "3"}, {"io-write-iops", "4"}};
+  create.resource_limits = api::StringMap{{"disk", "1Gi"},
+                                          {"pids", "99"},
+                                          {"gpu", "2"},
+                                          {"io-read-bps", "1Mi"},
+                                          {"io-write-bps", "2Mi"},
+                                          {"io-read-iops", "3"},
+                                          {"io-write-iops", "4"},
+                                          {"network-receive-bps", "5Ki"},
+                                          {"network-send-bps", "6Ki"}};
   const auto native = convert(create);
   ASSERT_TRUE(native) << native.error().message;
   api::native::Limits limits;
@@ -48,6 +54,8 @@ TEST(NativeSpec, CarriesEveryLimit) {
   limits.io_write_bps = 2 << 20;
   limits.io_read_iops = 3;
   limits.io_write_iops = 4;
+  limits.network_receive_bps = 5 << 10;
+  limits.network_send_bps = 6 << 10;
   EXPECT_EQ(native->limits, limits);
   EXPECT_EQ(native->gpus, "2");
 }

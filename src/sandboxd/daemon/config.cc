@@ -268,6 +268,21 @@ void read_network(Section s, DaemonConfig& out) {
   s.text("interface_prefix", network.interface_prefix,
          "Beginning of interface names; it differs between daemons of one host.");
   s.flag("answer_ping", network.answer_ping, "The host answers pings of sandboxes.");
+  const auto rate = [&s](const char* key, std::uint64_t& field, const char* about) {
+    s.number(key, field, 0, static_cast<std::int64_t>(kMostBandwidth), about);
+  };
+  rate("default_receive_bps", out.sandbox.default_bandwidth.receive,
+       "Bytes per second that a sandbox receives if its request sets no limit; 0 is no limit.");
+  rate("default_send_bps", out.sandbox.default_bandwidth.send,
+       "Bytes per second that a sandbox sends if its request sets no limit; 0 is no limit.");
+  rate("max_receive_bps", out.sandbox.max_bandwidth.receive,
+       "Bytes per second that a sandbox receives at most, whatever its request says; 0 is no limit.");
+  rate("max_send_bps", out.sandbox.max_bandwidth.send,
+       "Bytes per second that a sandbox sends at most, whatever its request says; 0 is no limit.");
+  s.number(
+      "max_connections", network.max_connections, 0, 1 << 20,
+      "Connections of a sandbox at a time, in the kernel's table that all of the host share; 0 is no limit. New TCP "
+      "connections are limited to a fortieth of it per second, with bursts of this many.");
   const auto networks = [&s](const char* key, std::vector<Subnet>& out, const char* about) {
     s.list(key, "[]", about, [&out](const std::string& text) -> Result<void> {
       auto subnet = parse_subnet(text);

@@ -45,6 +45,9 @@ Result<HeldPort> hold_port(Protocol protocol, std::uint16_t wanted) {
   return HeldPort{.socket = std::move(fd), .number = ntohs(address.sin_port)};
 }
 
+// The answers to an expression that the kernel does not have.
+bool lacks_feature(const Error& error) { return error.sys_errno == ENOENT || error.sys_errno == EOPNOTSUPP; }
+
 }  // namespace
 
 class Firewall::Impl {
@@ -78,8 +81,7 @@ class Firewall::Impl {
     const std::lock_guard lock(mutex_);
     if (!members_.insert(slot).second) return {};
     kernel::NftBatch batch(config_.table);
-    batch.add_elements(kMembers, {member_element(config_, slot)});
-    batch.add_elements(kAddresses, {address_element(config_, slot)});
+    admit_slots(batch, config_, {slot});
     const auto done = apply(batch);
     if (!done) members_.erase(slot);
     return done;
@@ -89,8 +91,8 @@ class Firewall::Impl {
     const std::lock_guard lock(mutex_);
     if (members_.erase(slot) == 0) return {};
     kernel::NftBatch batch(config_.table);
-    batch.delete_elements(kMembers, {member_element(config_, slot)});
-    batch.delete_elements(kAddresses, {address_element(config_, slot)});
+    expel_slot(batch, config_, slot);
+    if (send_limits_.erase(slot) != 0) batch.delete_elements(kSendLimits, {address_element(config_, slot)});
     if (refused_.erase(slot) != 0) batch.delete_elements(kRefused, {address_element(config_, slot)});
     std::erase_if(ports_, [&](const auto& item) {
       if (item.second.port.slot != slot) return false;
@@ -117,6 +119,24 @@ class Firewall::Impl {
     batch.delete_elements(kRefused, {address_element(config_, slot)});
     const auto done = apply(batch);
     if (!done) refused_.insert(slot);
+    return done;
+  }
+
+  Result<void> limit_sending(unsigned slot, std::uint64_t bytes_per_second) {
+    const std::lock_guard lock(mutex_);
+    const auto before = send_limits_.find(slot);
+    if (before == send_limits_.end() && bytes_per_second == 0) return {};
+    kernel::NftBatch batch(config_.table);
+    if (before != send_limits_.end()) {
+      batch.delete_elements(kSendLimits, {address_element(config_, slot)});
+      send_limits_.erase(before);
+    }
+    if (bytes_per_second != 0) {
+      send_limits_[slot] = bytes_per_second;
+      batch.add_elements(kSendLimits, {limited_element(config_, slot, bytes_per_second)});
+    }
+    const auto done = apply(batch);
+    if (!done) send_limits_.erase(slot);
     return done;
   }
 
@@ -219,14 +239,11 @@ class Firewall::Impl {
   Result<void> build() {
     kernel::NftBatch batch(config_.table);
     put_table(batch, config_);
-    std::vector<kernel::NftElement> members, addresses, refused;
-    for (const unsigned slot : members_) {
-      members.push_back(member_element(config_, slot));
-      addresses.push_back(address_element(config_, slot));
-    }
+    admit_slots(batch, config_, members_);
+    std::vector<kernel::NftElement> refused;
+    for (const auto& [slot, rate] : send_limits_)
+      batch.add_elements(kSendLimits, {limited_element(config_, slot, rate)});
     for (const unsigned slot : refused_) refused.push_back(address_element(config_, slot));
-    batch.add_elements(kMembers, members);
-    batch.add_elements(kAddresses, addresses);
     batch.add_elements(kRefused, refused);
     for (const std::uint32_t address : resolvers_) batch.add_elements(kResolvers, resolver_elements(address));
     std::set<unsigned> with_ports;
@@ -234,7 +251,13 @@ class Firewall::Impl {
       put_port(batch, entry.port);
       with_ports.insert(entry.port.slot);
     }
-    if (const auto done = batch.commit(netfilter_); !done) return done;
+    if (const auto done = batch.commit(netfilter_); !done) {
+      if (config_.max_connections == 0 || !lacks_feature(done.error())) return done;
+      log_warn("sandboxes have no limit of connections: the kernel has no nft_connlimit or nft_limit",
+               {{"error", done.error().message}});
+      config_.max_connections = 0;
+      return build();
+    }
     for (const unsigned slot : with_ports) {
       if (const auto done = route_localnet(slot, true); !done) return done;
     }
@@ -274,13 +297,14 @@ class Firewall::Impl {
     return route_.run(batch);
   }
 
-  const NetworkConfig config_;
+  NetworkConfig config_;
   mutable std::mutex mutex_;  // everything below
   kernel::NetlinkSocket route_;
   kernel::NetlinkSocket netfilter_;
   bool installed_ = false;
   std::set<unsigned> members_;
-  std::set<unsigned> refused_;  // some of the members
+  std::set<unsigned> refused_;                     // some of the members
+  std::map<unsigned, std::uint64_t> send_limits_;  // bytes per second
   std::map<Key, Entry> ports_;
   std::mutex resolvers_mutex_;         // taken after mutex_
   std::set<std::uint32_t> resolvers_;  // written with both
@@ -309,6 +333,9 @@ Result<void> Firewall::admit(unsigned slot) { return impl_->admit(slot); }
 Result<void> Firewall::expel(unsigned slot) { return impl_->expel(slot); }
 Result<void> Firewall::refuse(unsigned slot) { return impl_->refuse(slot); }
 Result<void> Firewall::accept(unsigned slot) { return impl_->accept(slot); }
+Result<void> Firewall::limit_sending(unsigned slot, std::uint64_t bytes_per_second) {
+  return impl_->limit_sending(slot, bytes_per_second);
+}
 Result<std::uint16_t> Firewall::publish(PublishedPort port) { return impl_->publish(port); }
 Result<void> Firewall::unpublish(Protocol protocol, std::uint16_t host_port) {
   return impl_->unpublish(protocol, host_port);

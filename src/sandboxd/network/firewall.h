@@ -72,6 +72,9 @@ class Firewall final : public SlotRules {
   Result<void> refuse(unsigned slot) override;
   Result<void> accept(unsigned slot) override;
 
+  // Packets of the slot beyond so many bytes per second are dropped; 0 lifts the limit, and so does expel().
+  Result<void> limit_sending(unsigned slot, std::uint64_t bytes_per_second);
+
   // Returns the host's port. It is held by a bound socket until unpublish(), so nothing else gets it; Code::Conflict
   // when something has it already: publishing must not take a port away from a service of the host.
   Result<std::uint16_t> publish(PublishedPort port) override;

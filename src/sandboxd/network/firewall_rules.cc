@@ -1,8 +1,11 @@
 #include "sandboxd/network/firewall_rules.h"
 
+#include <algorithm>
 #include <linux/netfilter.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
+
+#include "sandboxd/network/bandwidth.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -18,9 +21,11 @@ constexpr std::uint8_t kIcmpRedirect = 5;
 // The state of the connection is known, and no table has translated the destination yet: the kernel takes chains that
 // translate only behind this priority.
 constexpr int kBeforeTranslation = NF_IP_PRI_CONNTRACK + 1;
+constexpr unsigned kSecondsOfNewTcp = 40;  // see NetworkConfig::max_connections
 
 const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
 const std::vector<NftField> kAddressKey = {NftField::Destination};
+const std::vector<NftField> kSourceKey = {NftField::Source};
 const std::vector<NftField> kPortKey = {NftField::Protocol, NftField::DestinationPort};
 const std::vector<NftField> kResolverKey = {NftField::Destination, NftField::Protocol, NftField::DestinationPort};
 
@@ -39,6 +44,7 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
                                         .ipv4()
                                         .source(config.subnet.base, config.subnet.prefix_length)
                                         .drop()));
+  batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().in_set(kSendLimits, kSourceKey).drop()));
   // They change the host's routes where a careless setting accepts them.
   batch.add_rule("early", std::move(NftRule().input_interface(ours).ipv4().icmp_type(kIcmpRedirect).drop()));
 }
@@ -77,6 +83,25 @@ void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
   if (config.allow_private_networks) return;
   for (const Subnet& network : config.allowed_networks) batch.add_rule(chain, std::move(to(network)().accept()));
   for (const Subnet& network : private_networks()) refuse(to(network));
+}
+
+// How many connections a sandbox may begin. Each is judged once, by its first packet: connections that are refused
+// above are no entries. Packets beyond the limit are dropped, and TCP tries again.
+void put_connection_limits(kernel::NftBatch& batch, const NetworkConfig& config) {
+  if (config.max_connections == 0) return;
+  using Of = kernel::NftMeter::Of;
+  batch.add_set(kConnections, kSourceKey, kernel::NftMeter{.of = Of::Connections, .most = config.max_connections});
+  batch.add_set(kNewTcp, kSourceKey,
+                kernel::NftMeter{.of = Of::PacketsPerSecond,
+                                 .most = std::max(1U, config.max_connections / kSecondsOfNewTcp),
+                                 .burst = config.max_connections});
+  const char* chain = "connection_limits";
+  const auto begins = [&] {
+    return std::move(NftRule().input_interface(config.interface_prefix).connection_unconfirmed().ipv4());
+  };
+  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 1});
+  batch.add_rule(chain, std::move(begins().tcp().in_set(kNewTcp, kSourceKey).drop()));
+  batch.add_rule(chain, std::move(begins().in_set(kConnections, kSourceKey).drop()));
 }
 
 // The host answers for addresses of sandboxes that cannot answer. An address that is not (or no longer) in kAddresses
@@ -174,6 +199,18 @@ void put_translation(kernel::NftBatch& batch, const NetworkConfig& config) {
                                           .masquerade()));
 }
 
+kernel::NftElement member_element(const NetworkConfig& config, unsigned slot) {
+  kernel::NftElement element;
+  element.key.interface(config.interface(slot)).address(config.address(slot));
+  return element;
+}
+
+// Sets with the address of every slot.
+std::vector<const char*> address_sets(const NetworkConfig& config) {
+  if (config.max_connections == 0) return {kAddresses};
+  return {kAddresses, kConnections, kNewTcp};
+}
+
 }  // namespace
 
 void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
@@ -183,21 +220,32 @@ void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_set(kMembers, kMemberKey);
   batch.add_set(kAddresses, kAddressKey);
   batch.add_set(kRefused, kAddressKey);
+  batch.add_set(kSendLimits, kSourceKey);
   batch.add_map(kPublished, kPortKey);
   batch.add_map(kPublishedOutside, kPortKey);
   put_services(batch, config);
   put_early(batch, config);
   put_destinations(batch, config);
+  put_connection_limits(batch, config);
   put_forward(batch, config);
   put_input(batch, config);
   put_output(batch, config);
   put_translation(batch, config);
 }
 
-kernel::NftElement member_element(const NetworkConfig& config, unsigned slot) {
-  kernel::NftElement element;
-  element.key.interface(config.interface(slot)).address(config.address(slot));
-  return element;
+void admit_slots(kernel::NftBatch& batch, const NetworkConfig& config, const std::set<unsigned>& slots) {
+  std::vector<kernel::NftElement> members, addresses;
+  for (const unsigned slot : slots) {
+    members.push_back(member_element(config, slot));
+    addresses.push_back(address_element(config, slot));
+  }
+  batch.add_elements(kMembers, members);
+  for (const char* set : address_sets(config)) batch.add_elements(set, addresses);
+}
+
+void expel_slot(kernel::NftBatch& batch, const NetworkConfig& config, unsigned slot) {
+  batch.delete_elements(kMembers, {member_element(config, slot)});
+  for (const char* set : address_sets(config)) batch.delete_elements(set, {address_element(config, slot)});
 }
 
 kernel::NftElement address_element(const NetworkConfig& config, unsigned slot) {
@@ -214,6 +262,12 @@ std::vector<kernel::NftElement> resolver_elements(std::uint32_t address) {
     elements.push_back(std::move(element));
   }
   return elements;
+}
+
+kernel::NftElement limited_element(const NetworkConfig& config, unsigned slot, std::uint64_t bytes_per_second) {
+  kernel::NftElement element = address_element(config, slot);
+  element.meter = meter_of(bytes_per_second);
+  return element;
 }
 
 kernel::NftElement port_element(const NetworkConfig& config, const PublishedPort& port) {

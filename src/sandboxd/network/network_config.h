@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,11 @@ struct NetworkConfig {
   // Slots that had traffic wait until so many can be used again together: the kernel's table of connections has to be
   // walked for it, which costs more than making a new slot.
   unsigned recycle_batch = 16;
+  std::chrono::milliseconds forget_after{1000};  // or until the first of them has waited so long
+  // Entries of a sandbox in the kernel's table of connections, which all of the host share. 0: no limit. Closed TCP
+  // connections stay in the table for two minutes and do not count; new ones are limited to a fortieth of this per
+  // second, with bursts of this many. Together a sandbox has at most five times as many entries.
+  unsigned max_connections = 4096;
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
   std::string interface_prefix = "osb-";

@@ -77,6 +77,20 @@ bool is_map(std::string_view text, std::uint32_t id_base) {
   return count == 3 && numbers[0] == 0 && numbers[1] == id_base && numbers[2] == kIdsPerSlot;
 }
 
+Result<void> set_rate(kernel::NetlinkSocket& socket, const std::string& interface, std::uint64_t bytes_per_second) {
+  const auto link = kernel::find_link(socket, interface);
+  if (!link) return Failure(link.error());
+  kernel::NetlinkBatch batch;
+  if (bytes_per_second != 0)
+    kernel::set_send_rate(batch, link->index, queue_of(bytes_per_second));
+  else
+    kernel::clear_send_rate(batch, link->index);
+  const auto done = socket.run(batch);
+  const bool was_none = !done && (done.error().sys_errno == ENOENT || done.error().sys_errno == EINVAL);
+  if (bytes_per_second == 0 && was_none) return {};
+  return done;
+}
+
 }  // namespace
 
 SlotFactory::SlotFactory(const NetworkConfig& config, unsigned mtu, bool ipv6, std::unique_ptr<Sockets> sockets)
@@ -211,6 +225,7 @@ Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid, Slot
 
   slot.address = format_ipv4(config_.address(index));
   slot.interface = config_.interface(index);
+  slot.shaped = true;  // an earlier daemon may have done it
   const std::lock_guard lock(sockets_->mutex);
   const auto link = kernel::find_link(sockets_->route, slot.interface);
   if (!link) return with_context(what, link.error());
@@ -219,6 +234,19 @@ Result<Slot> SlotFactory::find(unsigned index, NetworkMode mode, pid_t pid, Slot
   if (!*id || link->peer_netns_id != *id)
     return fail(Code::Conflict, fmt::format("{}: {} does not lead to it", what, slot.interface));
   return slot;
+}
+
+Result<void> SlotFactory::shape(const Slot& slot, const Bandwidth& limit) {
+  const std::string what = "limit the bandwidth of " + slot.interface;
+  {
+    const std::lock_guard lock(sockets_->mutex);
+    if (const auto done = set_rate(sockets_->route, slot.interface, limit.receive); !done)
+      return with_context(what, done.error());
+  }
+  auto inside = kernel::NetlinkSocket::open_in(slot.netns.get(), NETLINK_ROUTE);
+  if (!inside) return with_context(what, inside.error());
+  if (const auto done = set_rate(*inside, kInside, limit.send); !done) return with_context(what, done.error());
+  return {};
 }
 
 Result<bool> SlotFactory::end_sockets(const Slot& slot) {
@@ -239,10 +267,22 @@ Result<std::uint64_t> SlotFactory::packets(const Slot& slot) {
 }
 
 Result<void> SlotFactory::forget_connections(const std::vector<unsigned>& indices) {
-  std::vector<std::uint32_t> addresses;
-  for (const unsigned index : indices) addresses.push_back(config_.address(index));
+  if (indices.empty()) return {};
+  std::set<std::uint32_t> addresses;
+  for (const unsigned index : indices) addresses.insert(config_.address(index));
   const std::lock_guard lock(sockets_->netfilter_mutex);
-  const auto done = kernel::forget_connections(sockets_->netfilter, addresses);
+  const auto done = kernel::forget_connections(sockets_->netfilter,
+                                               [&](std::uint32_t address) { return addresses.contains(address); });
+  if (!done) return Failure(done.error());
+  return {};
+}
+
+Result<void> SlotFactory::forget_other_connections(const std::set<unsigned>& indices) {
+  const std::lock_guard lock(sockets_->netfilter_mutex);
+  const auto done = kernel::forget_connections(sockets_->netfilter, [&](std::uint32_t address) {
+    return config_.subnet.contains(address) && address >= config_.address(0) &&
+           !indices.contains(address - config_.address(0));
+  });
   if (!done) return Failure(done.error());
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "kernel/netlink.h"
@@ -23,12 +24,17 @@ class SlotFactory {
   // The slot of a process that runs; see SlotPool::adopt.
   Result<Slot> find(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder);
 
+  // Queues at both ends of the link; without a limit none.
+  Result<void> shape(const Slot& slot, const Bandwidth& limit);
+
   // False: a socket is left that cannot be ended.
   Result<bool> end_sockets(const Slot& slot);
   // Packets that passed its interface, ever.
   Result<std::uint64_t> packets(const Slot& slot);
   // Of all these addresses: costs milliseconds for any number of them.
   Result<void> forget_connections(const std::vector<unsigned>& indices);
+  // Of every address but these.
+  Result<void> forget_other_connections(const std::set<unsigned>& indices);
 
   // Interfaces of ours that exist.
   Result<std::vector<unsigned>> existing();

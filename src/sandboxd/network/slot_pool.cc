@@ -78,6 +78,10 @@ class SlotPool::Impl {
       if (index < config_.capacity() && !found_.contains(index)) draining_.insert(index);
     }
     found_.insert(draining_.begin(), draining_.end());
+    // An earlier daemon may have ended before the connections of its removed sandboxes were forgotten.
+    if (no_bridge_.empty()) {
+      if (const auto done = factory_.forget_other_connections(taken_); !done) return done;
+    }
     worker_ = std::thread([this] { run(); });
     return {};
   }
@@ -122,6 +126,14 @@ class SlotPool::Impl {
         return no_address_left();
       }
     }
+  }
+
+  Result<void> limit_bandwidth(Slot& slot, const Bandwidth& limit) {
+    if (slot.mode != NetworkMode::Bridge)
+      return fail(Code::InvalidRequest, "limit of bandwidth: the sandbox has no network of its own");
+    slot.shaped = true;
+    if (const auto done = firewall_.limit_sending(slot.index, limit.send); !done) return done;
+    return factory_.shape(slot, limit);
   }
 
   void give_back(Slot slot, bool recyclable) {
@@ -237,13 +249,21 @@ class SlotPool::Impl {
 
   bool wants_slot() const { return no_bridge_.empty() && ready_.size() < config_.ready_slots && !refill_failed_; }
   std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
-  bool wants_forgetting() const { return dirty_count() > 0 && (forget_now_ || dirty_count() >= config_.recycle_batch); }
+  bool wants_forgetting() const {
+    return dirty_count() > 0 &&
+           (forget_now_ || dirty_count() >= config_.recycle_batch || std::chrono::steady_clock::now() >= forget_at_);
+  }
   bool has_work() const { return !returned_.empty() || wants_slot() || wants_forgetting(); }
 
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      work_.wait(lock, [&] { return stop_ || has_work(); });
+      const auto ready = [&] { return stop_ || has_work(); };
+      if (dirty_count() > 0)
+        work_.wait_until(lock, forget_at_, ready);
+      else
+        work_.wait(lock, ready);
+      if (!ready()) continue;
       if (stop_) break;
       busy_ = true;
       if (!returned_.empty()) {
@@ -275,6 +295,12 @@ class SlotPool::Impl {
       keep = ended && *ended;
       if (!ended) log_warn("slot not recycled", {{"slot", index}, {"error", ended.error().message}});
     }
+    if (keep && slot.shaped) {
+      const auto lifted = limit_bandwidth(slot, {});
+      if (!lifted) log_warn("slot not recycled", {{"slot", index}, {"error", lifted.error().message}});
+      keep = lifted.has_value();
+      slot.shaped = false;
+    }
     bool traffic = false;
     if (bridge) {
       const auto packets = factory_.packets(slot);
@@ -284,6 +310,7 @@ class SlotPool::Impl {
     if (keep && !traffic) keep = accept(slot);
     if (!keep) drop(std::move(slot));
     lock.lock();
+    if (traffic && dirty_count() == 0) forget_at_ = std::chrono::steady_clock::now() + config_.forget_after;
     if (keep)
       (traffic ? dirty_ : ready).push_back(std::move(slot));
     else if (traffic)
@@ -373,6 +400,7 @@ class SlotPool::Impl {
   std::deque<Slot> dirty_;               // to be used again when the kernel has forgotten its connections
   std::vector<unsigned> dirty_indices_;  // the same, of dropped slots
   bool forget_now_ = false;              // a create waits for one
+  std::chrono::steady_clock::time_point forget_at_;
   std::set<unsigned> taken_;
   std::set<unsigned> draining_;
   std::set<unsigned> found_;  // adopted, or draining at start(): never new, wherever they are now
@@ -395,6 +423,9 @@ Result<Slot> SlotPool::adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHo
 }
 Result<void> SlotPool::start(std::string no_bridge) { return impl_->start(std::move(no_bridge)); }
 Result<Slot> SlotPool::take(NetworkMode mode) { return impl_->take(mode); }
+Result<void> SlotPool::limit_bandwidth(Slot& slot, const Bandwidth& limit) {
+  return impl_->limit_bandwidth(slot, limit);
+}
 void SlotPool::give_back(Slot slot, bool recyclable) { impl_->give_back(std::move(slot), recyclable); }
 SlotPool::Counts SlotPool::counts() const { return impl_->counts(); }
 void SlotPool::wait_until_idle() { impl_->wait_until_idle(); }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "sandboxd/network/bandwidth.h"
 #include "sandboxd/network/network_config.h"
 
 namespace osb::sandboxd {
@@ -36,6 +37,7 @@ struct Slot {
   std::string address{};      // "10.90.0.2"; empty with None
   std::string interface{};    // the host's end of the veth; empty with None. Inside it is eth0.
   std::uint64_t packets = 0;  // of the interface when the slot was last clean; the pool's own note
+  bool shaped = false;        // it may have a limit of bandwidth; the pool's own note
 };
 
 // Slots for sandboxes, from any thread. SlotPool says what the calls promise; tests have an implementation of their
@@ -45,6 +47,7 @@ class Slots {
   virtual ~Slots() = default;
   virtual Result<Slot> adopt(unsigned index, NetworkMode mode, pid_t pid, SlotHolder holder = SlotHolder::Sandbox) = 0;
   virtual Result<Slot> take(NetworkMode mode) = 0;
+  virtual Result<void> limit_bandwidth(Slot& slot, const Bandwidth& limit) = 0;
   virtual void give_back(Slot slot, bool recyclable) = 0;
 
   struct Counts {
@@ -81,6 +84,11 @@ class SlotPool final : public Slots {
 
   // From the pool, or made at once when it is empty. Code::Unavailable "no address left: .." when all are in use.
   Result<Slot> take(NetworkMode mode) override;
+
+  // Of a slot with Bridge that is taken or was adopted; the last call counts, and giving the slot back ends it. The
+  // sandbox sees the limit of sending as a slow link; the firewall has it too, for packets that go round the link's
+  // queue. About 0.2 ms.
+  Result<void> limit_bandwidth(Slot& slot, const Bandwidth& limit) override;
 
   // `recyclable` says two things only the caller knows: PID 1 of the sandbox has been reaped (the kernel's proof that
   // no process of its pid namespace is left), and the sandbox had no way to change its namespaces (no CAP_NET_ADMIN, no

@@ -138,7 +138,9 @@ TEST(SlotPool, ARecycledSlotKeepsNeitherSocketsNorConnections) {
       if (again.index != index) continue;
       EXPECT_TRUE(must(kernel::count_sockets(again.netns.get())).none());
       auto netfilter = must(kernel::NetlinkSocket::open(NETLINK_NETFILTER));
-      EXPECT_EQ(must(kernel::forget_connections(netfilter, std::array{world.config.address(index)})), 0U);
+      EXPECT_EQ(must(kernel::forget_connections(
+                    netfilter, [&](std::uint32_t each) { return each == world.config.address(index); })),
+                0U);
       const UniqueFd server = listen_in(world.internet.get(), kServer, 81);
       EXPECT_TRUE(connect_from(again.netns.get(), kServer, 81, kLong)) << "still works";
       return;
@@ -152,6 +154,7 @@ TEST(SlotPool, SlotsWithTrafficWaitToBeCleanedTogether) {
     World world;
     world.config.ready_slots = 1;
     world.config.recycle_batch = 3;
+    world.config.forget_after = std::chrono::hours(1);
     world.start();
     const UniqueFd server = udp_in(world.internet.get(), kServer, 9000);
     std::vector<Slot> slots;

@@ -34,6 +34,9 @@ Result<void> Reservation::take() {
   if (auto taken = take_root(); !taken) return taken;
   record_.slot = live_.slot->index;
   record_.status.address = live_.slot->address;
+  if (plan_.bandwidth.limited()) {
+    if (auto limited = parts_.host.slots.limit_bandwidth(*live_.slot, plan_.bandwidth); !limited) return limited;
+  }
   parts_.config.step("slot");
   if (auto taken = take_volumes(); !taken) return taken;
   parts_.config.step("volumes");

@@ -177,6 +177,11 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
   auto slot = parts_.slots.adopt(*record.slot, slot_mode(record.spec.network), record.process->pid, holder);
   if (!slot) return with_context("network slot of a living sandbox", slot.error());
   live.slot = std::move(*slot);
+  // The firewall's part of it ended with the earlier daemon.
+  if (const auto bandwidth = bandwidth_of(record.spec, config_); bandwidth && bandwidth->limited()) {
+    if (auto limited = parts_.slots.limit_bandwidth(*live.slot, *bandwidth); !limited)
+      log_warn("bandwidth not limited again", {{"id", record.spec.id}, {"error", limited.error().message}});
+  }
   live.volumes = parts_.volumes.hold(record.volumes);
   for (const api::native::PublishedPort& port : record.status.ports) {
     if (auto published = parts_.rules.publish(published_port(port, live.slot->index)); !published)

@@ -10,6 +10,7 @@
 
 #include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/disk/disk_trees.h"
+#include "sandboxd/network/bandwidth.h"
 #include "sandboxd/oci/oci_runtime.h"
 #include "sandboxd/sandbox/ceilings.h"
 
@@ -44,6 +45,8 @@ struct SandboxConfig {
   DiskTrees trees;                       // below disk_directory
   std::uint64_t default_disk_bytes = 0;  // 0: no limit. Anything else needs trees with limits
   Ceilings ceilings;                     // derived, as apps/sandboxd does
+  Bandwidth default_bandwidth;           // of requests that name none
+  Bandwidth max_bandwidth;               // 0: no limit
   DiskReserve reserve;                   // creates and snapshots leave it free
   // Called with the name of each step that has just been done: tests end the process there.
   std::function<void(std::string_view step)> after_step;

@@ -111,6 +111,13 @@ class FakeHost final : public Slots, public SlotRules, public Volumes {
     refused_.erase(slot.index);
   }
   Counts counts() const override { return {}; }
+  Result<void> limit_bandwidth(Slot&, const Bandwidth& limit) override {
+    if (auto ok = call("limit bandwidth"); !ok) return ok;
+    const std::lock_guard lock(mutex_);
+    bandwidth_ = limit;
+    return {};
+  }
+  Bandwidth bandwidth() const { return bandwidth_; }  // of the last call
 
   // SlotRules
   Result<void> allow_resolvers(const std::vector<std::uint32_t>&) override { return {}; }
@@ -272,6 +279,7 @@ class FakeHost final : public Slots, public SlotRules, public Volumes {
   mutable std::string failing_;
   mutable int countdown_ = 0;
   std::set<unsigned> slots_, refused_;
+  Bandwidth bandwidth_;
   std::map<std::uint16_t, unsigned> ports_;  // host port: slot
   std::map<std::string, Group> groups_;
   std::set<std::string> volumes_;

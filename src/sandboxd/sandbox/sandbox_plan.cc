@@ -4,6 +4,8 @@
 #include <map>
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
 #include "base/parse_number.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/network/network_config.h"
@@ -133,6 +135,35 @@ NetworkMode slot_mode(api::native::NetworkMode network) {
   return network == api::native::NetworkMode::Bridge ? NetworkMode::Bridge : NetworkMode::None;
 }
 
+Result<Bandwidth> bandwidth_of(const api::native::CreateSandbox& spec, const SandboxConfig& config) {
+  const bool own_network = spec.network == api::native::NetworkMode::Bridge;
+  const auto rate = [&](const char* name, std::optional<std::uint64_t> wanted, std::uint64_t fallback,
+                        std::uint64_t most) -> Result<std::uint64_t> {
+    const auto refuse = [&](const std::string& why) {
+      return fail(Code::InvalidRequest, fmt::format("/limits/network_{}: {}", name, why));
+    };
+    if (!own_network && !wanted) return 0;
+    if (!own_network) return refuse("only with network mode bridge");
+    if (!wanted) return fallback != 0 && (most == 0 || fallback < most) ? fallback : most;
+    if (*wanted < kLeastBandwidth || *wanted > kMostBandwidth) {
+      return refuse(
+          fmt::format("{} is not between {} and {} bytes per second", *wanted, kLeastBandwidth, kMostBandwidth));
+    }
+    if (most != 0 && *wanted > most) {
+      return refuse(
+          fmt::format("{} are asked for, at most {} bytes per second are allowed ([network] max_{} of sandboxd)",
+                      *wanted, most, name));
+    }
+    return *wanted;
+  };
+  auto receive = rate("receive_bps", spec.limits.network_receive_bps, config.default_bandwidth.receive,
+                      config.max_bandwidth.receive);
+  if (!receive) return Failure(receive.error());
+  auto send = rate("send_bps", spec.limits.network_send_bps, config.default_bandwidth.send, config.max_bandwidth.send);
+  if (!send) return Failure(send.error());
+  return Bandwidth{.receive = *receive, .send = *send};
+}
+
 Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const std::string& execd_token,
                                  const ResolvedImage& image, HostFacts facts, const SandboxConfig& config) {
   if (auto checked = check_network(spec, config); !checked) return Failure(checked.error());
@@ -154,6 +185,9 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
     if (!facts.io_device) return with_context("/limits: io", facts.io_device.error());
     plan.limits.io = io_limits(spec.limits, *facts.io_device);
   }
+  auto bandwidth = bandwidth_of(spec, config);
+  if (!bandwidth) return Failure(bandwidth.error());
+  plan.bandwidth = *bandwidth;
   if (!facts.layers) return Failure(facts.layers.error());
   plan.layers = std::move(*facts.layers);
   if (!facts.user) return Failure(facts.user.error());

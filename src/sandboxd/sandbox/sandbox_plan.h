@@ -36,6 +36,7 @@ struct SandboxPlan {
   bool takes_ready_root = false;  // nothing in the request contradicts a ReadyRoot
   bool read_only_root = false;
   kernel::Limits limits;
+  Bandwidth bandwidth;
   std::uint64_t disk_bytes = 0;  // 0: no limit
   std::uint64_t shm_bytes = 0;
   std::vector<api::native::Volume> volumes;
@@ -69,6 +70,9 @@ struct HostFacts {
 // Code::Forbidden: the host's network is not allowed; Code::Unsupported: the runtime cannot do it.
 Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const std::string& execd_token,
                                  const ResolvedImage& image, HostFacts facts, const SandboxConfig& config);
+
+// Of a request and its defaults. Code::InvalidRequest names the field.
+Result<Bandwidth> bandwidth_of(const api::native::CreateSandbox& spec, const SandboxConfig& config);
 
 // The mode of the slot that a sandbox of this network takes.
 NetworkMode slot_mode(api::native::NetworkMode network);

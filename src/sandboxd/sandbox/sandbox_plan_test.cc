@@ -101,6 +101,12 @@ TEST(SandboxPlan, EveryFieldOfTheRequestHasItsPlaceInThePlan) {
        },
        [](auto& p) { p.limits.io = kernel::Limits::Io{0, 1000, 500, 7, 8}; }},
       {"a disk limit", [](auto& r) { r.limits.disk_bytes = 1 << 20; }, [](auto& p) { p.disk_bytes = 1 << 20; }},
+      {"bandwidth",
+       [](auto& r) {
+         r.limits.network_receive_bps = 3000;
+         r.limits.network_send_bps = 4000;
+       },
+       [](auto& p) { p.bandwidth = {.receive = 3000, .send = 4000}; }},
       {"another size of /dev/shm needs a root of its own", [](auto& r) { r.limits.shm_bytes = 1 << 20; },
        [](auto& p) {
          p.shm_bytes = 1 << 20;
@@ -155,11 +161,40 @@ TEST(SandboxPlan, TheConfigurationDecidesWhatARequestLeavesOpen) {
   EXPECT_TRUE(plan(request(), config).value() == expected);
 }
 
+TEST(SandboxPlan, BandwidthHasADefaultAndAMaximum) {
+  struct {
+    const char* why;
+    std::uint64_t fallback, most;
+    std::optional<std::uint64_t> asked;
+    std::uint64_t expected;
+  } rows[] = {{"no limit", 0, 0, {}, 0},
+              {"the default", 5000, 0, {}, 5000},
+              {"the request's own", 5000, 0, 9000, 9000},
+              {"the maximum where nothing else is said", 0, 7000, {}, 7000},
+              {"a default above the maximum", 9000, 7000, {}, 7000},
+              {"less than the maximum", 0, 7000, 6000, 6000}};
+  for (const auto& row : rows) {
+    SandboxConfig config;
+    config.default_bandwidth = {.receive = row.fallback, .send = row.fallback};
+    config.max_bandwidth = {.receive = row.most, .send = row.most};
+    CreateSandbox asked = request();
+    asked.limits.network_receive_bps = asked.limits.network_send_bps = row.asked;
+    const auto made = bandwidth_of(asked, config);
+    ASSERT_TRUE(made) << row.why;
+    EXPECT_EQ(*made, (Bandwidth{.receive = row.expected, .send = row.expected})) << row.why;
+    asked.network = api::native::NetworkMode::None;
+    asked.limits = {};
+    EXPECT_FALSE(bandwidth_of(asked, config)->limited()) << "there is nothing to limit";
+  }
+}
+
 TEST(SandboxPlan, RequestsThatCannotBeMetNameTheField) {
   using api::native::NetworkMode;
   SandboxConfig open;
   open.allow_host_network = true;
   const SandboxConfig closed;
+  SandboxConfig narrow;
+  narrow.max_bandwidth = {.receive = 5000, .send = 5000};
   struct {
     const char* message;
     Code code;
@@ -181,6 +216,18 @@ TEST(SandboxPlan, RequestsThatCannotBeMetNameTheField) {
        [](auto& r) {
          r.network = NetworkMode::None;
          r.runtime = "runsc";
+       }},
+      {"/limits/network_send_bps: 1023 is not between 1024 and", Code::InvalidRequest, open,
+       [](auto& r) { r.limits.network_send_bps = 1023; }},
+      {"/limits/network_receive_bps: 10000000001 is not", Code::InvalidRequest, open,
+       [](auto& r) { r.limits.network_receive_bps = 10'000'000'001; }},
+      {"/limits/network_receive_bps: 5001 are asked for, at most 5000 bytes per second are allowed ([network] "
+       "max_receive_bps",
+       Code::InvalidRequest, narrow, [](auto& r) { r.limits.network_receive_bps = 5001; }},
+      {"/limits/network_send_bps: only with network mode bridge", Code::InvalidRequest, open,
+       [](auto& r) {
+         r.network = NetworkMode::None;
+         r.limits.network_send_bps = 5000;
        }},
       {"/ulimits/fingers", Code::InvalidRequest, open, [](auto& r) { r.ulimits = {{"fingers", 10}}; }},
       {"/dns", Code::InvalidRequest, open, [](auto& r) { r.dns = {"::1"}; }},

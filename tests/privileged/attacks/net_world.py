@@ -86,9 +86,16 @@ class Internet:
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with receiver:
             receiver.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            roomy(receiver)
             receiver.bind((address, port))
             receiver.settimeout(10)
             yield receiver
+
+
+def roomy(receiver):
+    """A socket that holds a whole flood."""
+    receiver.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+    return receiver
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from attack import attack
-from docker_engine import Engine
+from docker_engine import ROOT, Engine
 from net_world import (ASK, CLOSED, HOST, INTERNET, METADATA, OFFICE, PRIVATE, PUBLIC, RESOLVER, Internet, listening,
                        read_from, sh)
 
@@ -258,3 +258,24 @@ def test_a_name_server_of_the_request_opens_nothing(make_daemon):
     daemon = make_daemon()
     sandbox = daemon.create("sandbox", dns=["10.1.2.3", "169.254.169.254"])
     assert_closed(sandbox, ["10.1.2.3", "169.254.169.254"], 53)
+
+
+@pytest.fixture
+def operators_table():
+    """The table that docs/docker.md gives to root of the engine's host."""
+    text = (ROOT / "docs" / "docker.md").read_text()
+    table = text[text.index("table inet sandbox_containers {"):].partition("```")[0]
+    subprocess.run(["nft", "-f", "-"], input=table, text=True, check=True)
+    yield
+    sh("nft", "delete", "table", "inet", "sandbox_containers")
+
+
+@pytest.mark.attack(on="docker")
+@pytest.mark.parametrize("address", [*METADATA, *PRIVATE, HOST, OFFICE])
+def test_a_closed_destination_is_not_reached_where_the_operators_table_is(prisoner, operators_table, address):
+    with listening(port=PORT) as everywhere:
+        got = ask_all(prisoner, [address])
+        assert set(got.values()) <= CLOSED, got
+        with pytest.raises(TimeoutError):
+            everywhere.accept()
+    assert ask_all(prisoner, [PUBLIC[0]], timeout=20) == {PUBLIC[0]: HOST}
