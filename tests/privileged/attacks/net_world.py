@@ -149,11 +149,5 @@ def ask(address, port, timeout):
 """
 
 
-def tracked(address):
-    """Entries of the kernel's table of connections that concern this address, from the host's namespace."""
-    with open("/proc/thread-self/net/nf_conntrack") as table:
-        return [line for line in table if f"={address} " in line]
-
-
 def links(*options):
     return json.loads(sh("ip", "-j", *options))

@@ -154,7 +154,8 @@ def test_a_port_that_dockerd_publishes_is_not_reached(prisoner, internet):
            "ACCEPT")
         engine.load_busybox()
         made = engine.ask("POST", "/containers/create", json={
-            "Image": "busybox:latest", "Cmd": ["busybox", "sh", "-c", "busybox httpd -p 80 && echo listening && busybox sleep 600"],
+            "Image": "busybox:latest",
+            "Cmd": ["busybox", "sh", "-c", "busybox httpd -p 80 && echo listening && busybox sleep 600"],
             "ExposedPorts": {"80/tcp": {}},
             "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "0.0.0.0", "HostPort": "8125"}]}}})
         container = f"/containers/{made['Id']}"

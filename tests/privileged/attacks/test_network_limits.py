@@ -10,6 +10,7 @@ import pytest
 
 from attack import attack
 from net_world import ASK, HOST, INTERNET, Internet, entered, raw_socket, read_from, roomy, sh
+from packets import IPV4, UDP, frame, ipv4, udp
 from sandboxd_process import Sandboxd
 
 pytestmark = pytest.mark.wall("Shared parts of the network", second="the firewall's limits are on the host's side of the link")
@@ -220,7 +221,6 @@ def test_a_flood_sent_leaves_no_faster_than_its_bandwidth(daemon, internet):
 
 def test_a_flood_that_goes_round_the_queue_leaves_no_faster_than_its_bandwidth(daemon, internet):
     """With a raw socket that has a way round queues (PACKET_QDISC_BYPASS)."""
-    from test_raw_packets import IPV4, UDP, frame, ipv4, udp
     attacker = daemon.create("attacker", limits={"network_send_bps": RATE})
     packet = frame(IPV4, ipv4(attacker.status["address"], INTERNET, UDP, udp(b"x" * 1000, 9500)), None, attacker)
     with internet.datagrams(INTERNET, 9500) as receiver:

@@ -9,14 +9,12 @@ import pytest
 
 from attack import attack
 from net_world import HOST, INTERNET, METADATA, OFFICE, PRIVATE, Internet, entered, links, raw_socket, sh
+from packets import ARP, ICMP, IPV4, IPV6, TCP, UDP, checksum, frame, ipv4, ipv6, ipv6_checksum, udp
 from sandboxd_process import Sandboxd
 
 pytestmark = pytest.mark.wall("Packets on the link", second="addresses, neighbours and routes of the host's end are fixed")
 
 PORT = 9100
-HOST_MAC = bytes.fromhex("026f73620001")
-IPV4, IPV6, ARP = 0x0800, 0x86dd, 0x0806
-UDP, TCP, ICMP = 17, 6, 1
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,30 +42,6 @@ def sandbox(daemon):
     return daemon.create("sandbox")
 
 
-def checksum(data):
-    data += b"\0" * (len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-
-
-def ipv4(source, destination, protocol, payload, identification=1, fragment=0, options=b""):
-    def header(sum_):
-        return struct.pack("!BBHHHBBH4s4s", 0x40 | 5 + len(options) // 4, 0, 20 + len(options) + len(payload), identification,
-                           fragment, 64, protocol, sum_, socket.inet_aton(source), socket.inet_aton(destination)) + options
-    return header(checksum(header(0))) + payload
-
-
-def udp(text, port=PORT, source_port=4444):
-    return struct.pack("!HHHH", source_port, port, 8 + len(text), 0) + text
-
-
-def frame(kind, payload, source_mac=None, sandbox=None):
-    mac = source_mac or bytes.fromhex("0253") + socket.inet_aton(sandbox.status["address"])
-    return HOST_MAC + mac + struct.pack("!H", kind) + payload
-
-
 def send(sandbox, kind, *payloads, mac=None):
     with raw_socket(sandbox) as link:
         for payload in payloads:
@@ -90,7 +64,7 @@ def test_a_packet_with_a_forged_source_leads_nowhere(daemon, sandbox, internet, 
     source = neighbour.status["address"] if source == "the neighbour" else source
     own = sandbox.status["address"]
     with internet.datagrams(INTERNET, PORT) as receiver:
-        send(sandbox, IPV4, ipv4(source, INTERNET, UDP, udp(b"forged")), ipv4(own, INTERNET, UDP, udp(b"own")))
+        send(sandbox, IPV4, ipv4(source, INTERNET, UDP, udp(b"forged", PORT)), ipv4(own, INTERNET, UDP, udp(b"own", PORT)))
         assert receiver.recv(100) == b"own"
 
 
@@ -99,8 +73,8 @@ def test_a_packet_with_a_forged_link_address_gains_no_other_source(daemon, sandb
     stolen = neighbour.status["address"]
     mac = bytes.fromhex("0253") + socket.inet_aton(stolen)
     with internet.datagrams(INTERNET, PORT) as receiver:
-        send(sandbox, IPV4, ipv4(stolen, INTERNET, UDP, udp(b"forged")), mac=mac)
-        send(sandbox, IPV4, ipv4(sandbox.status["address"], INTERNET, UDP, udp(b"own")))
+        send(sandbox, IPV4, ipv4(stolen, INTERNET, UDP, udp(b"forged", PORT)), mac=mac)
+        send(sandbox, IPV4, ipv4(sandbox.status["address"], INTERNET, UDP, udp(b"own", PORT)))
         assert receiver.recv(100) == b"own"
 
 
@@ -110,7 +84,7 @@ def test_fragments_reach_no_closed_destination(sandbox, internet, destination):
     own = sandbox.status["address"]
 
     def pieces(to, text, identification):
-        whole = udp(text)
+        whole = udp(text, PORT)
         first, second = whole[:8], whole[8:]
         more = 0x2000
         parts = [ipv4(own, to, UDP, first, identification, more), ipv4(own, to, UDP, second, identification, 1)]
@@ -129,9 +103,9 @@ def test_overlapping_fragments_do_not_change_the_destination(sandbox, internet):
     own = sandbox.status["address"]
     with internet.datagrams(INTERNET, PORT) as receiver:
         send(sandbox, IPV4,
-             ipv4(own, METADATA[0], UDP, udp(b"12345678")[:16], 7, 0x2000),
-             ipv4(own, METADATA[0], UDP, udp(b"evil")[:8], 7, 0),
-             ipv4(own, INTERNET, UDP, udp(b"own"), 8))
+             ipv4(own, METADATA[0], UDP, udp(b"12345678", PORT)[:16], 7, 0x2000),
+             ipv4(own, METADATA[0], UDP, udp(b"evil", PORT)[:8], 7, 0),
+             ipv4(own, INTERNET, UDP, udp(b"own", PORT), 8))
         assert receiver.recv(100) == b"own"
 
 
@@ -141,18 +115,18 @@ def test_a_source_route_leads_to_no_closed_destination(sandbox, internet, option
     kind = {"loose": 131, "strict": 137}[option]
     route = struct.pack("!BBB4sB", kind, 7, 4, socket.inet_aton(METADATA[0]), 0)
     with internet.datagrams("0.0.0.0", PORT) as receiver:
-        send(sandbox, IPV4, ipv4(own, INTERNET, UDP, udp(b"by a route"), options=route),
-             ipv4(own, HOST, UDP, udp(b"by the host"), options=route), ipv4(own, INTERNET, UDP, udp(b"own")))
+        send(sandbox, IPV4, ipv4(own, INTERNET, UDP, udp(b"by a route", PORT), options=route),
+             ipv4(own, HOST, UDP, udp(b"by the host", PORT), options=route), ipv4(own, INTERNET, UDP, udp(b"own", PORT)))
         assert receiver.recv(100) == b"own"
 
 
 @pytest.mark.parametrize("inner", ["in IPv4", "in GRE"])
 def test_a_packet_within_a_packet_is_not_unwrapped_by_the_host(sandbox, internet, inner):
     own = sandbox.status["address"]
-    hidden = ipv4(own, METADATA[0], UDP, udp(b"hidden"))
+    hidden = ipv4(own, METADATA[0], UDP, udp(b"hidden", PORT))
     wrapped = (ipv4(own, HOST, 4, hidden) if inner == "in IPv4" else ipv4(own, HOST, 47, struct.pack("!HH", 0, IPV4) + hidden))
     with internet.datagrams("0.0.0.0", PORT) as receiver:
-        send(sandbox, IPV4, wrapped, ipv4(own, INTERNET, UDP, udp(b"own")))
+        send(sandbox, IPV4, wrapped, ipv4(own, INTERNET, UDP, udp(b"own", PORT)))
         assert receiver.recv(100) == b"own"
 
 
@@ -179,7 +153,7 @@ def test_a_forged_icmp_error_reaches_no_closed_destination(sandbox, internet):
     """Errors about a connection pass; this one is about a connection that the sandbox has elsewhere."""
     own = sandbox.status["address"]
     with internet.datagrams("0.0.0.0", PORT) as receiver:
-        send(sandbox, IPV4, ipv4(own, INTERNET, UDP, udp(b"own")))
+        send(sandbox, IPV4, ipv4(own, INTERNET, UDP, udp(b"own", PORT)))
         assert receiver.recv(100) == b"own"
     about = ipv4(INTERNET, own, UDP, udp(b"own", 4444, PORT))
     body = struct.pack("!I", 0) + about
@@ -191,17 +165,6 @@ def test_a_forged_icmp_error_reaches_no_closed_destination(sandbox, internet):
         send(sandbox, IPV4, *[ipv4(own, to, ICMP, error) for to in (METADATA[0], PRIVATE[0], INTERNET)])
         packet, _ = listener.recvfrom(2000)
         assert socket.inet_ntoa(packet[16:20]) == INTERNET
-
-
-def ipv6(source, destination, protocol, payload):
-    return struct.pack("!IHBB16s16s", 6 << 28, len(payload), protocol, 64, socket.inet_pton(socket.AF_INET6, source),
-                       socket.inet_pton(socket.AF_INET6, destination)) + payload
-
-
-def ipv6_checksum(source, destination, protocol, payload):
-    pseudo = (socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, destination)
-              + struct.pack("!II", len(payload), protocol))
-    return checksum(pseudo + payload)
 
 
 @pytest.mark.parametrize("destination", ["ff02::1", "::1", "fd00:ec2::254", "fe80::1", "::ffff:10.91.0.1"])
@@ -259,13 +222,13 @@ def test_a_flood_of_broken_packets_harms_no_neighbour(daemon, sandbox, internet)
     neighbour = daemon.create("neighbour")
     own = sandbox.status["address"]
     broken = [b"", b"\x45", b"\x4f" * 20, ipv4(own, INTERNET, UDP, b"")[:19], ipv4(own, INTERNET, TCP, b"\0" * 3),
-              ipv4(own, INTERNET, UDP, udp(b"x"), options=b"\x07\xff\x04\x00"), b"\x60" + b"\0" * 10,
-              ipv4(own, INTERNET, 255, b"?" * 100), b"\x46" + ipv4(own, INTERNET, UDP, udp(b"x"))[1:]]
+              ipv4(own, INTERNET, UDP, udp(b"x", PORT), options=b"\x07\xff\x04\x00"), b"\x60" + b"\0" * 10,
+              ipv4(own, INTERNET, 255, b"?" * 100), b"\x46" + ipv4(own, INTERNET, UDP, udp(b"x", PORT))[1:]]
     with raw_socket(sandbox) as link:
         for number in range(2000):
             link.send(frame(IPV4 if number % 3 else 0x88b5, broken[number % len(broken)] + b"\0" * 46, None, sandbox))
     with internet.datagrams(INTERNET, PORT) as receiver:
         with raw_socket(neighbour) as link:
-            link.send(frame(IPV4, ipv4(neighbour.status["address"], INTERNET, UDP, udp(b"neighbour")), None, neighbour))
+            link.send(frame(IPV4, ipv4(neighbour.status["address"], INTERNET, UDP, udp(b"neighbour", PORT)), None, neighbour))
         assert receiver.recv(100) == b"neighbour"
     assert neighbour.output("echo alive") == "alive"
