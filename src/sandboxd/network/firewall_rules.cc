@@ -90,7 +90,7 @@ void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
 void put_connection_limits(kernel::NftBatch& batch, const NetworkConfig& config) {
   if (config.max_connections == 0) return;
   using Of = kernel::NftMeter::Of;
-  batch.add_set(kConnections, kSourceKey, kernel::NftMeter{.of = Of::Connections, .most = config.max_connections});
+  batch.add_set(kConnections, kSourceKey);
   batch.add_set(kNewTcp, kSourceKey,
                 kernel::NftMeter{.of = Of::PacketsPerSecond,
                                  .most = std::max(1U, config.max_connections / kSecondsOfNewTcp),
@@ -205,10 +205,10 @@ kernel::NftElement member_element(const NetworkConfig& config, unsigned slot) {
   return element;
 }
 
-// Sets with the address of every slot.
+// Sets with the address of every slot, besides kConnections.
 std::vector<const char*> address_sets(const NetworkConfig& config) {
   if (config.max_connections == 0) return {kAddresses};
-  return {kAddresses, kConnections, kNewTcp};
+  return {kAddresses, kNewTcp};
 }
 
 }  // namespace
@@ -241,11 +241,18 @@ void admit_slots(kernel::NftBatch& batch, const NetworkConfig& config, const std
   }
   batch.add_elements(kMembers, members);
   for (const char* set : address_sets(config)) batch.add_elements(set, addresses);
+  if (config.max_connections == 0) return;
+  // Each has a meter of its own instead of a copy of the set's: when copies go, kernels (6.18) take back a reference to
+  // connection tracking that they never took, until tracking is off for the whole host.
+  for (kernel::NftElement& each : addresses)
+    each.meter = kernel::NftMeter{.of = kernel::NftMeter::Of::Connections, .most = config.max_connections};
+  batch.add_elements(kConnections, addresses);
 }
 
 void expel_slot(kernel::NftBatch& batch, const NetworkConfig& config, unsigned slot) {
   batch.delete_elements(kMembers, {member_element(config, slot)});
   for (const char* set : address_sets(config)) batch.delete_elements(set, {address_element(config, slot)});
+  if (config.max_connections != 0) batch.delete_elements(kConnections, {address_element(config, slot)});
 }
 
 kernel::NftElement address_element(const NetworkConfig& config, unsigned slot) {

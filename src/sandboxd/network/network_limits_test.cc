@@ -113,6 +113,26 @@ TEST(NetworkLimits, ClosedTcpConnectionsAreLimitedByTheirRate) {
   });
 }
 
+TEST(NetworkLimits, ConnectionsAreTrackedAfterManySlotsHaveComeAndGone) {
+  in_own_network([] {
+    World world;
+    world.config.max_connections = 20;
+    world.start();
+    const Slot slot = world.take();
+    for (unsigned other = 100; other < 150; ++other) must(world.firewall->admit(other));
+    must(world.firewall->install());
+    for (unsigned other = 100; other < 150; ++other) must(world.firewall->expel(other));
+    for (int i = 0; i < 200; ++i) {
+      must(world.firewall->admit(100));
+      must(world.firewall->expel(100));
+    }
+    send_to_ports(slot, 100);
+    EXPECT_EQ(connections(), 20U);
+    const UniqueFd execd = listen_in(slot.netns.get(), INADDR_ANY, 44772);
+    EXPECT_TRUE(connect_from(world.host.get(), world.config.address(slot.index), 44772, kLong));
+  });
+}
+
 TEST(NetworkLimits, NoLimitIsNone) {
   in_own_network([] {
     World world;
