@@ -133,8 +133,9 @@ def test_an_address_of_this_machine_or_of_a_private_network_is_not_asked(daemon,
     subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
     victim = Victim(address)
     try:
-        with socket.create_connection((address, victim.port), 10):
-            pass  # reachable it is
+        with socket.create_connection((address, victim.port), 60) as connection:  # reachable it is, and counted
+            connection.sendall(b"x")
+            assert connection.recv(100)
         said = pull(daemon, f"{address}:{victim.port}/a/b:1")
         assert "private network" in said["message"], said
         assert victim.connections == 1
