@@ -27,8 +27,8 @@ Result<EndpointQuery> decode_endpoint_query(std::string_view port, QueryPairs qu
 Result<void> check_route_expiry(std::uint64_t expires, std::uint64_t now);
 
 struct Endpoint {
-  std::string endpoint;     // no scheme, no slash at the end
-  StringMap headers;        // left out when empty
+  std::string endpoint;          // no scheme, no slash at the end
+  StringMap headers;             // left out when empty
   std::string browser_url = {};  // addition: the port under a host name of its own; left out when empty
 };
 std::string encode_endpoint(const Endpoint& endpoint);

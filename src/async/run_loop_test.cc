@@ -14,8 +14,7 @@ TEST(RunLoop, EndsWithTheTaskThoughOtherWorkIsLeft) {
   net::io_context loop(1);
   Event event(loop.get_executor());
   bool waited = false;
-  net::co_spawn(
-      loop, [&]() -> net::awaitable<void> { waited = co_await event.wait(); }, [](std::exception_ptr) {});
+  net::co_spawn(loop, [&]() -> net::awaitable<void> { waited = co_await event.wait(); }, [](std::exception_ptr) {});
   bool ran = false;
   run_until_done(loop, [&]() -> net::awaitable<void> {
     ran = true;

@@ -28,7 +28,7 @@ struct ServerSection {
   std::vector<std::string> allowed_origins;  // addition: of web pages that may use a server with a key
   std::optional<std::chrono::seconds> max_sandbox_timeout;
   std::chrono::seconds timeout_keep_alive{30};
-  int limit_concurrency = 1024;  // open connections; 0 is no limit
+  int limit_concurrency = 1024;          // open connections; 0 is no limit
   int limit_half_sent_per_address = 64;  // addition; 0 is no limit
   int backlog = 2048;
   int thread_pool_size = 200;

@@ -63,7 +63,7 @@ class SandboxBuilder {
   std::optional<SandboxLauncher> launcher_;
   std::optional<Teardown> teardown_;
   std::unique_ptr<HostMask> mask_;  // of `host` sandboxes
-  std::string skeleton_;  // of `host` sandboxes; empty: this host cannot have them
+  std::string skeleton_;            // of `host` sandboxes; empty: this host cannot have them
   std::string mount_points_;
 };
 

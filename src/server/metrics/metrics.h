@@ -54,8 +54,8 @@ class Metrics {
 void add_metrics_route(http::Router& router, const Metrics& metrics,
                        std::function<MetricsGauges(const http::Request&)> gauges);
 
-// Counts what clients send through the proxy, and both directions of upgraded connections, while it passes. `all`: every
-// request of `inner` goes through the proxy; otherwise its path tells.
+// Counts what clients send through the proxy, and both directions of upgraded connections, while it passes. `all`:
+// every request of `inner` goes through the proxy; otherwise its path tells.
 http::Handler with_proxy_bytes(http::Handler inner, Metrics& metrics, bool all = false);
 
 }  // namespace osb::server

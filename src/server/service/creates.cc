@@ -53,9 +53,9 @@ Result<void> Creates::check_capacity(std::int64_t carried) const {
   const std::size_t live = records - std::min(records, parts_.deadlines.ended()) + accepting_;
   const std::int64_t most = context_.options.max_sandboxes < 0 ? carried : context_.options.max_sandboxes;
   if (most > 0 && live >= static_cast<std::size_t>(most)) {
-    return api::refuse(Code::Exhausted, api::reason::kCapacityExceeded,
-                       "this server holds all the " + std::to_string(most) +
-                           " sandboxes it may ([admission] max_sandboxes)");
+    return api::refuse(
+        Code::Exhausted, api::reason::kCapacityExceeded,
+        "this server holds all the " + std::to_string(most) + " sandboxes it may ([admission] max_sandboxes)");
   }
   if (admission_.full()) {
     return api::refuse(Code::Exhausted, api::reason::kCapacityExceeded,
