@@ -37,8 +37,10 @@ def daemon():
             link.unlink()
             link.symlink_to("busybox")
     copy_program("chattr", root)
-    running = Sandboxd(directory="/var/lib/opensandbox", settings={"sandbox": {"allow_host_network": True},
-                                                                   "images": {"allowed_directories": [str(root)]}})
+    # Without image host: hostfs keeps a descriptor of the machine's own process for each directory that sandboxd looks at.
+    running = Sandboxd(directory="/var/lib/opensandbox",
+                       settings={"sandbox": {"allow_host_network": True, "allow_host_image": False},
+                                 "images": {"allowed_directories": [str(root)]}})
     answer = running.client.post(f"/v1/images/add-directory?path={root}&name=busybox")
     assert answer.status_code == 200, answer.text
     yield running

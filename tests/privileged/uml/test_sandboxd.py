@@ -8,7 +8,7 @@ import host_state
 
 
 def test_a_network_is_refused_by_name_of_the_missing_feature(daemon):
-    status, problem = daemon.refused(id="bridge")
+    status, problem = daemon.refused(id="bridge", image="busybox")
     assert status == 501
     assert "network mode bridge" in problem["message"] and "nftables" in problem["message"]
     assert "sandboxes get no network" in daemon.log()
