@@ -151,8 +151,9 @@ net::awaitable<Result<Creates::Outcome>> Creates::create(api::CreateSandbox want
     if (!accepted) co_return Failure(accepted.error());
     Store::Created& known = accepted->created;
     SandboxPtr record = known.record;
+    // Also a create that an earlier process began, and that the backend carries out without us.
+    (void)co_await parts_.states.wait_settled(record, deadline - context_.time.steady());
     if (accepted->answer) {
-      (void)co_await parts_.states.wait_settled(record, deadline - context_.time.steady());
       if (auto told = co_await accepted->answer->settle(); !told) co_return Failure(told.error());
     }
     if (record) {

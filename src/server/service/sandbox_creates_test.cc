@@ -171,6 +171,31 @@ TEST_F(SandboxCreatesTest, ACreateOfAnEarlierProcessThatFailsFreesTheKeyOfItsWai
   EXPECT_TRUE(await(io_, service_->create(wanted(), *admin_, with_key(seconds(10)))));
 }
 
+TEST_F(SandboxCreatesTest, ARepeatedCreateWaitsForOneThatTheBackendHasFromAnEarlierProcess) {
+  backend_.hold_creates = true;
+  auto first = begin_create(with_key(seconds(0)));
+  ASSERT_TRUE(finish(std::move(first)));
+  until_handed();
+  const std::string id = backend_.creates.front();
+  backend_.create_error = no_image_;  // unknown to the process that ends
+  end();
+  backend_.create_error.reset();
+  backend_.alive[id].id = id;
+  backend_.alive[id].state = runtime::InstanceState::Creating;
+  reopen();
+  begin();
+  until_recovered();
+  auto second = begin_create(with_key(seconds(10)));
+  io_.restart();
+  io_.poll();
+  ASSERT_EQ(second.wait_for(seconds(0)), std::future_status::timeout) << state(id);
+  backend_.alive.at(id).state = runtime::InstanceState::Running;
+  backend_.say(id);
+  const auto answer = finish(std::move(second));
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->record->status.state, "Running");
+}
+
 TEST_F(SandboxCreatesTest, ADeleteDuringTheWaitIsNotUndoneByTheFailure) {
   backend_.hold_creates = true;
   backend_.create_error = no_image_;
