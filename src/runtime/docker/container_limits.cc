@@ -137,6 +137,7 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
   }
   out.io_device = facts.limits.io_device;
   out.cgroup_parent = options.docker.cgroup_parent;
+  out.ulimits = !facts.podman;
   return out;
 }
 
@@ -156,9 +157,11 @@ void add_limits(json::object& host, const ContainerLimits& limits) {
   // Sandboxes are killed before the host's own programs when the host runs out of memory.
   host["OomScoreAdj"] = kOomScore;
   // With a core limit of 1, and with no other, the kernel neither writes a core nor starts the host's core_pattern.
-  json::array ulimits;
-  ulimits.emplace_back(json::object{{"Name", "core"}, {"Soft", 1}, {"Hard", 1}});
-  host["Ulimits"] = std::move(ulimits);
+  if (limits.ulimits) {
+    json::array ulimits;
+    ulimits.emplace_back(json::object{{"Name", "core"}, {"Soft", 1}, {"Hard", 1}});
+    host["Ulimits"] = std::move(ulimits);
+  }
   if (!limits.cgroup_parent.empty()) host["CgroupParent"] = limits.cgroup_parent;
   if (asked.gpus == 0) return;
   json::array capabilities;

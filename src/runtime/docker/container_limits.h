@@ -19,6 +19,7 @@ struct ContainerLimits {
   std::optional<std::int64_t> pids;  // nothing: no limit
   std::string io_device;             // the node of the disk that io limits are about
   std::string cgroup_parent;         // empty: the engine's own
+  bool ulimits = true;               // false: Podman, which adds one of open files that it may not be able to set
 };
 
 // 400 for a limit that is unknown, that the operator does not allow or that this engine cannot enforce: engines take

@@ -36,6 +36,14 @@ TEST(ContainerLimits, EachLimitHasItsPlaceInTheBody) {
       R"("Ulimits":[{"Name":"core","Soft":1,"Hard":1}]})");
 }
 
+TEST(ContainerLimits, PodmanIsGivenNoUlimits) {
+  EngineFacts podman = facts();
+  podman.podman = true;
+  json::object host;
+  add_limits(host, container_limits({}, DockerOptions(), podman).value());
+  EXPECT_EQ(json::serialize(host), R"({"PidsLimit":4096,"OomScoreAdj":500})");
+}
+
 TEST(ContainerLimits, LimitsThatTheEngineCannotEnforceAreRefused) {
   EngineFacts weak = facts();
   weak.limits.not_enforced = {"memory", "pids"};
