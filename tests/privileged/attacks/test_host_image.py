@@ -66,7 +66,9 @@ def test_a_directory_that_was_closed_just_now_is_not_read(prison):
 def test_a_hidden_directory_that_is_made_again_is_empty(prison):
     with closed("again", 0o700) as directory:
         prisoner = prison.create()
-        assert prisoner.output(f"mkdir {directory} && ls -A {directory}") == ""
+        code, text = prisoner.run(f"mkdir {directory} && ls -A {directory}")
+        # gVisor does not open a directory over a hidden one.
+        assert (code, text) == (0, "") or (prison.kind == "gvisor" and "Invalid argument" in text), text
         code, text = prisoner.run(f"mv {PLACE} /usr/local/moved && cat /usr/local/moved/{directory.name}/file; "
                                   f"cp -a /usr/local/moved /tmp/; grep -r \"host's\" /tmp/moved")
         assert SECRET not in text
