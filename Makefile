@@ -136,8 +136,9 @@ chaos: ## CHAOS_CLIENTS=50 clients and random faults for CHAOS_MINUTES=10, then 
 	  $(if $(CHAOS_SEED),--seed $(CHAOS_SEED))
 
 attacks: ready ## all attacks on every backend; the table in docs/attacks.md
-	ctest --test-dir build/release --output-on-failure -R privileged.attacks
-	python3 -B tests/privileged/attacks/table.py build/release/attacks
+	@rm -rf build/release/attacks
+	@$(run_ctest) build/release -R privileged.attacks
+	@/usr/bin/python3 -B tests/privileged/attacks/table.py build/release/attacks
 
 fresh: ## `make test` on a fresh Debian with a /dev of its own; or ROUNDS=20 of ctest (FILTER=regex) with FRESH_CPU=0.5 processors and FRESH_LOAD=2 busy neighbours
 	@scripts/setup fresh

@@ -95,7 +95,7 @@ def pytest_runtest_makereport(item, call):
     if wall is None:
         return
     mark = item.get_closest_marker("attack")
-    row = attempts.setdefault(item.originalname, {
+    row = attempts.setdefault((item.path.name, item.originalname), {
         "wall": wall.args[0], "second": wall.kwargs.get("second", ""), "file": item.path.name,
         "attack": words(item.originalname), "by": (mark.kwargs.get("by") if mark else None) or INSIDE, "ways": 0, "held": 0})
     row["ways"] += 1
@@ -103,7 +103,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session):
-    directory = os.environ.get("ATTACKS_REPORT")
-    if directory and attempts:
-        pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
-        (pathlib.Path(directory) / f"{KIND}.json").write_text(json.dumps(list(attempts.values()), indent=1))
+    report = os.environ.get("ATTACKS_REPORT")
+    if report and attempts:
+        pathlib.Path(report).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(report).write_text(json.dumps(list(attempts.values()), indent=1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/attacks.md from the reports of the attacks, one per backend: table.py REPORTS [--check]. With --check it only
+"""Makes docs/attacks.md from the reports of the attacks, BACKEND.*.json: table.py REPORTS [--check]. With --check it only
 compares: rows, not outcomes."""
 
 import argparse
@@ -22,7 +22,8 @@ def read(directory):
     """{wall: {attack: {kind: row}}} in the order of the files."""
     walls = {}
     for kind in KINDS:
-        for row in json.loads((directory / f"{kind}.json").read_text()):
+        rows = [row for file in sorted(directory.glob(f"{kind}.*.json")) for row in json.loads(file.read_text())]
+        for row in rows:
             walls.setdefault((row["file"], row["wall"], row["second"]), {}).setdefault(row["attack"], {})[kind] = row
     return dict(sorted(walls.items()))
 
