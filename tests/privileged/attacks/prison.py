@@ -62,6 +62,11 @@ class Prisoner:
     def address(self):
         return next(each["address"] for each in self.prison.daemon.list() if each["id"] == self.id)
 
+    def is_answering(self):
+        """Whether its execd lives."""
+        return httpx.get(f"{self.prison.server.url}/sandboxes/{self.id}/proxy/44772/ping", headers=self.headers, timeout=180,
+                         trust_env=False).status_code == 200
+
     def execd(self, path, body):
         """The answer of its execd to a POST, through the server's proxy."""
         return httpx.post(f"{self.prison.server.url}/sandboxes/{self.id}/proxy/44772{path}", headers=self.headers, json=body,

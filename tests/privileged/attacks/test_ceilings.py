@@ -209,7 +209,8 @@ def test_many_small_processes_do_not_make_the_kernel_kill_execd(prison):
     """By size alone execd would be the first: each of these is smaller."""
     prisoner = prison.create(resourceLimits={"memory": "64Mi", "pids": "3000"})
     prisoner.run("for i in $(seq 2000); do sleep 60 & done; wait", timeout=20_000)
-    assert prisoner.output("echo alive") == "alive"
+    # A command may still find no memory while the others end.
+    assert prisoner.is_answering()
     assert prison.server.state(prisoner.id) == "Running"
 
 
