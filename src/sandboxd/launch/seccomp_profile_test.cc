@@ -239,7 +239,7 @@ TEST(SeccompProfile, TheCoreLimitStays) {
       << "the old limit is asked for";
   EXPECT_EQ(run([&] {
               // An address whose lower half looks like none.
-              void* place = ::mmap(reinterpret_cast<void*>(1L << 32), 4096, PROT_READ | PROT_WRITE,
+              void* place = ::mmap(reinterpret_cast<void*>(1L << 45), 4096, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
               if (place == MAP_FAILED) return 102;
               return call(SYS_prlimit64, 0, RLIMIT_CORE, reinterpret_cast<long>(place), 0);
