@@ -76,7 +76,8 @@ def let_go(server, id, number):
     """Not by a command: execd notes those in its own log, which an engine keeps with the entrypoint's."""
     response = httpx.post(f"{server.url}/sandboxes/{id}/proxy/44772/directories", headers=server.token(id), timeout=120,
                           json={f"/tmp/go{number}": {"mode": 755}}, trust_env=False)
-    assert response.status_code == 200, response.text
+    # 502: the entrypoint has ended, and its container, before the answer was out.
+    assert response.status_code in (200, 502), response.text
 
 
 def test_lines_come_as_they_are_written_until_the_end(server, matches):
