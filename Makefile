@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 20
 SOAK_COMMANDS ?= 100000
 SOAK_SANDBOXES ?= 10000
+SOAK_INTERRUPTS ?= 1000
 SOAK_KILLS ?= 200
 SOAK_MINUTES ?= 80
 CHAOS_MINUTES ?= 10
@@ -21,21 +22,22 @@ FRESH_CCACHE ?=
 FRESH_ROOT ?=
 FILTER ?=
 
-export CTEST_PARALLEL_LEVEL := $(JOBS)
+# Most tests wait for engines and sandboxes: two for each processor.
+export CTEST_PARALLEL_LEVEL := $(shell echo $$((2 * $(JOBS))))
 
 apps := $(notdir $(patsubst %/main.cc,%,$(wildcard apps/*/main.cc)))
 fuzzers := $(notdir $(basename $(wildcard fuzz/*_fuzz.cc)))
 sources = $(shell git ls-files '*.cc' '*.h')
 # Texts that people read; tests hold misspelt words on purpose.
 spelled = $(shell find *.md docs src apps scripts -type f ! -name '*_test.cc' ! -name '*_fixture.h' ! -name '*.svg' ! -name '*.png' ! -name '*.pyc')
-soak_share = $(shell echo $$(($(SOAK_MINUTES) / 4)))
+soak_share = $(shell echo $$(($(SOAK_MINUTES) / 5)))
 # ctest in one build directory; ends with the failed and the skipped tests and the counts.
 run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test check demo up down bench asan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
+.PHONY: help build images ready test check demo up down bench asan readyasan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -45,9 +47,10 @@ build: ## the programs, optimised, in build/release/bin
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target $(apps)
 
-images: build ## the execd image, in build/images and in the engine at DOCKER_HOST
-	@scripts/setup run
+images: build ## the images execd, egress and code-interpreter, in build/images and in the engine at DOCKER_HOST; the last takes minutes
+	@scripts/setup run image
 	@scripts/images
+	@scripts/code-image
 
 test: ## all tests of the release build
 	@$(MAKE) ready
@@ -87,11 +90,14 @@ bench: ## side-by-side measurements, half an hour; results in build/bench and do
 	@/usr/bin/python3 -B bench/run.py --build build/release $(if $(QUICK),--quick)
 
 asan: ## unit tests and execd's contract under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) readyasan
+	@$(run_ctest) build/asan -L 'unit|sanitized'
+
+readyasan: # all that the tests under AddressSanitizer need
 	@scripts/setup build test
 	@scripts/python-env
 	$(call configured,asan)
 	@cmake --build build/asan -j $(JOBS)
-	@$(run_ctest) build/asan -L 'unit|sanitized'
 
 tsan: ## unit tests under ThreadSanitizer
 	@scripts/setup build test
@@ -109,12 +115,14 @@ conformance: ## the official clients against our server on every backend; result
 	@scripts/setup build conformance
 	@scripts/python-env
 	$(call configured,release)
-	@cmake --build build/release -j $(JOBS) --target execd sandboxd server
+	@cmake --build build/release -j $(JOBS) --target execd sandboxd server egress
 	@scripts/conformance
 
-soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times; at most SOAK_MINUTES=80, a quarter each
+soak: ## SOAK_COMMANDS=100000 on an execd, SOAK_INTERRUPTS=1000 of code, SOAK_SANDBOXES=10000 on a sandboxd, SOAK_KILLS=200 of a server, all tests ROUNDS=20 times; at most SOAK_MINUTES=80, a fifth each
 	@$(MAKE) ready
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/commands.py --commands $(SOAK_COMMANDS) \
+	  --minutes $(soak_share)
+	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd build/venv/bin/python -B tests/soak/code.py --rounds $(SOAK_INTERRUPTS) \
 	  --minutes $(soak_share)
 	@EXECD_BINARY=$(CURDIR)/build/release/bin/execd SANDBOXD_BINARY=$(CURDIR)/build/release/bin/sandboxd \
 	  tests/privileged/in_namespace build/venv/bin/python -B tests/soak/sandboxes.py --sandboxes $(SOAK_SANDBOXES) \
@@ -164,7 +172,7 @@ lint: ## formatting, module table, clang-tidy
 	@scripts/setup lint
 	@clang-format-19 --dry-run -Werror $(sources)
 	@/usr/bin/python3 tests/shape/check_includes.py
-	@cmake --preset dev -B build/lint >/dev/null
+	@cmake --preset dev -B build/lint -DOSB_PRECOMPILE=OFF >/dev/null
 	@run-clang-tidy-19 -quiet -p build/lint -j $(JOBS) '^$(CURDIR)/(src|apps)/.*\.cc$$'
 
 clean: ## removes build/

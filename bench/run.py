@@ -19,11 +19,12 @@ import compose  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
 
-PARTS = ("http", "execd", "image", "native", "server", "docker", "cli", "peers")
+PARTS = ("http", "execd", "image", "native", "server", "lifecycle", "docker", "egress", "policies", "cli", "code", "peers")
 LIMITS = {"peers": 20 * 60}  # seconds; others have LIMIT
 LIMIT = 6 * 60
-QUICK = {"http": ["--seconds", "1"], "image": ["--megabytes", "10"], "server": ["--commands", "1000"],
-         "cli": ["--runs", "10", "--mib", "64"]}
+QUICK = {"http": ["--seconds", "1"], "egress": ["--seconds", "0.3"], "image": ["--megabytes", "10"],
+         "server": ["--commands", "1000"], "cli": ["--runs", "10", "--mib", "64"],
+         "code": ["--runs", "30"]}
 
 
 class Interrupted(Exception):

@@ -3,13 +3,13 @@
 #include <string>
 
 #include "cli/output/output.h"
-#include "cli/read_input.h"
+#include "yaml/reader.h"
 
 // Data that was read is written and read again: the result must be the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto first = osb::cli::parse_yaml(std::string(reinterpret_cast<const char*>(data), size));
+  const auto first = osb::yaml::parse(std::string(reinterpret_cast<const char*>(data), size));
   if (!first) return 0;
-  const auto again = osb::cli::parse_yaml(osb::cli::to_yaml(*first));
+  const auto again = osb::yaml::parse(osb::cli::to_yaml(*first));
   if (!again || *again != *first) std::abort();
   return 0;
 }

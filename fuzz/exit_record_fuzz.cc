@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto status = osb::sandboxd::read_exit_record(path)) {
     if (status->code < -1 || status->code > 255 || status->signal < 0 || status->signal > 127) std::abort();
   }
-  const std::string error = osb::sandboxd::read_exit_error(path);
-  if (error.size() > 300) std::abort();
+  const std::string error = osb::sandboxd::read_not_started(path).why;
+  if (error.size() > 1000) std::abort();
   for (const char c : error) {
     if (c < ' ' || c > '~') std::abort();
   }

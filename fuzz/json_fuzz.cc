@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "api/execd_init.h"
+#include "api/execd_isolated.h"
 #include "api/execd_requests.h"
 #include "api/json.h"
 
@@ -30,6 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(api::decode_upload_metadata(body));
   check(api::decode_run_code(body));
   check(api::decode_create_code_context(body));
+  check(api::decode_initialize_execd(body));
+  check(api::decode_create_isolated_session(body));
+  check(api::decode_run_isolated(body));
 
   const auto value = api::parse_json(body);
   if (!value) return 0;

@@ -50,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(api::decode_renew(body));
   check(api::decode_create_snapshot(body));
   check(api::decode_create_pool(body));
+  check(api::decode_update_pool(body));
   check(api::decode_pull_image(body));
   check(api::decode_metrics_event(body));
   const std::pair<std::string, std::string> pairs[] = {{"metadata", std::string(body)}};

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,14 +23,25 @@
 #include "execd/command/command_routes.h"
 #include "execd/command/command_service.h"
 #include "execd/daemon/access_token.h"
+#include "execd/daemon/activity.h"
 #include "execd/daemon/clone3_compat.h"
+#include "execd/daemon/core_limit.h"
 #include "execd/daemon/idle_tidy.h"
+#include "execd/daemon/install.h"
 #include "execd/daemon/options.h"
 #include "execd/file/file_context.h"
 #include "execd/file/file_routes.h"
+#include "execd/hook/hooks.h"
 #include "execd/init/ending.h"
 #include "execd/init/entrypoint.h"
 #include "execd/init/inherited_fd.h"
+#include "execd/init/initialization.h"
+#include "execd/init/policy_gate.h"
+#include "execd/init/trust_store.h"
+#include "execd/isolated/isolated_routes.h"
+#include "execd/isolated/isolated_service.h"
+#include "execd/isolated/run_proxy.h"
+#include "execd/isolated/session_maker.h"
 #include "execd/metrics/cgroup_files.h"
 #include "execd/metrics/metrics_routes.h"
 #include "execd/metrics/otlp_exporter.h"
@@ -133,13 +145,25 @@ void listen_for_code(const Options& options, const Environment& env, http::Serve
   }
 }
 
+// Nothing: code runs in processes of ours.
+std::optional<Result<jupyter::JupyterServer::Options>> jupyter_options(const Options& options) {
+  if (options.jupyter_host.empty()) return std::nullopt;
+  if (options.jupyter_token.empty()) {
+    log_warn("Jupyter is not used: JUPYTER_TOKEN is not set", {{"host", options.jupyter_host}});
+    return std::nullopt;
+  }
+  auto parsed = jupyter::JupyterServer::parse(options.jupyter_host, options.jupyter_token);
+  if (!parsed) log_warn("Jupyter cannot be used, and so code does not run", {{"error", parsed.error().message}});
+  return parsed;
+}
+
 // Null: no telemetry is configured, or its settings cannot be used.
 std::unique_ptr<OtlpExporter> make_exporter(const Environment& env,
                                             std::shared_ptr<const sys::CgroupFiles> cgroup_files) {
   auto options = OtlpOptions::from_environment(env);
   if (!options) log_warn("telemetry is off", {{"error", options.error().message}});
   if (!options || !*options) return nullptr;
-  log_info("telemetry is on", {{"to", (*options)->origin}});
+  log_info("telemetry is on", {{"to", (*options)->collector.origin()}});
   return std::make_unique<OtlpExporter>(std::move(**options), std::move(cgroup_files));
 }
 
@@ -148,12 +172,14 @@ void report_bug(const http::Request& request, const std::exception& bug) {
             {{"error", bug.what()}, {"method", request.method}, {"path", http::loggable_path(request.path())}});
 }
 
-// Waits for a signal that ends execd, and returns it. Other signals go to the entrypoint.
-net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
+// Waits for a signal that ends execd, and returns it. Other signals go to the entrypoint; with `init` all of them, as
+// long as it runs.
+net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint, bool init) {
   for (;;) {
     const auto number = co_await signals.next();
     if (!number) co_return SIGTERM;
-    if (*number == SIGTERM || *number == SIGINT) co_return *number;
+    const bool forwarded = init && entrypoint != nullptr && entrypoint->running();
+    if ((*number == SIGTERM || *number == SIGINT) && !forwarded) co_return *number;
     if (entrypoint != nullptr) {
       entrypoint->signal(*number);
     } else if (*number == SIGHUP || *number == SIGQUIT) {
@@ -165,6 +191,21 @@ net::awaitable<int> serve_signals(SignalSet& signals, Entrypoint* entrypoint) {
 // Ends execd in the same way as SIGTERM from outside.
 net::awaitable<void> end_with(Entrypoint& entrypoint) {
   if (co_await entrypoint.ended()) ::kill(::getpid(), SIGTERM);
+}
+
+// The entrypoint and the periodic hooks start when preStart has succeeded. Without an entrypoint a failure ends execd.
+net::awaitable<void> begin_with_hooks(Hooks& hooks, Entrypoint* entrypoint, const CommandEnvironment& environment,
+                                      bool& refused) {
+  HookEnd end = co_await hooks.begin();
+  if (end.failure.empty()) {
+    if (entrypoint != nullptr) entrypoint->start(environment.daemon());
+    hooks.start_periodic();
+    co_return;
+  }
+  if (entrypoint != nullptr) co_return entrypoint->refuse(end.code, std::move(end.failure));
+  log_error("hook failed", {{"error", end.failure}});
+  refused = true;
+  ::kill(::getpid(), SIGTERM);
 }
 
 net::awaitable<void> hurry_on_second_signal(SignalSet& signals, Event& hurry) {
@@ -195,13 +236,24 @@ int serve(const Options& options, const Environment& env) {
   MetricsContext metrics(executor, cgroup_files);
   RunHost host(executor, reaper, pool, {},
                OomKills([&metrics]() -> const sys::CgroupStats& { return metrics.sampler().stats; }));
-  CodeService code(host, environment, command_options->event_log(true), command_options->interrupt_grace, telemetry);
+  CodeService code(host, environment,
+                   {.log = command_options->event_log(true),
+                    .interrupt_grace = code_interrupt_grace(env, command_options->interrupt_grace),
+                    .jupyter = jupyter_options(options)},
+                   telemetry);
+  const std::string command_temp = command_options->temp_directory;
   CommandService commands(host, environment, std::move(*command_options), telemetry);
 
+  IsolatedService isolated(host, environment, options.isolation, command_temp);
+  IsolatedRoutes isolated_routes(isolated, ::getpid() == 1 ? "pid1" : options.init ? "subreaper" : "none");
   SessionService sessions(host, environment, telemetry);
   PtyService terminals(host, environment);
   OwnerDatabase owners;
-  const FileContext files{pool, owners, environment.daemon(), environment.cwd()};
+  const FileContext files{.pool = pool,
+                          .owners = owners,
+                          .env = environment.daemon(),
+                          .cwd = environment.cwd(),
+                          .reserve = options.reserve};
 
   http::Router router({"NOT_FOUND", "METHOD_NOT_ALLOWED", "INVALID_REQUEST_BODY"});
   router.get("/ping", [](http::Request&) -> net::awaitable<http::Response> { co_return http::empty_response(); });
@@ -211,12 +263,62 @@ int serve(const Options& options, const Environment& env) {
   add_pty_routes(router, terminals);
   add_tunnel_route(router);
   add_file_routes(router, files);
+  isolated_routes.add(router);
   add_code_routes(router, code, [&commands](const api::RunCommand& command) -> Result<http::Response> {
     const auto started = commands.start(command);
     if (!started) return Failure(started.error());
     return command_response(**started);
   });
   router.del("/code", interrupt_handler({&code, &commands, &sessions}));
+  AccessToken token(options.access_token);
+  std::optional<Entrypoint> entrypoint;
+  Hooks hooks(host, environment, options.lifecycle_hooks, [&entrypoint](std::string lines) {
+    if (entrypoint) return entrypoint->append(std::move(lines));
+    log_info("hook", {{"output", lines}});
+  });
+  TaskGroup background(executor);
+  bool refused = false;
+  const auto begin = [&] {
+    if (hooks.any()) {
+      background.spawn("hooks", begin_with_hooks(hooks, entrypoint ? &*entrypoint : nullptr, environment, refused));
+    } else if (entrypoint) {
+      entrypoint->start(environment.daemon());
+    }
+  };
+  const auto sandbox_id = env.find("OPENSANDBOX_ID");
+  Initialization initialization(options.await_init, sandbox_id == env.end() ? "" : sandbox_id->second);
+  initialization.add_routes(
+      router, [&](api::InitializeExecd wanted) -> net::awaitable<Result<std::vector<std::string>>> {
+        if (wanted.has_lifecycle) {
+          co_return fail(Code::InvalidRequest,
+                         "lifecycle: this execd takes hooks at its start, from OPENSANDBOX_LIFECYCLE");
+        }
+        std::vector<std::string> warnings;
+        if (!wanted.telemetry_attributes.empty()) {
+          if (exporter) {
+            exporter->add_attributes({wanted.telemetry_attributes.begin(), wanted.telemetry_attributes.end()});
+          } else {
+            warnings.emplace_back("telemetry: no collector is configured, so the attributes have no effect");
+          }
+        }
+        Environment variables(wanted.envs.begin(), wanted.envs.end());
+        variables.insert_or_assign("OPENSANDBOX_ID", wanted.sandbox_id);
+        environment.add(variables);
+        if (!wanted.access_token_hash.empty()) token.require_hash(wanted.access_token_hash);
+        begin();
+        co_return warnings;
+      });
+  Activity activity;
+  activity.add_source([&commands] { return commands.running() > 0; });
+  activity.add_source([&terminals] { return terminals.any_running(); });
+  activity.add_source(
+      [&code] { return std::ranges::any_of(code.list(""), [](const auto& context) { return context->busy(); }); });
+  activity.add_source([&isolated] {
+    return std::ranges::any_of(isolated.sessions(), [](const auto& entry) { return entry.second->active > 0; });
+  });
+  router.get("/activity", [&activity](http::Request&) -> net::awaitable<http::Response> {
+    co_return http::json_response(200, Activity::to_json(activity.report()));
+  });
   http::Server* serving = nullptr;
   router.post("/connections/end-idle", [&serving](http::Request&) -> net::awaitable<http::Response> {
     serving->end_idle();
@@ -237,29 +339,28 @@ int serve(const Options& options, const Environment& env) {
     metrics.sampler();
   };
   server_options.on_exception = report_bug;
-  server_options.is_known = [&token = options.access_token](const http::Request& request) {
-    return token.empty() || equal_in_constant_time(token, request.headers.get(kAccessTokenHeader));
+  server_options.is_known = [token](const http::Request& request) {
+    return token.matches(request.headers.get(kAccessTokenHeader));
   };
-  http::Server server(
-      executor, with_access_token(options.access_token, [&](http::Request& request) { return proxy.handle(request); }),
-      std::move(server_options));
+  const http::Handler guarded =
+      initialization.guard(activity.counting([&](http::Request& request) { return proxy.handle(request); }));
+  http::Server server(executor, with_access_token(token, guarded), std::move(server_options));
   serving = &server;
 
   const auto addresses = listen(options, server, proxy);
   if (!addresses) return refuse(addresses.error());
   listen_for_code(options, env, server);
-  std::printf("execd %s listening on %s\n", OSB_VERSION, addresses->c_str());
+  // Standard output is the entrypoint's alone where the two share it.
+  const bool shared_output = !options.entrypoint.empty() && options.entrypoint_log.empty();
+  std::fprintf(shared_output ? stderr : stdout, "execd %s listening on %s\n", OSB_VERSION, addresses->c_str());
   std::fflush(stdout);
 
-  std::optional<Entrypoint> entrypoint;
   if (!options.entrypoint.empty()) {
     entrypoint.emplace(
         executor, reaper, pool,
         Entrypoint::Plan{options.entrypoint, options.entrypoint_log, options.entrypoint_log_times, options.exit_dir});
-    entrypoint->start(env);
   }
-
-  TaskGroup background(executor);
+  if (!options.await_init) begin();
   if (exporter) background.spawn("export metrics", exporter->run());
 
   if (entrypoint && options.end_with_entrypoint) background.spawn("end with entrypoint", end_with(*entrypoint));
@@ -272,6 +373,8 @@ int serve(const Options& options, const Environment& env) {
   ending.services.push_back([&](milliseconds) { return sessions.shutdown(); });
   ending.services.push_back([&](milliseconds) { return code.shutdown(); });
   ending.services.push_back([&](milliseconds) { return terminals.shutdown(); });
+  ending.services.push_back([&](milliseconds) { return isolated.shutdown(); });
+  ending.services.push_back([&](milliseconds) { return hooks.shutdown(); });
   const auto end_regardless = [&]() -> net::awaitable<void> {
     co_await (sleep_for(options.shutdown_timeout) || hurry.wait());
     co_await sleep_for(kLastResort);
@@ -280,10 +383,11 @@ int serve(const Options& options, const Environment& env) {
   };
   TaskGroup last_resort(executor);  // closed last: it is there for the other groups
   const auto life = [&]() -> net::awaitable<void> {
-    const int number = co_await serve_signals(signals, ending.entrypoint);
+    const int number = co_await serve_signals(signals, ending.entrypoint, options.init);
     log_info("ending", {{"signal", number}});
     last_resort.spawn("end regardless", end_regardless());
-    ended_by_itself = entrypoint && !entrypoint->running();
+    if (!initialization.done()) ending.entrypoint = nullptr;  // not started
+    ended_by_itself = ending.entrypoint != nullptr && entrypoint->begun() && !entrypoint->running();
     metrics.closing.set();
     TaskGroup tasks(executor);
     tasks.spawn("second signal", hurry_on_second_signal(signals, hurry));
@@ -312,6 +416,7 @@ int serve(const Options& options, const Environment& env) {
   });
   io.run();
   if (ended_by_itself && entrypoint->record()) status = entrypoint->record()->shell_code();
+  if (refused && !entrypoint) status = 1;
   host.close_cgroups();
   log_info("ended", {{"status", status}});
   // Threads that hang in a dead file system are not waited for, and the order in which frames and their owners go does
@@ -320,6 +425,15 @@ int serve(const Options& options, const Environment& env) {
 }
 
 int start(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == "--keep-core-limit") return run_script_with_core_limit(argv);
+  if (argc > 2 && std::string_view(argv[1]) == "--wait-for-policy") return run_behind_policy(argv);
+  if (argc == 3 && std::string_view(argv[1]) == "--install") {
+    const auto installed = install(argv[0], argv[2]);
+    return installed ? 0 : refuse(installed.error());
+  }
+  // Processes of isolated sessions: this program again, with descriptors that execd or sandboxd gave it.
+  if (argc > 2 && argv[1] == kRunProxyArgument) run_proxy(argv[2]);
+  if (argc > 2 && argv[1] == kSessionMakerArgument) make_session(argc - 2, argv + 2);
   const char* compat = std::getenv("EXECD_CLONE3_COMPAT");
   if (auto applied = apply_clone3_compat(compat == nullptr ? "" : compat, argv); !applied) {
     return refuse(applied.error());
@@ -346,6 +460,7 @@ int start(int argc, char** argv) {
   log.format = LogFormat::Json;
   log.outputs = options->log_outputs;
   if (auto configured = configure_log(log); !configured) return refuse(configured.error());
+  trust_given_authority(env);
   return serve(*options, env);
 }
 

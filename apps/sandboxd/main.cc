@@ -2,7 +2,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -19,14 +18,20 @@
 #include "http/middleware.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/url.h"
+#include "kernel/core_scheduling.h"
 #include "kernel/limited_cgroup.h"
 #include "kernel/namespace.h"
 #include "sandboxd/daemon/check.h"
 #include "sandboxd/daemon/config.h"
 #include "sandboxd/daemon/fault.h"
 #include "sandboxd/daemon/routes.h"
+#include "sandboxd/egress/egress_process.h"
+#include "sandboxd/launch/seccomp_file.h"
 #include "sandboxd/network/dns.h"
+#include "sandboxd/network/network_lock.h"
 #include "sandboxd/sandbox/host_sandboxes.h"
+#include "sys/file_lock.h"
 #include "sys/notify_ready.h"
 #include "sys/text_file.h"
 
@@ -51,10 +56,10 @@ Result<DaemonConfig> configure(const CommandLine& line) {
   }
   if (!line.socket.empty()) config->socket = line.socket;
   if (!line.execd.empty()) config->sandbox.execd = line.execd;
-  if (config->sandbox.execd.empty()) {
-    std::error_code error;
-    config->sandbox.execd = (std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "execd").string();
-  }
+  std::error_code error;
+  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  if (config->sandbox.execd.empty()) config->sandbox.execd = (beside / "execd").string();
+  if (config->egress.program.empty()) config->egress.program = (beside / "opensandbox-egress").string();
   if (const group* found = ::getgrnam(config->group.c_str())) {
     config->sandbox.group = found->gr_gid;
   } else if (const auto number = parse_number<gid_t>(config->group)) {
@@ -82,16 +87,12 @@ void allow_many_descriptors() {
 Result<UniqueFd> lock_state(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  UniqueFd fd(::open((directory + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return fail(Code::Internal, "cannot write to the state directory " + directory);
-  // Not flock(): a sandbox that is just being born would hold it for a moment after our end.
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (::fcntl(fd.get(), F_SETLK, &lock) < 0) {
-    return fail(Code::Conflict, "another sandboxd uses the state directory " + directory);
+  auto held = sys::lock_file(directory + "/lock");
+  if (held) return held;
+  if (held.error().code != Code::Conflict) {
+    return fail(Code::Internal, "cannot write to the state directory " + directory + ": " + held.error().message);
   }
-  return fd;
+  return fail(Code::Conflict, "another sandboxd uses the state directory " + directory);
 }
 
 // Only root and members of the group, even if the socket's mode was changed.
@@ -149,15 +150,63 @@ void limit_all(const kernel::LimitedCgroups& cgroups, Ceilings& ceilings) {
                                                 {"sandboxes", ceilings.max_sandboxes}});
 }
 
+// Everything about walls that can be wrong is found before the first sandbox.
+Result<void> load_classes(SandboxConfig& config) {
+  for (auto& [name, about] : config.classes) {
+    auto program = load_seccomp_profile(about.seccomp_file);
+    if (!program) return with_context("[runtimes] " + name, program.error());
+    about.seccomp = std::make_shared<const std::vector<sock_filter>>(std::move(*program));
+  }
+  if (config.core_scheduling && !kernel::has_core_scheduling()) {
+    return fail(Code::Unsupported, "[sandbox] core_scheduling: this kernel has none (CONFIG_SCHED_CORE, Linux 5.14)");
+  }
+  return {};
+}
+
+// Why creates with a network policy are refused; empty if they are not.
+std::string why_no_policies(const EgressConfig& egress, const std::string& no_bridge) {
+  if (!no_bridge.empty()) return "this host cannot enforce one: " + no_bridge;
+  const auto usable = check_egress_program(egress.program);
+  return usable ? "" : "this host cannot enforce one: " + usable.error().message;
+}
+
+// The collector and the webhook of the settings: the egress process may reach them wherever they are.
+void open_to_process(const EgressConfig& egress, NetworkConfig& out) {
+  for (const std::string& resolver : egress.resolvers) {
+    const auto colon = resolver.rfind(':');
+    const auto address = parse_ipv4(resolver.substr(0, colon));
+    const auto port =
+        colon == std::string::npos ? std::nullopt : parse_number<std::uint16_t>(resolver.substr(colon + 1));
+    if (address && port) out.egress_resolvers.emplace_back(*address, *port);
+  }
+  for (const std::string& text : {egress.otlp_endpoint, egress.deny_webhook}) {
+    const auto url = http::Url::parse(text);
+    if (!url) continue;
+    const auto parsed = parse_ipv4(url->host);
+    const auto address = parsed ? std::optional(*parsed) : std::nullopt;
+    // Connections of sandboxes go out on these ports, so they cannot be opened for whatever address a name has.
+    const bool shared = url->port == 80 || url->port == 443;
+    if (address || !shared) {
+      out.egress_reports.emplace_back(address, url->port);
+    } else {
+      log_warn("reports reach this name only if its addresses are open to sandboxes: use another port, or an address",
+               {{"host", url->host}, {"port", url->port}});
+    }
+  }
+}
+
 int serve(DaemonConfig config, std::string no_bridge) {
   ignore_sigpipe();
   ::umask(022);
   allow_many_descriptors();
-  auto lock = lock_state(config.sandbox.state_directory);
-  if (!lock) return refuse(lock.error());
   const auto disk = open_writable_disk(config.disk, config.sandbox.state_directory);
   if (!disk) return refuse(disk.error());
   if (auto used = use_disk(config, *disk); !used) return refuse(used.error());
+  if (config.sandbox.ceilings.limits_io()) {
+    if (auto device = kernel::io_device(config.sandbox.disk()); !device) {
+      return refuse(with_context("[sandbox] limits of io", device.error()).error());
+    }
+  }
 
   net::io_context io(1);
   const net::any_io_executor executor = io.get_executor();
@@ -168,6 +217,12 @@ int serve(DaemonConfig config, std::string no_bridge) {
   if (!parent) return refuse(parent.error());
   limit_all(*parent, config.sandbox.ceilings);
   KernelCgroups cgroups(std::move(*parent));
+  auto egress_sockets = bind_egress_sockets(config.network);
+  if (!egress_sockets) return refuse(egress_sockets.error());
+  config.network.egress_port = egress_sockets->port;
+  config.network.intercept_port = egress_sockets->intercept_port;
+  open_to_process(config.egress, config.network);
+  config.sandbox.no_policies = why_no_policies(config.egress, no_bridge);
   auto firewall = Firewall::open(config.network);
   if (!firewall) return refuse(firewall.error());
   auto slots = SlotPool::create(config.network, **firewall);
@@ -185,7 +240,23 @@ int serve(DaemonConfig config, std::string no_bridge) {
   if (!snapshots) return refuse(snapshots.error());
   auto images = ImageService::open(executor, config.images);
   if (!images) return refuse(images.error());
-  auto builder = SandboxBuilder::open(config.sandbox, {**slots, **firewall, cgroups, **volumes, pool});
+  NetworkPolicies policies(**firewall, config.network);
+  EgressAuthority authority(config.sandbox.state_directory + "/egress-ca.pem", config.egress.upstream_ca);
+  EgressProcess egress(executor, pool, policies, authority,
+                       {.program = config.egress.program,
+                        .user = config.network.egress_id(),
+                        .resolvers = config.egress.resolvers,
+                        .rules_directory = config.egress.rules_directory,
+                        .otlp_endpoint = config.egress.otlp_endpoint,
+                        .otlp_interval = std::chrono::seconds(config.egress.otlp_interval_seconds),
+                        .deny_webhook = config.egress.deny_webhook,
+                        .log_names = config.egress.log_names});
+  policies.on_change([&](const std::string& id) { egress.changed(id); });
+  if (auto loaded = egress.load_rules(); !loaded) return refuse(loaded.error());
+  HostParts parts{**slots, **firewall, cgroups, **volumes, pool};
+  parts.policies = &policies;
+  parts.authority = [&] { return authority.certificate(); };
+  auto builder = SandboxBuilder::open(config.sandbox, std::move(parts));
   if (!builder) return refuse(builder.error());
   HostSandboxes sandboxes(executor, pool, **builder, **images, **snapshots);
   sandboxes.recover();
@@ -200,6 +271,23 @@ int serve(DaemonConfig config, std::string no_bridge) {
   if (!no_bridge.empty()) log_warn("sandboxes get no network", {{"missing", no_bridge}});
   if (auto started = (*slots)->start(std::move(no_bridge)); !started) return refuse(started.error());
   sandboxes.start();
+  if (config.sandbox.no_policies.empty()) {
+    sandboxes.on_policy_api([&](const std::string& id) { return egress.connect(id); });
+    egress.start(
+        std::move(*egress_sockets),
+        [&](std::string id, std::uint64_t revision, policy::Policy policy) {
+          return sandboxes.set_policy(std::move(id), revision, std::move(policy));
+        },
+        [&](std::string id, std::optional<boost::json::object> vault) {
+          return sandboxes.set_vault(std::move(id), std::move(vault));
+        },
+        [&](const std::string& id) {
+          const auto status = sandboxes.inspect(id);
+          return status ? status->egress_token : "";
+        });
+  } else {
+    log_warn("network policies are refused", {{"why", config.sandbox.no_policies}});
+  }
 
   http::Router router({"NATIVE::NOT_FOUND", "NATIVE::METHOD_NOT_ALLOWED", "NATIVE::INVALID_REQUEST"});
   add_sandbox_routes(router, sandboxes);
@@ -235,6 +323,7 @@ int serve(DaemonConfig config, std::string no_bridge) {
     sandboxes.end_watching();
     co_await server.stop(std::chrono::seconds(5));
     co_await sandboxes.close();
+    co_await egress.close();
     co_await (*images)->close();
   };
   run_until_done(io, life());
@@ -258,8 +347,10 @@ int start(const std::vector<std::string>& args) {
   check.cgroup_parent = config->cgroup_parent;
   check.network = config->network;
   check.disk = config->disk;
+  check.egress_program = config->egress.program;
   if (line->action == CommandLine::Action::Check) return run_check(check, line->json);
   if (auto derived = derive_limits(*config); !derived) return refuse(derived.error());
+  if (auto loaded = load_classes(config->sandbox); !loaded) return refuse(loaded.error());
   LogOptions log;
   log.level = config->log_level;
   log.format = config->log_format;
@@ -267,12 +358,14 @@ int start(const std::vector<std::string>& args) {
   config->sandbox.after_step = config->volumes.after_step = fault_from_environment();
   const auto checks = check_host(check);
   if (auto enough = require_host(checks); !enough) return refuse(enough.error());
-  const std::vector<std::string> keep = {config->sandbox.state_directory,
-                                         config->sandbox.run_directory,
-                                         config->socket,
-                                         config->sandbox.execd,
-                                         "/usr",
-                                         "/etc"};
+  const auto state = lock_state(config->sandbox.state_directory);
+  if (!state) return refuse(state.error());
+  if (auto valid = validate(config->network); !valid) return refuse(valid.error());
+  const auto network = lock_network(config->network);
+  if (!network) return refuse(network.error());
+  const std::vector<std::string> keep = {
+      config->sandbox.state_directory, config->sandbox.run_directory,  config->socket, config->sandbox.execd,
+      config->egress.program,          config->egress.rules_directory, "/usr",         "/etc"};
   std::vector<std::string> all = keep;
   if (!config->disk.directory.empty()) all.push_back(config->disk.directory);
   for (const auto& path : config->volumes.allowed_host_paths) all.push_back(path.string());

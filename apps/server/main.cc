@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <sys/prctl.h>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -25,8 +26,11 @@
 #include "server/access/web_guard.h"
 #include "server/audit/access_log.h"
 #include "server/audit/audit_log.h"
+#include "server/credentials/credential_supply.h"
+#include "server/http/proxied_request.h"
 #include "server/http/routes.h"
 #include "server/metrics/metrics.h"
+#include "server/policies/policy_reloads.h"
 #include "server/renew/renew_intents.h"
 #include "server/service/sandbox_service.h"
 #include "server/store/sqlite_store.h"
@@ -47,8 +51,6 @@ constexpr char kUsage[] =
     "SIGHUP reads the configuration again; the log names keys that need a restart.\n"
     "init-config writes a configuration to PATH (default ~/.sandbox.toml); --example takes\n"
     "native, docker, docker-zh, k8s or k8s-zh.\n";
-
-constexpr std::chrono::seconds kDrain(10);
 
 int refuse(const Error& error, int status = 1) {
   std::fprintf(stderr, "opensandbox-server: %s\n", error.message.c_str());
@@ -87,6 +89,8 @@ Result<CommandLine> parse(const std::vector<std::string>& args) {
       continue;
     } else if (!out.init && arg == "init-config") {
       out.init = true;
+    } else if (!out.init && arg == "migrate-snapshots") {
+      return fail(Code::Unsupported, "migrate-snapshots: this server has no PostgreSQL store to migrate to");
     } else if (out.init && arg == "--force") {
       out.force = true;
     } else if (out.init && value("--example", out.example)) {
@@ -137,6 +141,11 @@ ServiceOptions service_options(const config::ServerConfig& config) {
   out.keep_ended = config.pending_failure_ttl;
   out.renew_on_access = config.renew_intent.enabled;
   out.min_renew_interval = config.renew_intent.min_interval;
+  out.template_build_limit = config.templates.build_timeout;
+  out.publish.directories = config.templates.publish_directories;
+  out.publish.registries = config.templates.publish_registries;
+  out.publish.registry_auth = config.templates.registry_auth_file;
+  out.publish.scratch = std::filesystem::path(config.store.path).parent_path() / "publishing";
   return out;
 }
 
@@ -162,6 +171,18 @@ MetricsGauges gauges(const SandboxService& service, const Scope& scope) {
   out.creates_running = service.admission().running();
   out.backend_reachable = service.backend_reachable();
   return out;
+}
+
+PolicyLibrary::Options policy_options(const config::PoliciesSection& section) {
+  return {section.directory, section.default_template};
+}
+
+// The operator's entries. Their values pass through this process: no core file may have them, and no other process of
+// this user may read them.
+Result<credentials::Catalogue> open_catalogue(const config::CredentialsSection& section) {
+  auto catalogue = credentials::Catalogue::make(section);
+  if (catalogue && !catalogue->empty()) ::prctl(PR_SET_DUMPABLE, 0);
+  return catalogue;
 }
 
 Result<AuditLog> open_audit_log(const config::LogSection& log) {
@@ -200,7 +221,10 @@ Result<std::unique_ptr<RenewIntents>> make_renew_intents(const net::any_io_execu
   return std::make_unique<RenewIntents>(
       executor, std::shared_ptr<http::Connector>(tls::make_connector(executor)),
       RenewIntents::Options{std::move(*redis), section.redis.queue_key, section.redis.consumer_concurrency},
-      [&service](const std::string& id) { service.access_renewals().touch_by_gateway(id); });
+      [&service](const std::string& id) {
+        service.access_renewals().touch_by_gateway(id);
+        service.idle_policies().touch(id);
+      });
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -218,6 +242,9 @@ struct LiveParts {
   WebGuard& guard;
   AuditLog& audit;
   AccessLog& access;
+  PolicyLibrary& policies;
+  PolicyReloads& policy_reloads;
+  CredentialSupply& supply;
 };
 
 // Nothing changes unless everything can. `running` becomes what is in force: keys that need a restart keep their
@@ -232,10 +259,18 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   if (!audit) return Failure(audit.error());
   auto access = open_access_log(wanted->log);
   if (!access) return Failure(access.error());
+  auto policies = PolicyLibrary::open(policy_options(wanted->policies));
+  if (!policies) return Failure(policies.error());
+  auto catalogue = open_catalogue(wanted->credentials);
+  if (!catalogue) return Failure(catalogue.error());
   if (auto log = start_log(wanted->log); !log) return log;
+  for (const std::string& warning : wanted->warnings) log_warn("setting", {{"warning", warning}});
   const config::Changes changes = config::take_over(running, std::move(*wanted));
   const config::ServerSection& section = running.server;
   parts.authenticator.set_key(section.api_key);
+  parts.policies = std::move(*policies);
+  parts.supply.set_catalogue(std::move(*catalogue));
+  parts.policy_reloads.look_again();
   parts.audit = std::move(*audit);
   parts.access = std::move(*access);
   parts.endpoints = endpoint_options(section);
@@ -261,27 +296,38 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   if (!audit) return refuse(audit.error());
   auto access = open_access_log(config.log);
   if (!access) return refuse(access.error());
+  auto policies = PolicyLibrary::open(policy_options(config.policies));
+  if (!policies) return refuse(policies.error());
   Metrics metrics;
   ServiceOptions options = service_options(config);
+  options.policies = &*policies;
   options.on_create_stage = [&metrics](CreateStage stage, std::chrono::nanoseconds time) {
     metrics.note_create_stage(stage, time);
   };
   SandboxService service(executor, **store, **backend, system_clock(), std::move(options));
   auto intents = make_renew_intents(executor, config.renew_intent, service);
   if (!intents) return refuse(intents.error());
-  http::Client proxy((*backend)->connector());
+  http::Client proxy(make_marking_connector((*backend)->connector()));
   Authenticator authenticator(config.server.api_key);
   WebGuard guard(authenticator, web_rules(config.server));
-  RouteContext context{service, proxy, authenticator, endpoint_options(config.server)};
+  auto catalogue = open_catalogue(config.credentials);
+  if (!catalogue) return refuse(catalogue.error());
+  CredentialSupply supply(executor, service, proxy, std::move(*catalogue));
+  RouteContext context{service, proxy, authenticator, endpoint_options(config.server), *policies, &supply};
   http::Router router;
   add_sandbox_routes(router, context);
   add_snapshot_routes(router, context);
+  add_sandbox_template_routes(router, context);
   add_endpoint_routes(router, context);
   add_proxy_routes(router, context);
   add_image_routes(router, context);
   add_diagnostics_routes(router, context);
+  add_policy_routes(router, context);
+  add_vault_routes(router, context);
+  add_template_routes(router, context);
   add_docs_routes(router);
   add_other_routes(router, context);
+  add_capabilities_route(router, context);
   add_metrics_route(router, metrics, [&](const http::Request& request) {
     return gauges(service, authenticator.principal_of(request)->scope());
   });
@@ -313,22 +359,27 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   };
   TaskGroup background(executor);
   background.spawn("tell when ready", tell_when_ready());
+  background.spawn("take over credentials", supply.recover());
+  PolicyReloads policy_reloads(executor, *policies);
+  background.spawn("watch policy templates", policy_reloads.run());
 
   const auto life = [&]() -> net::awaitable<void> {
     for (;;) {
       const auto signal = co_await signals.next();
       if (!signal || *signal != SIGHUP) break;
       if (auto done = reload(config, path, environment,
-                             {authenticator, service, server, context.endpoints, guard, *audit, *access});
+                             {authenticator, service, server, context.endpoints, guard, *audit, *access, *policies,
+                              policy_reloads, supply});
           !done) {
         log_error("settings not reloaded, the old ones stay", {{"error", done.error().message}});
       }
     }
     log_info("ending; sandboxes go on");
     service.begin_close();
-    co_await server.stop(kDrain);
+    co_await server.stop(config.server.timeout_graceful_shutdown);
     if (*intents) co_await (*intents)->close();
     co_await background.close();
+    co_await supply.close();
     co_await service.close();
     co_await (*backend)->close();
   };
@@ -348,6 +399,7 @@ int start(const std::vector<std::string>& args) {
   const auto config = config::load_server_config(line->config, environment);
   if (!config) return refuse(config.error());
   if (auto log = start_log(config->log); !log) return refuse(log.error());
+  for (const std::string& warning : config->warnings) log_warn("setting", {{"warning", warning}});
   const auto guard = config::check_api_key(*config, environment);
   if (!guard) return refuse(guard.error());
   if (*guard == config::KeyGuard::Acknowledged) {

@@ -5,21 +5,36 @@
 
 #include "base/log.h"
 #include "runtime/docker/docker_backend.h"
+#include "runtime/kubernetes/kubernetes_backend.h"
 #include "runtime/native/native_backend.h"
 
 namespace osb::server {
 namespace {
 
-Result<std::unique_ptr<runtime::Backend>> open_docker(net::io_context& io, const config::ServerConfig& config) {
-  const auto environment = config::Environment::of_this_process();
-  auto connected = net::co_spawn(
-      io, runtime::DockerBackend::connect(io.get_executor(), runtime::docker_options(config, environment)),
-      net::use_future);
+// `io` runs until the backend is there.
+template <typename T>
+T run(net::io_context& io, net::awaitable<T> connect) {
+  auto connected = net::co_spawn(io, std::move(connect), net::use_future);
   while (connected.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io.run_one();
   io.restart();
-  auto backend = connected.get();
+  return connected.get();
+}
+
+Result<std::unique_ptr<runtime::Backend>> open_docker(net::io_context& io, const config::ServerConfig& config) {
+  const auto environment = config::Environment::of_this_process();
+  auto backend =
+      run(io, runtime::DockerBackend::connect(io.get_executor(), runtime::docker_options(config, environment)));
   if (!backend) return Failure(backend.error());
   log_info("container engine", {{"version", (*backend)->engine_name()}});
+  return std::move(*backend);
+}
+
+Result<std::unique_ptr<runtime::Backend>> open_kubernetes(net::io_context& io, const config::ServerConfig& config) {
+  auto options = runtime::kubernetes_options(config, config::Environment::of_this_process());
+  if (!options) return Failure(options.error());
+  log_info("cluster", {{"server", options->cluster.server}, {"namespace", options->ns}});
+  auto backend = run(io, runtime::KubernetesBackend::connect(io.get_executor(), std::move(*options)));
+  if (!backend) return Failure(backend.error());
   return std::move(*backend);
 }
 
@@ -33,9 +48,9 @@ Result<std::unique_ptr<runtime::Backend>> open_backend(net::io_context& io, cons
       return std::make_unique<runtime::NativeBackend>(config.native.socket, config.native.request_timeout,
                                                       config.secure_runtime.docker_runtime);
     case config::RuntimeType::Kubernetes:
-      break;
+      return open_kubernetes(io, config);
   }
-  return fail(Code::Unsupported, "[runtime] type: this build has no kubernetes backend");
+  return fail(Code::Unsupported, "[runtime] type: unknown");
 }
 
 }  // namespace osb::server

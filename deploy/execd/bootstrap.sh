@@ -1,4 +1,6 @@
-#!/bin/sh
+#!/opt/opensandbox/execd --keep-core-limit
+# A script for /bin/sh, which execd starts with a limit of core files that stays: nothing of the image runs before.
+#
 # Entrypoint of a sandbox with a user's image: starts execd next to the user's process and ends with that process.
 #
 #   bootstrap.sh COMMAND [ARGUMENT...]     runs it as it is
@@ -10,13 +12,19 @@
 # EXECD_BOOTSTRAP_PRE_SCRIPT   sourced before anything starts
 # BOOTSTRAP_CMD                a shell command that replaces the arguments
 # BOOTSTRAP_SHELL              the shell (default bash, else sh)
+# EXECD_INIT                   truthy: execd takes the place of this script and is the init of the user's process
+# OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md)
 # OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT
 #                              truthy: wait for the egress proxy's certificate and trust it
 set -e
 
 home=/opt/opensandbox
 ca_file=$home/mitmproxy-ca-cert.pem
-ca_bundle=$home/merged-ca-certificates.pem
+# execd has written it elsewhere where this user cannot write to the directory.
+case "${NODE_EXTRA_CA_CERTS:-}" in
+  */mitmproxy-ca-cert.pem) ca_file=$NODE_EXTRA_CA_CERTS ;;
+esac
+ca_bundle=${ca_file%/*}/merged-ca-certificates.pem
 
 warn() {
   echo "bootstrap: $*" >&2
@@ -100,6 +108,19 @@ trust_in_browsers() {
   certutil -A -d "sql:$database" -n opensandbox-mitmproxy -t C,, -i "$ca_file" >/dev/null 2>&1
 }
 
+# Java keeps its own list, too: one per installation.
+trust_in_java() {
+  command -v keytool >/dev/null 2>&1 || return 0
+  keytool=$(readlink -f "$(command -v keytool)") || return 1
+  java=${keytool%/bin/*}
+  for store in "${JAVA_HOME:-$java}/lib/security/cacerts" "${JAVA_HOME:-$java}/jre/lib/security/cacerts"; do
+    [ -f "$store" ] || continue
+    as_root "$keytool" -delete -alias opensandbox-mitmproxy -keystore "$store" -storepass changeit >/dev/null 2>&1 || true
+    as_root "$keytool" -importcert -noprompt -alias opensandbox-mitmproxy -file "$ca_file" -keystore "$store" \
+      -storepass changeit >/dev/null 2>&1 || return 1
+  done
+}
+
 trust_egress_proxy() {
   if ! wait_for_ca; then
     warn "no certificate at $ca_file after 300 seconds, going on without"
@@ -113,11 +134,13 @@ trust_egress_proxy() {
     trusted=$ca_file
   fi
   trust_in_browsers || warn "the browsers' certificates could not be updated"
+  trust_in_java || warn "Java's certificates could not be updated"
   export NODE_EXTRA_CA_CERTS="$ca_file" REQUESTS_CA_BUNDLE="$trusted" SSL_CERT_FILE="$trusted"
 }
 
-# Until the user's process runs, SIGTERM ends this script. Without a trap the first process of a container ignores it.
-trap 'exit 0' TERM
+# Until the user's process runs, SIGTERM and SIGINT end this script. Without a trap the first process of a container
+# ignores them.
+trap 'exit 0' TERM INT
 
 if is_true "${OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT:-}"; then
   trust_egress_proxy || warn "the egress proxy's certificate could not be trusted"
@@ -163,22 +186,33 @@ elif [ "$#" -eq 0 ]; then
 fi
 
 # Not inherited: a child that still had the handler would swallow a signal that is passed on before its exec.
-trap - TERM
+trap - TERM INT
+# Standard output is the user's alone: execd's banner goes nowhere, what it logs to standard error.
+log=${EXECD_LOG_FILE:-${OPENSANDBOX_LOG_OUTPUT:-stderr}}
+if is_true "${EXECD_INIT:-}"; then
+  EXECD_LOG_FILE=$log exec "$EXECD" --init -- "$@"
+fi
+# With hooks execd is the parent of all: it starts the user's process when the preStart hook has succeeded, and ends with
+# it. Execd keeps the hooks from the user's processes.
+if [ -n "${OPENSANDBOX_LIFECYCLE:-}" ]; then
+  EXECD_LOG_FILE=$log exec "$EXECD" --after-entrypoint end -- "$@"
+fi
+unset OPENSANDBOX_LIFECYCLE
 # The user's process gets our input, which a shell would otherwise take from a background job.
 exec 3<&0
-# Standard output is the user's alone: execd's banner goes nowhere, what it logs to standard error.
-EXECD_LOG_FILE=${EXECD_LOG_FILE:-${OPENSANDBOX_LOG_OUTPUT:-stderr}} "$EXECD" </dev/null >/dev/null 3<&- &
+EXECD_LOG_FILE=$log "$EXECD" </dev/null >/dev/null 3<&- &
 "$@" <&3 3<&- &
 user=$!
 exec 3<&-
 
-forward_term() {
-  trap '' TERM
+# A background job of a shell ignores SIGINT, so the user's process gets SIGTERM for both.
+forward_end() {
+  trap '' TERM INT
   kill -TERM "$user" 2>/dev/null || true
   wait "$user" || true
   exit 0
 }
-trap forward_term TERM
+trap forward_end INT TERM
 
 status=0
 wait "$user" || status=$?

@@ -227,6 +227,8 @@ Result<RunCode> decode_run_code(std::string_view body) {
     out.language = context.optional_string("language").value_or("");
   });
   out.timeout = timeout(r);
+  out.cwd = plain_string(r, "cwd");
+  out.envs = environment(r);
   return finished(r, std::move(out));
 }
 
@@ -234,7 +236,11 @@ Result<CreateCodeContext> decode_create_code_context(std::string_view body) {
   const auto value = parse_body(body);
   if (!value) return Failure(value.error());
   ObjectReader r(*value, kExecdReading);
-  CreateCodeContext out{r.optional_string("language").value_or(""), plain_string(r, "cwd"), environment(r)};
+  CreateCodeContext out;
+  out.language = r.optional_string("language").value_or("");
+  out.cwd = plain_string(r, "cwd");
+  out.envs = environment(r);
+  out.timeout = timeout(r);
   return finished(r, std::move(out));
 }
 

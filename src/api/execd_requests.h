@@ -105,14 +105,19 @@ struct RunCode {
   std::string code;
   std::string context_id;
   std::string language;
-  std::chrono::milliseconds timeout{0};  // addition to the contract; 0 is none
+  // Additions to the contract.
+  std::chrono::milliseconds timeout{0};  // 0: that of the context
+  std::string cwd;                       // for this run; empty: the one that the context is in
+  EnvMap envs;                           // for this run
 };
 Result<RunCode> decode_run_code(std::string_view body);
 
 struct CreateCodeContext {
   std::string language;  // may be empty: the runtime says which languages there are
-  std::string cwd;
-  EnvMap envs;  // addition to the contract
+  std::string cwd = {};
+  // Additions to the contract.
+  EnvMap envs = {};
+  std::chrono::milliseconds timeout{0};  // of runs that have none of their own; 0: none
 };
 Result<CreateCodeContext> decode_create_code_context(std::string_view body);
 

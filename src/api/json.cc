@@ -72,7 +72,8 @@ Result<json::value> parse_json(std::string_view text, const JsonLimits& limits) 
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return bad("empty, expected JSON");
   json::parse_options options;
   options.max_depth = limits.max_depth;
-  json::parser parser({}, options);
+  json::parser parser(limits.storage, options);
+  parser.reset(limits.storage);
   json::error_code error;
   const std::size_t used = parser.write_some(text.data(), text.size(), error);
   if (error) {
@@ -163,6 +164,18 @@ const json::value* ObjectReader::find(std::string_view name) const {
   found = object_->if_contains(name);
   if (found == nullptr && options_.snake_case) found = object_->if_contains(to_snake_case(name));
   return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+void ObjectReader::refuse_unknown(std::initializer_list<std::string_view> known) {
+  if (object_ == nullptr) return;
+  for (const auto& field : *object_) {
+    const std::string_view given = field.key();
+    const bool is_known = std::ranges::any_of(known, [&](std::string_view name) {
+      return given == name || (options_.snake_case && given == to_snake_case(name)) ||
+             (options_.ignore_case && equals_ignoring_case(given, name));
+    });
+    if (!is_known) reject(given, "unknown field");
+  }
 }
 
 std::optional<std::string> ObjectReader::optional_string(std::string_view name) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -20,6 +21,8 @@ namespace json = boost::json;
 struct JsonLimits {
   std::size_t max_depth = 64;
   bool ignore_trailing = false;  // execd reads the first value of a body and ignores what follows
+  // For the value and the parser's own memory; it outlives the value. Bodies with secrets have one that forgets.
+  json::storage_ptr storage = {};
 };
 
 // Text into a value. Errors give the byte offset; text that is not UTF-8 is one. Of equal keys the last wins.
@@ -78,6 +81,10 @@ class ObjectReader {
 
   // The field itself, nullptr when absent or null.
   const json::value* find(std::string_view name) const;
+
+  // Every field but these is an error. Their forms with underscores or in another case
+  // count where the options say so.
+  void refuse_unknown(std::initializer_list<std::string_view> known);
 
   // For errors that a decoder finds beyond types: reject("gid", "needs uid"). An empty name means the object itself.
   void reject(std::string_view name, std::string_view why);

@@ -44,54 +44,41 @@ void read_entrypoint(ObjectReader& r, CreateSandbox& out) {
   out.entrypoint = *entrypoint;
 }
 
-void read_network_policy(ObjectReader& r, CreateSandbox& out) {
-  NetworkPolicy& policy = out.network_policy.emplace();
-  policy.default_action = r.optional_string("defaultAction").value_or("");
-  r.array("egress", [&](ObjectReader& rule) {
-    NetworkRule item;
-    item.action = present_string(rule, "action");
-    item.target = rule.required_string("target");
-    policy.egress.push_back(std::move(item));
-  });
-}
-
-bool has_field(const json::value* value) {
-  const auto* object = value != nullptr ? value->if_object() : nullptr;
-  return object != nullptr && std::ranges::any_of(*object, [](const auto& field) { return !field.value().is_null(); });
+// A template brings the workload along.
+void check_template_fields(ObjectReader& r, const CreateSandbox& create) {
+  std::string given;
+  for (const std::string_view name : {"credentialProxy", "entrypoint", "env", "image", "lifecycle", "platform",
+                                      "resourceLimits", "resourceRequests", "secureAccess", "snapshotId", "volumes"}) {
+    const bool is_default = name == "secureAccess" && !create.secure_access;  // official clients send the default
+    if (r.find(name) != nullptr && !is_default) given += (given.empty() ? "" : ", ") + std::string(name);
+  }
+  if (!given.empty()) r.reject("templateId", "cannot be combined with " + given);
+  if (!create.timeout) r.reject("timeout", "required with templateId");
 }
 
 // The rules between fields.
 void check_fields(ObjectReader& r, const CreateSandbox& create) {
-  if (create.env.contains("OPENSANDBOX_LIFECYCLE")) {
+  if (create.env.contains(std::string(kHooksVariable))) {
     r.reject("env", "OPENSANDBOX_LIFECYCLE is reserved. Use the lifecycle request field instead.");
   }
-  if (!create.template_id.empty()) return;  // the server has none
+  if (!create.template_id.empty()) return check_template_fields(r, create);
   const bool image = create.image.has_value();
   const bool snapshot = !create.snapshot_id.empty();
   if (!create.pool_ref().empty()) {
     if (snapshot) r.reject("snapshotId", "cannot be combined with extensions.poolRef");
-    if (create.credential_proxy) r.reject("credentialProxy", "cannot be combined with extensions.poolRef");
-  } else {
-    if (image && snapshot) r.reject("", "image and snapshotId cannot be combined");
-    if (!image && !snapshot) r.reject("", "one of image and snapshotId is needed");
-    if (image && create.entrypoint.empty()) r.reject("entrypoint", "required with an image");
-    if (!create.resource_limits) r.reject("resourceLimits", "required; {} sets no limits");
+    if (!create.lifecycle.empty()) r.reject("lifecycle", "cannot be combined with extensions.poolRef");
+    return;  // check_create_source() has the other rules about pools
   }
+  if (image && snapshot) r.reject("", "image and snapshotId cannot be combined");
+  if (!image && !snapshot) r.reject("", "one of image and snapshotId is needed");
+  if (image && create.entrypoint.empty()) r.reject("entrypoint", "required with an image");
+  if (!create.resource_limits) r.reject("resourceLimits", "required; {} sets no limits");
   if (create.credential_proxy && !create.network_policy) r.reject("credentialProxy", "needs a networkPolicy");
 }
 
 json::object encode_map(const StringMap& map) {
   json::object out;
   for (const auto& [key, value] : map) out.emplace(key, value);
-  return out;
-}
-
-json::object encode_policy(const NetworkPolicy& policy) {
-  json::object out;
-  if (!policy.default_action.empty()) out["defaultAction"] = policy.default_action;
-  json::array rules;
-  for (const NetworkRule& rule : policy.egress) rules.push_back({{"action", rule.action}, {"target", rule.target}});
-  out["egress"] = std::move(rules);
   return out;
 }
 
@@ -120,7 +107,11 @@ Platform read_platform(ObjectReader& r) {
   return platform;
 }
 
-Result<CreateSandbox> decode_create_sandbox(std::string_view body) {
+namespace {
+
+enum class Source { Request, Record };
+
+Result<CreateSandbox> decode_create(std::string_view body, Source source) {
   const auto value = parse_lifecycle_body(body);
   if (!value) return Failure(value.error());
   ObjectReader r(*value, kLifecycleReading);
@@ -130,7 +121,6 @@ Result<CreateSandbox> decode_create_sandbox(std::string_view body) {
   });
   out.snapshot_id = trimmed(r.optional_string("snapshotId").value_or(""));
   out.template_id = trimmed(r.optional_string("templateId").value_or(""));
-  out.has_lifecycle = r.object("lifecycle", [](ObjectReader&) {}) && has_field(r.find("lifecycle"));
   r.object("platform", [&](ObjectReader& platform) { out.platform = read_platform(platform); });
   if (const auto timeout = r.optional_int64("timeout", 60)) out.timeout = std::chrono::seconds(*timeout);
   out.resource_limits = r.string_map("resourceLimits", NullEntry::Refuse);
@@ -138,17 +128,23 @@ Result<CreateSandbox> decode_create_sandbox(std::string_view body) {
   out.env = r.string_map("env", NullEntry::Skip).value_or(StringMap());
   out.metadata = r.string_map("metadata", NullEntry::Refuse);
   read_entrypoint(r, out);
-  r.object("networkPolicy", [&](ObjectReader& policy) { read_network_policy(policy, out); });
+  out.network_policy = read_network_policy(r, "networkPolicy");
   r.object("credentialProxy",
            [&](ObjectReader& proxy) { out.credential_proxy = proxy.optional_bool("enabled").value_or(false); });
   out.secure_access = r.optional_bool("secureAccess").value_or(false);
   out.volumes = read_volumes(r);
   out.extensions = strict_map(r, "extensions");
-  check_fields(r, out);
+  out.lifecycle = read_lifecycle(r);
+  if (source == Source::Request || out.template_id.empty()) check_fields(r, out);
   if (auto done = finish_schema(r); !done) return Failure(done.error());
   if (out.entrypoint.empty() && !out.snapshot_id.empty()) out.entrypoint = {"tail", "-f", "/dev/null"};
   return out;
 }
+
+}  // namespace
+
+Result<CreateSandbox> decode_create_sandbox(std::string_view body) { return decode_create(body, Source::Request); }
+Result<CreateSandbox> decode_recorded_create(std::string_view text) { return decode_create(text, Source::Record); }
 
 std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets) {
   json::object out;
@@ -160,6 +156,7 @@ std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets
     out["image"] = std::move(image);
   }
   if (!create.snapshot_id.empty()) out["snapshotId"] = create.snapshot_id;
+  if (!create.template_id.empty()) out["templateId"] = create.template_id;
   if (create.platform) out["platform"] = {{"os", create.platform->os}, {"arch", create.platform->arch}};
   if (create.timeout) out["timeout"] = create.timeout->count();
   if (create.resource_limits) out["resourceLimits"] = encode_map(*create.resource_limits);
@@ -167,11 +164,12 @@ std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets
   if (!create.env.empty()) out["env"] = encode_map(create.env);
   if (create.metadata) out["metadata"] = encode_map(*create.metadata);
   if (!create.entrypoint.empty()) out["entrypoint"] = json::array(create.entrypoint.begin(), create.entrypoint.end());
-  if (create.network_policy) out["networkPolicy"] = encode_policy(*create.network_policy);
+  if (create.network_policy) out["networkPolicy"] = to_json(*create.network_policy);
   if (create.credential_proxy) out["credentialProxy"] = {{"enabled", true}};
   if (create.secure_access) out["secureAccess"] = true;
   if (!create.volumes.empty()) out["volumes"] = encode_volumes(create.volumes, with_secrets);
   if (!create.extensions.empty()) out["extensions"] = encode_map(create.extensions);
+  if (!create.lifecycle.empty()) out["lifecycle"] = encode_lifecycle(create.lifecycle);
   return json::serialize(out);
 }
 

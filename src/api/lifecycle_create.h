@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "api/json.h"
+#include "api/lifecycle_hooks.h"
 #include "api/lifecycle_volume.h"
+#include "api/network_policy.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -39,26 +41,12 @@ struct Platform {
   bool operator==(const Platform&) const = default;
 };
 
-struct NetworkRule {
-  std::string action;  // as written
-  std::string target;
-
-  bool operator==(const NetworkRule&) const = default;
-};
-
-struct NetworkPolicy {
-  std::string default_action;  // "" when absent: deny
-  std::vector<NetworkRule> egress;
-
-  bool operator==(const NetworkPolicy&) const = default;
-};
-
 struct CreateSandbox {
-  // Exactly one of the two, or none with a pool or a template.
+  // Exactly one of the three, or none with a pool. In the record of a sandbox that was made of a template, snapshot_id
+  // is the template's own snapshot.
   std::optional<ImageSpec> image;
   std::string snapshot_id;
-  std::string template_id;     // no backend has templates: check_create_source() refuses it
-  bool has_lifecycle = false;  // hooks and policies, which no backend has: check_create() refuses them
+  std::string template_id;
 
   std::optional<Platform> platform;
   std::optional<std::chrono::seconds> timeout;  // nothing: lives until deleted
@@ -72,6 +60,7 @@ struct CreateSandbox {
   bool secure_access = false;
   std::vector<Volume> volumes;
   StringMap extensions;
+  Lifecycle lifecycle;
 
   // extensions.poolRef, trimmed; "" without a pool.
   std::string pool_ref() const;
@@ -81,12 +70,14 @@ struct CreateSandbox {
 
 // The schema: types, ranges and the rules between fields. Errors are 422.
 Result<CreateSandbox> decode_create_sandbox(std::string_view body);
+// The same for a record, where the fields of a template stand beside its id.
+Result<CreateSandbox> decode_recorded_create(std::string_view text);
 
 // Parts that other bodies share; errors are rejected at the reader. A blank uri stays "".
 ImageSpec read_image(ObjectReader& reader);
 Platform read_platform(ObjectReader& reader);
 
-// For records: decode_create_sandbox() reads it back to an equal struct. `with_secrets` keeps registry passwords and
+// For records: decode_recorded_create() reads it back to an equal struct. `with_secrets` keeps registry passwords and
 // bucket keys; without them the text may be shown.
 std::string encode_create_sandbox(const CreateSandbox& create, bool with_secrets);
 
@@ -110,13 +101,15 @@ struct CreateRules : BackendRules {
 };
 
 // First the source: extensions, poolRef. Then the caller looks the snapshot up. Then check_create(): entrypoint,
-// metadata, platform, timeout, resources, environment, secure access, network policy, volumes, in this order, which is
-// the contract's.
+// metadata, platform, timeout, resources, environment, lifecycle, secure access, network policy, volumes, in this
+// order, which is the contract's.
 Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules);
 Result<void> check_create(const CreateSandbox& create, const CreateRules& rules);
 
-// extensions["access.renew.extend.seconds"]: 300 to 86400, nothing when absent. 400 when it is neither.
-Result<std::optional<std::chrono::seconds>> access_renew_seconds(const StringMap& extensions);
+// How far an access moves the deadline: lifecycle.renewalPolicy, or its older form
+// extensions["access.renew.extend.seconds"], 300 to 86400; nothing when both are absent. 400 when the extension is out
+// of range, or the two differ.
+Result<std::optional<std::chrono::seconds>> access_renew_seconds(const CreateSandbox& create);
 
 inline constexpr std::string_view kAccessRenewKey = "access.renew.extend.seconds";
 inline constexpr std::string_view kPoolRefKey = "poolRef";

@@ -141,13 +141,19 @@ TEST(CreateSandboxRequest, ErrorsAgainstTheSchemaAre422AndNameThePlace) {
       {with(R"("networkPolicy":{"egress":[{"action":"allow","target":""}]})"),
        "/networkPolicy/egress/0/target: required"},
       {with(R"("networkPolicy":{"egress":[{"action":"allow"}]})"), "/networkPolicy/egress/0/target: required"},
+      {with(R"("networkPolicy":{"egress":[{"action":"allow","target":"","ports":[80]}]})"),
+       "/networkPolicy/egress/0/target: required"},
+      {with(R"("networkPolicy":{"egress":[{"action":"allow","ports":[]}]})"),
+       "/networkPolicy/egress/0/target: required"},
+      {with(R"("networkPolicy":{"egress":[{"action":"allow","ports":80}]})"),
+       "/networkPolicy/egress/0/ports: expected an array"},
+      {with(R"("networkPolicy":{"egress":[{"action":"allow","ports":[0]}]})"),
+       "/networkPolicy/egress/0/ports: a port is a number"},
       {with(R"("credentialProxy":{"enabled":true})"), "/credentialProxy: needs a networkPolicy"},
       {with(R"("env":{"OPENSANDBOX_LIFECYCLE":"{}"})"), "/env: OPENSANDBOX_LIFECYCLE is reserved. Use the lifecycle"},
       {with(R"("lifecycle":[])"), "/lifecycle: expected an object"},
       {with(R"("templateId":7)"), "/templateId: expected a string"},
       {R"({"snapshotId":"s","extensions":{"poolRef":"p"}})", "/snapshotId: cannot be combined"},
-      {R"({"networkPolicy":{},"credentialProxy":{"enabled":true},"extensions":{"poolRef":"p"}})",
-       "/credentialProxy: cannot be combined"},
   };
   for (const auto& row : rows) {
     EXPECT_TRUE(refused(decode_create_sandbox(row.body), 422, kParameter, row.message)) << row.body;
@@ -198,14 +204,12 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
       {rules, with(R"("env":{"A":"x\u0000"})"), kParameter, "/env: the value"},
       {rules, with(R"("env":{"OPENSANDBOX_EGRESS_TOKEN":"x"})"), kParameter,
        "/env: the name \"OPENSANDBOX_EGRESS_TOKEN\""},
-      {rules, with(R"("lifecycle":{"preStart":{}})"), kParameter, "/lifecycle: this server runs no"},
+      {rules, with(R"("lifecycle":{"periodic":[{"name":"a","schedule":"x","command":["b"]}]})"), kParameter,
+       "/lifecycle/periodic/0/schedule: expected five"},
       {rules, with(R"("secureAccess":true)"), kParameter, "/secureAccess: needs a gateway"},
       {no_policy, with(R"("networkPolicy":{})"), kParameter, "/networkPolicy: not yet"},
       {no_proxy, with(R"("networkPolicy":{},"credentialProxy":{"enabled":true})"), kParameter,
        "/credentialProxy: not yet"},
-      {rules, with(R"("networkPolicy":{"defaultAction":"maybe"})"), kParameter, "/networkPolicy/defaultAction: "},
-      {rules, with(R"("networkPolicy":{"egress":[{"action":"Allow","target":"a"}]})"), kParameter,
-       "/networkPolicy/egress/0/action: "},
       {rules, with(R"("volumes":[{"name":"a","mountPath":"/x","host":{"path":"/etc"}}])"),
        "VOLUME::HOST_PATH_NOT_ALLOWED", "/volumes/0/host/path: "},
   };
@@ -217,15 +221,26 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
   }
 }
 
-TEST(CreateRulesTest, ATemplateIsRefusedAndNotDropped) {
-  for (const std::string& body : {std::string(R"({"templateId":"t","timeout":60})"), with(R"("templateId":" t ")")}) {
-    const auto create = decode_create_sandbox(body);
-    ASSERT_TRUE(create) << create.error().message;
-    EXPECT_TRUE(
-        refused(check_create_source(*create, {}), 400, kParameter, "/templateId: this server has no templates"));
-  }
-  EXPECT_TRUE(
-      check_create_source(*decode_create_sandbox(with(R"("templateId":" ","lifecycle":{"preStart":null})")), {}));
+TEST(CreateRulesTest, ATemplateBringsTheWorkloadAlong) {
+  const auto create =
+      decode_create_sandbox(R"({"templateId":" t ","timeout":60,"metadata":{"a":"b"},"secureAccess":false})");
+  ASSERT_TRUE(create) << create.error().message;
+  EXPECT_EQ(create->template_id, "t");
+  EXPECT_TRUE(refused(decode_create_sandbox(with(R"("templateId":"t","volumes":[],"timeout":60)")), 422, kParameter,
+                      "/templateId: cannot be combined with entrypoint, image, resourceLimits, volumes"));
+  EXPECT_TRUE(refused(decode_create_sandbox(R"({"templateId":"t"})"), 422, kParameter, "/timeout: required"));
+  EXPECT_TRUE(decode_create_sandbox(with(R"("templateId":" ","lifecycle":{"preStart":null})")));
+}
+
+TEST(CreateRulesTest, ARecordHasTheWorkloadBesideTheTemplate) {
+  auto create = *decode_create_sandbox(R"({"templateId":"t","timeout":60})");
+  create.snapshot_id = "s";
+  create.entrypoint = {"sleep"};
+  create.env = {{"A", "b"}};
+  create.resource_limits = StringMap{{"cpu", "1"}};
+  const auto again = decode_recorded_create(encode_create_sandbox(create, true));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, create);
 }
 
 TEST(CreateRulesTest, SupportedRequestsPass) {
@@ -238,6 +253,7 @@ TEST(CreateRulesTest, SupportedRequestsPass) {
       with(""),
       with(R"("timeout":3600,"resourceLimits":{"cpu":"1","memory":"2Gi","gpu":"2","disk":"10Gi"})"),
       with(R"("networkPolicy":{"defaultAction":"allow","egress":[{"action":"deny","target":"10.0.0.0/8"}]})"),
+      with(R"("networkPolicy":{"egres":[],"egress":[{"action":"deny","ports":[25,465],"prots":[1]}]})"),
       with(R"("volumes":[{"name":"a","mountPath":"/x","host":{"path":"/srv/a"}}])"),
       with(R"("platform":{"os":"windows","arch":"arm64"},"secureAccess":true)"),
       with(R"("metadata":{"example.com/team":"a.b-c_d","x":""})"),
@@ -289,16 +305,35 @@ TEST(CreateRulesTest, PoolsAreABackendsMatter) {
   const auto volumes = *decode_create_sandbox(
       R"({"extensions":{"poolRef":"p"},"volumes":[{"name":"a","mountPath":"/x","host":{"path":"/srv"}}]})");
   EXPECT_TRUE(refused(check_create_source(volumes, rules), 400, kParameter, "/volumes"));
+  const auto policy = *decode_create_sandbox(R"({"extensions":{"poolRef":"p"},"networkPolicy":{}})");
+  EXPECT_TRUE(refused(check_create_source(policy, rules), 400, kParameter, "/networkPolicy"));
+  const auto proxy = *decode_create_sandbox(R"({"extensions":{"poolRef":"p"},"credentialProxy":{"enabled":true}})");
+  EXPECT_TRUE(refused(check_create_source(proxy, rules), 400, kParameter, "/credentialProxy"));
 }
 
 TEST(CreateRulesTest, AccessRenewalIsAnIntegerFrom300To86400) {
-  const auto parse = [](std::string text) { return access_renew_seconds({{std::string(kAccessRenewKey), text}}); };
+  const auto parse = [](std::string text) {
+    CreateSandbox create;
+    create.extensions[std::string(kAccessRenewKey)] = text;
+    return access_renew_seconds(create);
+  };
   EXPECT_EQ(access_renew_seconds({}).value(), std::nullopt);
   EXPECT_EQ(parse(" 300 ").value(), seconds(300));
   EXPECT_EQ(parse("86400").value(), seconds(86400));
   for (const char* bad : {"", " ", "299", "86401", "300.0", "5m", "-300", "0x200", "99999999999999999999"}) {
     EXPECT_TRUE(refused(parse(bad), 400, kParameter, "/extensions/access.renew.extend.seconds: expected")) << bad;
   }
+}
+
+TEST(CreateRulesTest, ARenewalPolicyIsTheExtensionUnderAnotherName) {
+  CreateSandbox create;
+  create.lifecycle.renew = seconds(600);
+  EXPECT_EQ(access_renew_seconds(create).value(), seconds(600));
+  create.extensions[std::string(kAccessRenewKey)] = "600";
+  EXPECT_EQ(access_renew_seconds(create).value(), seconds(600));
+  create.extensions[std::string(kAccessRenewKey)] = "601";
+  EXPECT_TRUE(
+      refused(access_renew_seconds(create), 400, kParameter, "/lifecycle/renewalPolicy/extendSeconds: differs"));
 }
 
 }  // namespace

@@ -14,13 +14,20 @@ namespace {
 constexpr std::chrono::seconds kDefaultSince = std::chrono::minutes(10);
 constexpr std::int64_t kLongestTail = 1'000'000'000;
 constexpr std::chrono::seconds kLongestSince = std::chrono::days(36500);
-constexpr std::string_view kScopes[] = {"container", "lifecycle", "runtime", "network", "process", "all"};
 
-Result<std::optional<std::string>> read_scope(const std::string& text, std::string_view otherwise) {
-  if (text.empty()) return std::string(otherwise);
-  if (std::ranges::find(kScopes, text) != std::end(kScopes)) return text;
-  return invalid_parameter("query/scope",
-                           in_quotes(text) + " is not one of container, lifecycle, runtime, network, process and all");
+Result<std::optional<std::string>> read_scope(std::string_view kind, const std::string& text,
+                                              std::initializer_list<std::string_view> known) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  std::string scope = text.substr(std::min(text.find_first_not_of(kSpace), text.size()));
+  scope.resize(scope.find_last_not_of(kSpace) + 1);
+  std::ranges::transform(scope, scope.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  if (std::ranges::find(known, scope) != known.end()) return scope;
+  std::string list;
+  for (const std::string_view each : known) list += (list.empty() ? "" : ", ") + std::string(each);
+  return refuse(
+      Code::InvalidRequest, reason::kScopeUnsupported,
+      "Unsupported " + std::string(kind) + " diagnostics scope '" + text + "'. Supported scopes: " + list + ".");
 }
 
 Result<void> read_count(std::string_view where, const std::string& text, int max, int& out) {
@@ -64,7 +71,7 @@ Result<LogsQuery> decode_logs_query(QueryPairs query) {
   LogsQuery out;
   for (const auto& [key, value] : query) {
     if (key == "scope") {
-      auto scope = read_scope(value, "container");
+      auto scope = read_scope("logs", value, {"container", "all"});
       if (!scope) return Failure(scope.error());
       out.scope = std::move(*scope);
     } else if (key == "tail") {
@@ -135,7 +142,7 @@ Result<EventsQuery> decode_events_query(QueryPairs query) {
   EventsQuery out;
   for (const auto& [key, value] : query) {
     if (key == "scope") {
-      auto scope = read_scope(value, "lifecycle");
+      auto scope = read_scope("events", value, {"runtime", "lifecycle", "all"});
       if (!scope) return Failure(scope.error());
       out.scope = std::move(*scope);
     } else if (key == "limit") {
@@ -154,6 +161,25 @@ Result<SummaryQuery> decode_summary_query(QueryPairs query) {
       if (auto ok = read_count("query/event_limit", value, 500, out.event_limit); !ok) return Failure(ok.error());
     }
   }
+  return out;
+}
+
+std::string encode_diagnostic_context(std::string_view sandbox_id, std::string_view backend,
+                                      const std::map<std::string, std::string>& identifiers, std::string_view state) {
+  std::string out = R"({"sandboxId":)";
+  append_json_string(out, sandbox_id);
+  out += R"(,"backendType":)";
+  append_json_string(out, backend);
+  out += R"(,"backendIdentifiers":{)";
+  for (const auto& [name, value] : identifiers) {
+    if (!out.ends_with('{')) out += ',';
+    append_json_string(out, name);
+    out += ':';
+    append_json_string(out, value);
+  }
+  out += R"(},"state":)";
+  append_json_string(out, state);
+  out += '}';
   return out;
 }
 

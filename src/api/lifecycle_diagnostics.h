@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,11 +13,12 @@
 #include "base/time.h"
 
 // GET /sandboxes/{id}/diagnostics/{logs,events,inspect,summary}. With `scope`, even an empty one, the answer is a
-// DiagnosticContent; without it plain text.
+// DiagnosticContent; without it plain text. A scope is trimmed and in small letters; an unknown one, also the empty
+// one, is 400 DIAGNOSTICS_SCOPE_UNSUPPORTED.
 namespace osb::api {
 
 struct LogsQuery {
-  std::optional<std::string> scope;  // one of the known ones; "" counts as container
+  std::optional<std::string> scope;  // container or all
   int tail = 100;
   std::optional<std::chrono::seconds> since;  // how long ago; an unreadable text counts as ten minutes
 };
@@ -39,7 +41,7 @@ std::string encode_log_end_event(std::int64_t unix_ms, std::string_view state, s
 std::string encode_log_error_event(std::int64_t unix_ms, std::string_view code, std::string_view message);
 
 struct EventsQuery {
-  std::optional<std::string> scope;  // "" counts as lifecycle
+  std::optional<std::string> scope;  // runtime, lifecycle (an addition: the same) or all
   int limit = 50;
 };
 Result<EventsQuery> decode_events_query(QueryPairs query);
@@ -66,5 +68,9 @@ struct DiagnosticContent {
   std::vector<std::string> warnings;
 };
 std::string encode_diagnostic(const DiagnosticContent& content);
+
+// GET /sandboxes/{id}/diagnostics/context.
+std::string encode_diagnostic_context(std::string_view sandbox_id, std::string_view backend,
+                                      const std::map<std::string, std::string>& identifiers, std::string_view state);
 
 }  // namespace osb::api

@@ -80,14 +80,15 @@ std::string encode_endpoint(const Endpoint& endpoint) {
   return out;
 }
 
-std::string server_proxy_endpoint(std::string_view eip, std::string_view host, std::string_view id,
-                                  std::uint16_t port) {
+std::string server_proxy_endpoint(std::string_view eip, std::string_view host, std::string_view prefix,
+                                  std::string_view id, std::uint16_t port) {
   std::string_view base = eip.empty() ? host : eip;
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (base.starts_with(scheme)) base.remove_prefix(scheme.size());
   }
   while (base.ends_with('/')) base.remove_suffix(1);
-  return std::string(base) + "/sandboxes/" + std::string(id) + "/proxy/" + std::to_string(port);
+  return std::string(base) + std::string(eip.empty() ? prefix : "") + "/sandboxes/" + std::string(id) + "/proxy/" +
+         std::to_string(port);
 }
 
 }  // namespace osb::api

@@ -34,7 +34,8 @@ struct Endpoint {
 std::string encode_endpoint(const Endpoint& endpoint);
 
 // "{base}/sandboxes/{id}/proxy/{port}": base is the configured public address without scheme and trailing slash, else
-// the request's Host.
-std::string server_proxy_endpoint(std::string_view eip, std::string_view host, std::string_view id, std::uint16_t port);
+// the request's Host and `prefix`, "/v1" or "", by which the request came.
+std::string server_proxy_endpoint(std::string_view eip, std::string_view host, std::string_view prefix,
+                                  std::string_view id, std::uint16_t port);
 
 }  // namespace osb::api

@@ -21,7 +21,8 @@ void append_image(std::string& out, const StoredImage& image) {
     out += '}';
   }
   if (image.size_bytes) out += R"(,"sizeBytes":)" + std::to_string(*image.size_bytes);
-  out += R"(,"createdAt":")" + format_timestamp(image.created_at) + "\"}";
+  if (image.created_at != Timestamp{}) out += R"(,"createdAt":")" + format_timestamp(image.created_at) + '"';
+  out += '}';
 }
 
 std::string event(std::string_view type, std::int64_t unix_ms) {

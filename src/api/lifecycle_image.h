@@ -24,7 +24,7 @@ struct StoredImage {
   std::string digest;  // "" is left out
   std::optional<Platform> platform;
   std::optional<std::uint64_t> size_bytes;
-  Timestamp created_at{};
+  Timestamp created_at{};  // zero is left out: image `host` was never added
 };
 std::string encode_image(const StoredImage& image);
 std::string encode_image_list(std::span<const StoredImage> images);

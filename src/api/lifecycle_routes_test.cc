@@ -74,8 +74,9 @@ TEST(EndpointRequest, ChecksInTheContractsOrder) {
 TEST(EndpointResponse, LeavesEmptyHeadersOut) {
   EXPECT_EQ(encode_endpoint({"10.0.0.1:80", {}}), R"({"endpoint":"10.0.0.1:80"})");
   EXPECT_EQ(encode_endpoint({"a", {{"X", "1"}, {"Y", "2"}}}), R"({"endpoint":"a","headers":{"X":"1","Y":"2"}})");
-  EXPECT_EQ(server_proxy_endpoint("", "localhost:8080", "id", 80), "localhost:8080/sandboxes/id/proxy/80");
-  EXPECT_EQ(server_proxy_endpoint("https://box.example.com/base/", "h", "id", 80),
+  EXPECT_EQ(server_proxy_endpoint("", "localhost:8080", "", "id", 80), "localhost:8080/sandboxes/id/proxy/80");
+  EXPECT_EQ(server_proxy_endpoint("", "localhost:8080", "/v1", "id", 80), "localhost:8080/v1/sandboxes/id/proxy/80");
+  EXPECT_EQ(server_proxy_endpoint("https://box.example.com/base/", "h", "/v1", "id", 80),
             "box.example.com/base/sandboxes/id/proxy/80");
 }
 
@@ -127,11 +128,14 @@ TEST(DiagnosticsRequest, HasDefaultsAndRanges) {
   EXPECT_EQ(logs->scope, "all");
   EXPECT_EQ(logs->tail, 10000);
   EXPECT_EQ(logs->since, seconds(7200));
-  EXPECT_EQ(decode_logs_query(Pairs{{"scope", ""}})->scope, "container")
-      << "present, even empty, chooses the JSON form";
-  EXPECT_EQ(decode_events_query(Pairs{{"scope", ""}})->scope, "lifecycle");
-  EXPECT_TRUE(refused(decode_logs_query(Pairs{{"scope", "moon"}}), 400, kParameter, "query/scope: \"moon\" is not"));
-  EXPECT_TRUE(refused(decode_events_query(Pairs{{"scope", "ALL"}}), 400, kParameter, "query/scope: "));
+  constexpr std::string_view kScope = "DIAGNOSTICS_SCOPE_UNSUPPORTED";
+  EXPECT_TRUE(refused(decode_logs_query(Pairs{{"scope", "moon"}}), 400, kScope,
+                      "Unsupported logs diagnostics scope 'moon'. Supported scopes: container, all."));
+  EXPECT_TRUE(refused(decode_events_query(Pairs{{"scope", ""}}), 400, kScope,
+                      "Unsupported events diagnostics scope ''. Supported scopes: runtime, lifecycle, all."));
+  EXPECT_TRUE(refused(decode_logs_query(Pairs{{"scope", "runtime"}}), 400, kScope, ""));
+  EXPECT_EQ(decode_events_query(Pairs{{"scope", " ALL "}})->scope, "all");
+  EXPECT_EQ(decode_events_query(Pairs{{"scope", "Runtime"}})->scope, "runtime");
   for (const char* bad : {"0", "10001", "x", ""}) {
     EXPECT_TRUE(refused(decode_logs_query(Pairs{{"tail", bad}}), 422, kParameter, "query/tail: ")) << bad;
     EXPECT_TRUE(refused(decode_summary_query(Pairs{{"tail", bad}}), 422, kParameter, "query/tail: ")) << bad;
@@ -189,6 +193,14 @@ TEST(LogStream, EventsCarryAnyBytes) {
             R"({"type":"error","timestamp":8,"code":"A::B","message":"gone"})");
 }
 
+TEST(DiagnosticsContext, NamesTheSandboxWhereItRuns) {
+  EXPECT_EQ(encode_diagnostic_context("s", "docker", {{"containerId", "c"}, {"containerName", "n"}}, "Running"),
+            R"({"sandboxId":"s","backendType":"docker",)"
+            R"("backendIdentifiers":{"containerId":"c","containerName":"n"},"state":"Running"})");
+  EXPECT_EQ(encode_diagnostic_context("s", "native", {}, "Pending"),
+            R"({"sandboxId":"s","backendType":"native","backendIdentifiers":{},"state":"Pending"})");
+}
+
 TEST(DiagnosticsResponse, IsInlineOrAUrl) {
   DiagnosticContent content;
   content.sandbox_id = "s";
@@ -217,6 +229,7 @@ TEST(ImageRoutes, DecodeAndEncode) {
   EXPECT_TRUE(refused(decode_pull_image(R"({"uri":"a","auth":{}})"), 422, kParameter, "/auth/username: required"));
   const StoredImage host{"host", "", {}, {}, kTime};
   EXPECT_EQ(encode_image(host), R"({"uri":"host","createdAt":"2025-01-02T03:04:05Z"})");
+  EXPECT_EQ(encode_image({"host", "", {}, {}, {}}), R"({"uri":"host"})");
   const StoredImage full{"a", "sha256:0f", Platform{"linux", "arm64"}, 7, kTime};
   const StoredImage items[] = {host, full};
   EXPECT_EQ(encode_image_list(items),

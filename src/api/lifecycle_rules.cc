@@ -1,8 +1,9 @@
 // The rules of POST /sandboxes beyond its schema: they refuse well-formed requests that cannot be served.
 
-#include <algorithm>
 #include <string_view>
 
+#include "api/egress_environment.h"
+#include "api/isolation_extension.h"
 #include "api/lifecycle_create.h"
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_metadata.h"
@@ -82,30 +83,9 @@ Result<void> check_resources(const std::optional<StringMap>& resources, std::str
   return {};
 }
 
-// The names that callers may set for the egress sidecar; the server sets the others.
-constexpr std::string_view kEgressPrefix = "OPENSANDBOX_EGRESS_";
-constexpr std::string_view kEgressNames[] = {
-    "LOG_LEVEL",
-    "DNS_UPSTREAM_TIMEOUT",
-    "MITMPROXY_SSL_INSECURE",
-    "MITMPROXY_TRANSPARENT",
-    "MITMPROXY_EXTRA_PORTS",
-    "DENY_WEBHOOK",
-    "METRICS_EXTRA_ATTRS",
-    "CREDENTIAL_VAULT_REQUIRE_TLS",
-    "CREDENTIAL_VAULT_REQUIRE_SCOPED_MATCH",
-    "CREDENTIAL_VAULT_TRUSTED_PROXY_CIDRS",
-    "POLICY_FILE",
-};
-
-bool is_reserved(std::string_view name) {
-  if (!name.starts_with(kEgressPrefix)) return false;
-  return std::ranges::find(kEgressNames, name.substr(kEgressPrefix.size())) == std::end(kEgressNames);
-}
-
 Result<void> check_environment(const CreateSandbox& create) {
   for (const auto& [name, value] : create.env) {
-    if (is_reserved(name)) {
+    if (is_reserved_egress_name(name)) {
       return invalid_parameter("/env", "the name " + in_quotes(name) + " is reserved for the server");
     }
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
@@ -124,25 +104,19 @@ Result<void> check_network_policy(const CreateSandbox& create, const CreateRules
   if (create.credential_proxy && !rules.no_credential_proxy.empty()) {
     return invalid_parameter("/credentialProxy", rules.no_credential_proxy);
   }
-  const auto known = [](std::string_view action) { return action == "allow" || action == "deny"; };
-  const NetworkPolicy& policy = *create.network_policy;
-  if (!policy.default_action.empty() && !known(policy.default_action)) {
-    return invalid_parameter("/networkPolicy/defaultAction",
-                             in_quotes(policy.default_action) + " is not allow or deny");
-  }
-  for (std::size_t i = 0; i < policy.egress.size(); ++i) {
-    if (known(policy.egress[i].action)) continue;
-    return invalid_parameter("/networkPolicy/egress/" + std::to_string(i) + "/action",
-                             in_quotes(policy.egress[i].action) + " is not allow or deny");
+  const auto intercept = create.env.find(std::string(kInterceptVariable));
+  if (intercept != create.env.end() && is_egress_truthy(intercept->second) && !rules.no_credential_proxy.empty()) {
+    return invalid_parameter(join_pointer("/env", kInterceptVariable), rules.no_credential_proxy);
   }
   return {};
 }
 
 }  // namespace
 
-Result<std::optional<seconds>> access_renew_seconds(const StringMap& extensions) {
-  const auto found = extensions.find(std::string(kAccessRenewKey));
-  if (found == extensions.end()) return std::nullopt;
+Result<std::optional<seconds>> access_renew_seconds(const CreateSandbox& create) {
+  const auto& policy = create.lifecycle.renew;
+  const auto found = create.extensions.find(std::string(kAccessRenewKey));
+  if (found == create.extensions.end()) return policy;
   std::string_view text = found->second;
   const auto first = text.find_first_not_of(kSpace);
   if (first != std::string_view::npos) text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
@@ -151,13 +125,18 @@ Result<std::optional<seconds>> access_renew_seconds(const StringMap& extensions)
   if (!number || seconds(*number) < kMinAccessRenew || seconds(*number) > kMaxAccessRenew) {
     return invalid_parameter(join_pointer("/extensions", kAccessRenewKey), "expected an integer from 300 to 86400");
   }
+  if (policy && *policy != seconds(*number)) {
+    return invalid_parameter("/lifecycle/renewalPolicy/extendSeconds",
+                             "differs from extensions." + std::string(kAccessRenewKey) + "; give one of the two");
+  }
   return seconds(*number);
 }
 
 Result<void> check_create_source(const CreateSandbox& create, const CreateRules& rules) {
-  if (auto renew = access_renew_seconds(create.extensions); !renew) return Failure(renew.error());
-  if (!create.template_id.empty()) {
-    return invalid_parameter("/templateId", "this server has no templates; use image or snapshotId");
+  if (auto renew = access_renew_seconds(create); !renew) return Failure(renew.error());
+  if (const auto isolation = create.extensions.find(std::string(kIsolationExtension));
+      isolation != create.extensions.end() && isolation->second != "enable") {
+    return invalid_parameter(join_pointer("/extensions", kIsolationExtension), "expected \"enable\"");
   }
   if (create.pool_ref().empty()) return {};
   if (!rules.pools) {
@@ -166,6 +145,12 @@ Result<void> check_create_source(const CreateSandbox& create, const CreateRules&
   }
   if (create.platform) return invalid_parameter("/platform", "cannot be combined with extensions.poolRef");
   if (!create.volumes.empty()) return invalid_parameter("/volumes", "cannot be combined with extensions.poolRef");
+  if (create.network_policy) {
+    return invalid_parameter("/networkPolicy", "cannot be combined with extensions.poolRef");
+  }
+  if (create.credential_proxy) {
+    return invalid_parameter("/credentialProxy", "cannot be combined with extensions.poolRef");
+  }
   return {};
 }
 
@@ -183,9 +168,7 @@ Result<void> check_create(const CreateSandbox& create, const CreateRules& rules)
   }
   if (auto ok = check_resources(create.resource_requests, "/resourceRequests", rules); !ok) return ok;
   if (auto ok = check_environment(create); !ok) return ok;
-  if (create.has_lifecycle) {
-    return invalid_parameter("/lifecycle", "this server runs no lifecycle hooks and knows no lifecycle policies");
-  }
+  if (auto ok = check_lifecycle(create.lifecycle, rules.now); !ok) return ok;
   if (create.secure_access && !rules.no_secure_access.empty()) {
     return invalid_parameter("/secureAccess", rules.no_secure_access);
   }

@@ -46,7 +46,9 @@ void append(std::string& out, const SandboxView& sandbox, Source source) {
   const CreateSandbox& spec = *sandbox.spec;
   append_field(out, R"({"id":)", sandbox.id);
   if (source == Source::Shown) {
-    if (!spec.snapshot_id.empty()) {
+    if (!spec.template_id.empty()) {
+      append_field(out, R"(,"templateId":)", spec.template_id);
+    } else if (!spec.snapshot_id.empty()) {
       append_field(out, R"(,"snapshotId":)", spec.snapshot_id);
     } else if (spec.image) {
       append_field(out, R"(,"image":{"uri":)", spec.image->uri);

@@ -179,10 +179,21 @@ Result<T> finish(const ObjectReader& r, T value) {
   return value;
 }
 
-bool is_token(std::string_view text) {
-  return text.size() >= 16 && text.size() <= 128 && std::ranges::all_of(text, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+// `more`: other characters that may occur.
+bool is_token(std::string_view text, std::string_view more = "") {
+  return text.size() >= 16 && text.size() <= 128 && std::ranges::all_of(text, [more](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || more.contains(c);
          });
+}
+
+void read_policy(ObjectReader& r, CreateSandbox& out) {
+  out.network_policy = read_network_policy(r, "networkPolicy");
+  out.egress_token = plain(r, "egressToken");
+  out.audit_policy = r.optional_bool("auditPolicy").value_or(false);
+  out.credential_proxy = r.optional_bool("credentialProxy").value_or(false);
+  if (out.egress_token.empty()) return;
+  if (!is_token(out.egress_token, "-_")) r.reject("egressToken", "expected 16 to 128 letters, digits, '-' and '_'");
+  if (!out.network_policy) r.reject("egressToken", "needs a networkPolicy");
 }
 
 constexpr ReadOptions kReading{};
@@ -233,6 +244,7 @@ Result<CreateSandbox> decode_create_sandbox(const json::value& value) {
   out.dns = read_words(r, "dns");
   out.no_new_privileges = r.optional_bool("no_new_privileges").value_or(true);
   out.nested_user_namespaces = r.optional_bool("nested_user_namespaces").value_or(false);
+  out.isolated_sessions = r.optional_bool("isolated_sessions").value_or(false);
   out.read_only_root = r.optional_bool("read_only_root").value_or(false);
   out.runtime = plain(r, "runtime");
   out.gpus = plain(r, "gpus");
@@ -240,6 +252,7 @@ Result<CreateSandbox> decode_create_sandbox(const json::value& value) {
   if (!out.execd_token.empty() && !is_token(out.execd_token)) {
     r.reject("execd_token", "expected 16 to 128 letters and digits");
   }
+  read_policy(r, out);
   read_labels(r, out);
   return finish(r, std::move(out));
 }
@@ -276,10 +289,15 @@ json::value encode(const CreateSandbox& create, Secrets secrets) {
                    {"runtime", create.runtime},
                    {"gpus", create.gpus},
                    {"labels", write_map(create.labels)}};
+  if (create.isolated_sessions) out["isolated_sessions"] = true;
   if (secrets == Secrets::Include && create.login) {
     out["login"] = json::object{{"username", create.login->username}, {"password", create.login->password}};
   }
   if (secrets == Secrets::Include && !create.execd_token.empty()) out["execd_token"] = create.execd_token;
+  if (create.network_policy) out["networkPolicy"] = to_json(*create.network_policy);
+  if (create.audit_policy) out["auditPolicy"] = true;
+  if (create.credential_proxy) out["credentialProxy"] = true;
+  if (secrets == Secrets::Include && !create.egress_token.empty()) out["egressToken"] = create.egress_token;
   return out;
 }
 
@@ -305,6 +323,7 @@ Result<SandboxStatus> decode_sandbox(const json::value& value) {
   out.ports = read_ports(r);
   out.execd_socket = plain(r, "execd_socket");
   out.execd_token = plain(r, "execd_token");
+  out.egress_token = plain(r, "egressToken");
   out.pid = r.optional_int64("pid", 0).value_or(0);
   read_labels(r, out);
   return finish(r, std::move(out));
@@ -330,6 +349,7 @@ json::value encode(const SandboxStatus& sandbox) {
     out["exit"] = json::object{
         {"code", sandbox.exit->code}, {"signal", sandbox.exit->signal}, {"out_of_memory", sandbox.exit->out_of_memory}};
   }
+  if (!sandbox.egress_token.empty()) out["egressToken"] = sandbox.egress_token;
   if (sandbox.started_at) out["started_at"] = format_timestamp(*sandbox.started_at);
   if (sandbox.ended_at) out["ended_at"] = format_timestamp(*sandbox.ended_at);
   return out;

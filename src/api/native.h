@@ -9,11 +9,12 @@
 
 #include <boost/json/value.hpp>
 
+#include "api/network_policy.h"
 #include "base/error.h"
 #include "base/time.h"
 
 // Messages between the server and sandboxd over the Unix socket (docs/sandboxd.md lists the routes). An internal API:
-// no published client uses it. Field names are those of the structs.
+// no published client uses it. Field names are those of the structs, but for networkPolicy and egressToken.
 namespace osb::api::native {
 
 enum class NetworkMode { Bridge, None, Host };
@@ -91,6 +92,7 @@ struct CreateSandbox {
 
   bool no_new_privileges = true;
   bool nested_user_namespaces = false;
+  bool isolated_sessions = false;  // execd may ask sandboxd for sessions in namespaces of their own
   bool read_only_root = false;
   // "native" is ours; else the name of an OCI runtime of sandboxd's configuration; "" is the one it has as the default.
   std::string runtime;
@@ -98,6 +100,15 @@ struct CreateSandbox {
 
   // The token that execd will ask for, 16 to 128 letters and digits; empty: sandboxd makes one. A secret, like `login`.
   std::string execd_token;
+
+  // Nothing: the sandbox reaches everything but the host and other sandboxes. With a policy, `egress_token` is the
+  // secret that requests to its policy API carry, 16 to 128 letters, digits, '-' and '_'; empty: sandboxd makes one.
+  std::optional<NetworkPolicy> network_policy;
+  std::string egress_token;
+  bool audit_policy = false;  // traffic passes and is recorded: only the operator's deny rules hold
+  // Connections to ports 80 and 443 are intercepted, so that a credential vault can put secrets into requests. Needs a
+  // policy.
+  bool credential_proxy = false;
 
   std::map<std::string, std::string> labels;  // the server's; kept and given back
 };
@@ -136,6 +147,7 @@ struct SandboxStatus {
   std::vector<PublishedPort> ports;
   std::string execd_socket;  // a Unix socket on the host that execd serves; empty with an OCI runtime: address:44772
   std::string execd_token;   // what execd asks for
+  std::string egress_token;  // of its policy API; empty: it was made without a policy
   std::int64_t pid = 0;      // of execd, on the host
   std::vector<std::string> requested_entrypoint;
   std::map<std::string, std::string> labels;
@@ -176,7 +188,7 @@ Result<Stats> decode_stats(const boost::json::value& value);
 Result<Snapshot> decode_snapshot(const boost::json::value& value);
 Result<Image> decode_image(const boost::json::value& value);
 
-// `login` and `execd_token` are left out of encode(CreateSandbox) unless asked for: records
+// `login`, `execd_token` and `egress_token` are left out of encode(CreateSandbox) unless asked for: records
 // and logs must not hold them.
 enum class Secrets { Leave, Include };
 boost::json::value encode(const CreateSandbox& create, Secrets secrets = Secrets::Leave);

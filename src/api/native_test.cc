@@ -44,6 +44,25 @@ TEST(NativeApi, ALoginIsWrittenOnlyWhenAskedFor) {
   EXPECT_EQ(again->login->password, "hunter2");
 }
 
+TEST(NativeApi, APolicyTravelsWithItsTokenAndOnlyWhenAskedFor) {
+  CreateSandbox create;
+  create.id = "a";
+  create.image = "debian";
+  create.network_policy = NetworkPolicy{"deny", {{"allow", "a.com"}, {"deny", "", {25}}}};
+  create.egress_token = "abcdefgh-1234567_";
+  EXPECT_EQ(text(encode(create)).find("abcdefgh"), std::string::npos);
+  const auto again = decode_create_sandbox(encode(create, Secrets::Include));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->network_policy, create.network_policy);
+  EXPECT_EQ(again->egress_token, create.egress_token);
+  for (const char* body : {R"({"id":"a","image":"i","egressToken":"abcdefgh-1234567_"})",
+                           R"({"id":"a","image":"i","networkPolicy":{},"egressToken":"a b"})",
+                           R"({"id":"a","image":"i","networkPolicy":[]})",
+                           R"({"id":"a","image":"i","networkPolicy":{"egress":[{"action":"allow"}]}})"}) {
+    EXPECT_FALSE(decode_create_sandbox(*parse_json(body))) << body;
+  }
+}
+
 TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
   SandboxStatus sandbox;
   sandbox.id = "a";
@@ -53,10 +72,12 @@ TEST(NativeApi, ASandboxSurvivesTheWayThereAndBack) {
   sandbox.ended_at = Timestamp(std::chrono::seconds(1'700'000'000));
   sandbox.requested_entrypoint = {"sh -c true"};
   sandbox.labels = {{"k", "v"}};
+  sandbox.egress_token = "secret";
   const auto again = decode_sandbox(encode(sandbox));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(text(encode(*again)), text(encode(sandbox)));
   EXPECT_EQ(again->requested_entrypoint, sandbox.requested_entrypoint);
+  EXPECT_EQ(again->egress_token, "secret");
 }
 
 TEST(NativeApi, AnEntrypointInALabelOfAnOlderVersionMovesToItsField) {

@@ -92,18 +92,22 @@ constexpr std::array<KnownLimit, 13> kKnown{{
 }};
 
 std::string why_unknown(std::string_view name) {
-  std::string all;
-  for (const KnownLimit& each : kKnown) all.append(all.empty() ? "" : ", ").append(each.name);
   std::string out = "there is no such limit; ";
   if (name.size() <= kLongestName) {
     const auto near =
         std::ranges::min_element(kKnown, {}, [&](const KnownLimit& each) { return edit_distance(each.name, name); });
     out += "did you mean " + std::string(near->name) + "? ";
   }
-  return out + "Known limits: " + all;
+  return out + "Known limits: " + resource_limit_names();
 }
 
 }  // namespace
+
+std::string resource_limit_names() {
+  std::string all;
+  for (const KnownLimit& each : kKnown) all.append(all.empty() ? "" : ", ").append(each.name);
+  return all;
+}
 
 Result<ResourceLimits> read_resource_limits(const std::optional<StringMap>& wanted) {
   ResourceLimits out;

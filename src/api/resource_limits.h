@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "api/lifecycle_create.h"
 #include "base/error.h"
@@ -27,6 +28,9 @@ struct ResourceLimits {
 
   bool operator==(const ResourceLimits&) const = default;
 };
+
+// "cpu, memory, gpu, ..": all names, for help texts.
+std::string resource_limit_names();
 
 // 400 for an unknown name (with the nearest known one and the list of all) and for a value that is no amount: an
 // ignored limit would be no limit.

@@ -105,6 +105,8 @@ void ChildReaper::watch(pid_t pid, std::move_only_function<void(sys::ExitStatus)
 
 void ChildReaper::unwatch(pid_t pid) { impl_->waiters.erase(pid); }
 
+bool ChildReaper::watches(pid_t pid) const { return impl_->waiters.contains(pid); }
+
 net::awaitable<sys::ExitStatus> ChildReaper::wait(pid_t pid) {
   const auto impl = impl_;
   net::steady_timer ended(impl->executor, net::steady_timer::time_point::max());

@@ -28,6 +28,7 @@ class ChildReaper {
   void watch(pid_t pid, std::move_only_function<void(sys::ExitStatus)> done);
   // Forgets the waiter; the child will be freed as an orphan is.
   void unwatch(pid_t pid);
+  bool watches(pid_t pid) const;
 
   // The same as a coroutine, which watches when it is awaited, not when it is made. Cancelling it throws
   // operation_aborted and unwatches.

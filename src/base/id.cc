@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <sys/random.h>
 #include <system_error>
 
@@ -13,7 +14,7 @@ using Uuid = std::array<unsigned char, 16>;
 
 class RandomPool {
  public:
-  void take(Uuid& out) {
+  void take(std::span<unsigned char> out) {
     if (left_ < out.size()) refill();
     left_ -= out.size();
     std::memcpy(out.data(), bytes_.data() + left_, out.size());
@@ -35,10 +36,14 @@ class RandomPool {
   std::size_t left_ = 0;
 };
 
-Uuid random_uuid() {
+void fill_random(std::span<unsigned char> out) {
   static thread_local RandomPool pool;
+  pool.take(out);
+}
+
+Uuid random_uuid() {
   Uuid uuid;
-  pool.take(uuid);
+  fill_random(uuid);
   uuid[6] = static_cast<unsigned char>(0x40 | (uuid[6] & 0x0f));  // version 4
   uuid[8] = static_cast<unsigned char>(0x80 | (uuid[8] & 0x3f));  // RFC 4122 variant
   return uuid;
@@ -63,6 +68,19 @@ bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= '
 std::string new_uuid() { return to_hex(random_uuid(), true); }
 
 std::string new_hex_id() { return to_hex(random_uuid(), false); }
+
+std::string new_token() {
+  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::array<unsigned char, 24> bytes;
+  fill_random(bytes);
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const unsigned group = static_cast<unsigned>(bytes[i] << 16 | bytes[i + 1] << 8 | bytes[i + 2]);
+    for (const int shift : {18, 12, 6, 0}) out.push_back(kAlphabet[group >> shift & 63]);
+  }
+  ::explicit_bzero(bytes.data(), bytes.size());
+  return out;
+}
 
 bool is_uuid(std::string_view text) {
   if (text.size() != 36) return false;

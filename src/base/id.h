@@ -15,6 +15,9 @@ std::string new_uuid();
 // The same without hyphens, 32 characters: command ids and request ids.
 std::string new_hex_id();
 
+// A secret of 192 bits: 32 characters of the URL-safe alphabet of base64.
+std::string new_token();
+
 // Eight-four-four-four-twelve hexadecimal digits of either case, of any UUID version.
 bool is_uuid(std::string_view text);
 

@@ -24,6 +24,19 @@ TEST(Id, HexIdsAreThirtyTwoLowerCaseDigits) {
   EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos) << id;
 }
 
+TEST(Id, TokensAreThirtyTwoUrlSafeCharactersAndNeverRepeat) {
+  std::set<std::string> all;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string token = new_token();
+    ASSERT_EQ(token.size(), 32u);
+    EXPECT_EQ(token.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+              std::string::npos)
+        << token;
+    all.insert(token);
+  }
+  EXPECT_EQ(all.size(), 1000u);
+}
+
 TEST(Id, IdsNeverRepeatAcrossThreads) {
   std::set<std::string> here, there;
   std::thread other([&] {

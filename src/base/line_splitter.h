@@ -35,6 +35,13 @@ class LineSplitter {
       skip_lf_ = false;
       if (bytes.front() == '\n') bytes.remove_prefix(1);
     }
+    if (skipping_) {
+      const std::size_t stop = bytes.find_first_of("\r\n");
+      if (stop == std::string_view::npos) return;
+      skipping_ = false;
+      skip_lf_ = bytes[stop] == '\r';
+      return feed(bytes.substr(stop + 1), sink);
+    }
     const char* at = bytes.data();
     const char* const end = at + bytes.size();
     // The next CR is looked for once and remembered, so text without any is scanned by one memchr per line.
@@ -59,11 +66,16 @@ class LineSplitter {
   void finish(Sink&& sink) {
     if (!pending_.empty()) sink(std::string_view(pending_));
     pending_ = std::string();
-    skip_lf_ = false;
+    skip_lf_ = skipping_ = false;
   }
 
   // Of the line that has not ended yet.
   std::size_t pending() const { return pending_.size(); }
+  // Drops that line, to its end.
+  void skip_line() {
+    pending_ = std::string();
+    skipping_ = true;
+  }
 
  private:
   static constexpr std::size_t kKeepCapacity = 64 * 1024;
@@ -110,6 +122,7 @@ class LineSplitter {
   const std::size_t max_line_;
   std::string pending_;   // the unterminated line so far
   bool skip_lf_ = false;  // the last byte was a CR: an LF right behind it belongs to it
+  bool skipping_ = false;
 };
 
 }  // namespace osb

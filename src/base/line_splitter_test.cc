@@ -59,6 +59,21 @@ TEST(LineSplitter, PartialLinesWaitForTheirEnd) {
   EXPECT_THAT(lines, ElementsAre("half a line"));
 }
 
+TEST(LineSplitter, ALineCanBeSkippedToItsEnd) {
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    LineSplitter splitter;
+    Lines lines;
+    const auto sink = [&](std::string_view line) { lines.emplace_back(line); };
+    splitter.feed("one" + end + "long", sink);
+    EXPECT_EQ(splitter.pending(), 4U);
+    splitter.skip_line();
+    splitter.feed("er", sink);
+    EXPECT_EQ(splitter.pending(), 0U);
+    for (const char byte : " still" + end + end + "two" + end) splitter.feed({&byte, 1}, sink);
+    EXPECT_THAT(lines, ElementsAre("one", "", "two"));
+  }
+}
+
 TEST(LineSplitter, LongLinesComeInPiecesWithoutAnExtraEmptyOne) {
   EXPECT_EQ(split({"0123456789abcdef\nx\n"}, 8), (Lines{"01234567", "89abcdef", "x"}));
   EXPECT_EQ(split({"0123", "4567", "89abcdef", "\n", "x"}, 8), (Lines{"01234567", "89abcdef", "x"}));

@@ -46,6 +46,8 @@ class FileOutput final : public Output {
 struct State {
   std::mutex mutex;  // configuration and rotation; held while a line is written
   LogFormat format = LogFormat::Text;
+  std::string time_key = "time", event_key = "event";
+  std::string always;  // as it is written
   std::vector<std::unique_ptr<Output>> outputs;
 
   State() { outputs.push_back(std::make_unique<StreamOutput>(STDERR_FILENO)); }
@@ -171,10 +173,11 @@ void write_log(LogLevel level, std::string_view event, std::span<const BoundFiel
   std::string line;
   line.reserve(256);
   if (log.format == LogFormat::Json) {
-    line += "{\"time\":\"" + now_text() + "\",\"level\":\"";
+    line += "{\"" + log.time_key + "\":\"" + now_text() + "\",\"level\":\"";
     line += name;
-    line += "\",\"event\":";
+    line += "\",\"" + log.event_key + "\":";
     append_json_string(line, event);
+    line += log.always;
   } else {
     line += now_text() + ' ';
     line += name;
@@ -205,6 +208,12 @@ Result<void> configure_log(const LogOptions& options) {
   const std::lock_guard lock(log.mutex);
   log.outputs = std::move(outputs);
   log.format = options.format;
+  log.time_key = options.time_key;
+  log.event_key = options.event_key;
+  log.always.clear();
+  for (const auto& [key, value] : options.always) {
+    append_field(log.always, key, LogValue(value).data(), LogFormat::Json);
+  }
   detail::log_threshold.store(options.level, std::memory_order_relaxed);
   return {};
 }

@@ -32,6 +32,9 @@ struct LogOptions {
   // A file that would grow beyond this becomes path.1, path.1 becomes path.2, and so on; the oldest goes.
   std::uint64_t rotate_bytes = 100u << 20;
   int keep_files = 10;  // including the one being written
+  // Of JSON lines: names of two keys, and keys with values that every line has.
+  std::string time_key = "time", event_key = "event";
+  std::vector<std::pair<std::string, std::string>> always = {};
 };
 
 // Called once by main before other threads exist; until then warnings and errors go to stderr as text. Nothing changes

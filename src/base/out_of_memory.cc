@@ -17,8 +17,13 @@ std::string format_binary_size(std::uint64_t bytes) {
   return concat(bytes / size, '.', tenths, ' ', kUnits[unit]);
 }
 
-std::string out_of_memory_message(std::optional<std::uint64_t> limit_bytes) {
-  if (!limit_bytes) return "out of memory (the host has no memory left)";
+std::string out_of_memory_message(std::optional<std::uint64_t> limit_bytes, bool limit_reached) {
+  if (!limit_bytes) return "out of memory (no memory left on the host or for all sandboxes together)";
+  if (!limit_reached) {
+    return concat(
+        "out of memory (no memory left on the host or for all sandboxes together; the sandbox is below its limit of ",
+        format_binary_size(*limit_bytes), ')');
+  }
   return concat("out of memory (limit ", format_binary_size(*limit_bytes), ')');
 }
 

@@ -26,7 +26,12 @@ TEST(OutOfMemory, TheMessageNamesTheLimitInBinaryUnits) {
 }
 
 TEST(OutOfMemory, WithoutALimitTheMessageBlamesTheHost) {
-  EXPECT_EQ(out_of_memory_message(std::nullopt), "out of memory (the host has no memory left)");
+  EXPECT_EQ(out_of_memory_message(std::nullopt),
+            "out of memory (no memory left on the host or for all sandboxes together)");
+  EXPECT_EQ(
+      out_of_memory_message(256 << 20, false),
+      "out of memory (no memory left on the host or for all sandboxes together; the sandbox is below its limit of "
+      "256 MiB)");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 namespace osb::cli {
 
-void add_commands(Command& root, Context& context) {
+void add_commands(Command& root, CommandIo& context) {
   add_run_command(root, context);
   add_exec_command(root, context);
   add_shell_command(root, context);
@@ -21,10 +21,14 @@ void add_commands(Command& root, Context& context) {
   add_top_command(root, context);
   add_sandbox_group(root, context);
   add_command_group(root, context);
+  add_code_group(root, context);
   add_file_group(root, context);
   add_egress_group(root, context);
+  add_policy_group(root, context);
   add_credential_vault_group(root, context);
+  add_credentials_group(root, context);
   add_snapshot_group(root, context);
+  add_template_group(root, context);
   add_metadata_group(root, context);
   add_image_group(root, context);
   add_config_group(root, context);

@@ -121,12 +121,22 @@ json::object encode(const opensandbox::FileInfo& info) {
 
 json::object encode(const opensandbox::NetworkPolicy& policy) {
   json::array rules;
-  for (const auto& rule : policy.egress) rules.push_back({{"action", rule.action}, {"target", rule.target}});
+  for (const auto& rule : policy.egress) {
+    json::object item{{"action", rule.action}, {"target", rule.target}};
+    if (!rule.ports.empty()) item["ports"] = json::array(rule.ports.begin(), rule.ports.end());
+    rules.push_back(std::move(item));
+  }
   return {{"default_action", policy.default_action}, {"egress", std::move(rules)}};
 }
 
 json::object encode(const opensandbox::CredentialMetadata& credential) {
-  return {{"name", credential.name}, {"source_type", credential.source_type}, {"revision", credential.revision}};
+  json::object out{
+      {"name", credential.name}, {"source_type", credential.source_type}, {"revision", credential.revision}};
+  // The original knows none of these; they are there only where they say something.
+  if (!credential.entry.empty()) out["entry"] = credential.entry;
+  if (!credential.hosts.empty()) out["hosts"] = json::array(credential.hosts.begin(), credential.hosts.end());
+  if (!credential.expires_at.empty()) out["expires_at"] = credential.expires_at;
+  return out;
 }
 
 json::object encode(const opensandbox::CredentialBindingMetadata& binding) {
@@ -145,7 +155,12 @@ json::object encode(const opensandbox::CredentialVaultState& state) {
   json::array credentials, bindings;
   for (const auto& credential : state.credentials) credentials.push_back(encode(credential));
   for (const auto& binding : state.bindings) bindings.push_back(encode(binding));
-  return {{"revision", state.revision}, {"credentials", std::move(credentials)}, {"bindings", std::move(bindings)}};
+  json::object out{
+      {"revision", state.revision}, {"credentials", std::move(credentials)}, {"bindings", std::move(bindings)}};
+  if (!state.missing_values.empty()) {
+    out["missing_values"] = json::array(state.missing_values.begin(), state.missing_values.end());
+  }
+  return out;
 }
 
 json::object encode(const opensandbox::Diagnostics& d) {

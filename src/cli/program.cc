@@ -47,13 +47,13 @@ Format wanted_format(const std::vector<std::string>& words) {
   return Format::Table;
 }
 
-int report(Context& context, const Problem& problem) {
+int report(CommandIo& context, const Problem& problem) {
   context.out().problem(problem);
   return problem.exit_code;
 }
 
 // Output that could not be written is a failure: the error names a full disk; a reader that left (head) is SIGPIPE.
-int finish(Context& context, int status) {
+int finish(CommandIo& context, int status) {
   context.out().flush();
   const int error = context.out().write_error();
   if (error == 0 || status != 0) return status;
@@ -73,7 +73,7 @@ std::string_view asked_for_script(const Environment& environment) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& words, const Environment& environment) {
-  Context context(environment);
+  CommandIo context(environment);
   if (const std::string_view script = asked_for_script(environment); !script.empty()) {
     std::fwrite(script.data(), 1, script.size(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;

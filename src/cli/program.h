@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cli/args/command.h"
+#include "cli/command_io.h"
 #include "cli/config/config.h"
-#include "cli/context.h"
 
 namespace osb::cli {
 
@@ -14,6 +14,6 @@ namespace osb::cli {
 int run_program(const std::vector<std::string>& words, const Environment& environment);
 
 // The tree itself, for run_program and for completion.
-void add_commands(Command& root, Context& context);
+void add_commands(Command& root, CommandIo& context);
 
 }  // namespace osb::cli

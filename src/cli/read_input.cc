@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "base/unique_fd.h"
+#include "yaml/reader.h"
 
 namespace osb::cli {
 namespace {
@@ -50,7 +51,7 @@ Expected<boost::json::value> read_json_file(const std::string& path, const std::
 Expected<boost::json::value> read_yaml_file(const std::string& path, const std::string& what) {
   auto text = read_input(path, what);
   if (!text) return failed(text.error());
-  auto parsed = parse_yaml(*text);
+  auto parsed = yaml::parse(*text);
   if (!parsed) {
     // Never the text itself: it may be a secret.
     return invalid("The " + what + " file '" + path + "' is neither JSON nor YAML: " + parsed.error().message + ".");

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <opensandbox/async.h>
 
 #include "base/parse_number.h"
@@ -7,6 +9,23 @@
 #include "client/sandbox_state.h"
 
 namespace opensandbox::async {
+
+Task<CommandLogs> read_logs(SandboxPtr sandbox, std::string target, std::optional<std::int64_t> cursor,
+                            std::string kind) {
+  if (cursor) add_query(target, "cursor", std::to_string(*cursor));
+  Call call{.target = std::move(target)};
+  call.headers.add("Accept", "text/plain");
+  auto reply = co_await call_execd(std::move(sandbox), std::move(call));
+  if (!reply) co_return Failure(std::move(reply.error()));
+  const std::string prefix = "EXECD-" + kind;
+  CommandLogs out;
+  out.cursor =
+      osb::parse_number<std::int64_t>(reply->headers.get(prefix + "-TAIL-CURSOR")).value_or(cursor.value_or(0));
+  out.skipped_bytes = osb::parse_number<std::uint64_t>(reply->headers.get(prefix + "-SKIPPED-BYTES")).value_or(0);
+  out.text = std::move(reply->body);
+  co_return out;
+}
+
 namespace {
 
 // --- commands
@@ -52,25 +71,6 @@ Task<CommandStatus> read_status(SandboxPtr sandbox, std::string id) {
   out.started_at = time_of(object, "started_at");
   out.finished_at = time_of(object, "finished_at");
   out.json = std::move(reply->body);
-  co_return out;
-}
-
-template <typename Number>
-Number number_in(std::string_view text, Number otherwise) {
-  return osb::parse_number<Number>(text).value_or(otherwise);
-}
-
-Task<CommandLogs> read_logs(SandboxPtr sandbox, std::string id, std::optional<std::int64_t> cursor) {
-  std::string target = "/command/" + encode(id) + "/logs";
-  if (cursor) add_query(target, "cursor", std::to_string(*cursor));
-  Call call{.target = std::move(target)};
-  call.headers.add("Accept", "text/plain");
-  auto reply = co_await call_execd(std::move(sandbox), std::move(call));
-  if (!reply) co_return Failure(std::move(reply.error()));
-  CommandLogs out;
-  out.cursor = number_in<std::int64_t>(reply->headers.get("EXECD-COMMANDS-TAIL-CURSOR"), cursor.value_or(0));
-  out.skipped_bytes = number_in<std::uint64_t>(reply->headers.get("EXECD-COMMANDS-SKIPPED-BYTES"), 0);
-  out.text = std::move(reply->body);
   co_return out;
 }
 
@@ -121,6 +121,16 @@ Task<std::vector<CodeContext>> all_contexts(SandboxPtr sandbox, Call call) {
   co_return out;
 }
 
+void add_settings(json::object& body, const std::string& cwd, const StringMap& envs,
+                  std::chrono::milliseconds timeout) {
+  if (!cwd.empty()) body["cwd"] = cwd;
+  if (timeout.count() > 0) body["timeout"] = timeout.count();
+  if (envs.empty()) return;
+  json::object variables;
+  for (const auto& [name, value] : envs) variables[name] = value;
+  body["envs"] = std::move(variables);
+}
+
 std::string with_language(std::string target, const std::string& language) {
   if (!language.empty()) add_query(target, "language", language);
   return target;
@@ -144,6 +154,47 @@ Task<Execution> Commands::run_program(std::vector<std::string> argv, RunOptions 
   return start(sandbox_, std::move(body), options, std::move(sink));
 }
 
+namespace {
+
+// An entry of the file that EXECD_ENVS names. Single quotes change nothing between them.
+std::string env_line(const std::string& name, std::string_view value) {
+  if (!value.contains('\'')) return name + "='" + std::string(value) + "'";
+  std::string out = name + "=\"";
+  for (const char c : value) {
+    const std::size_t known = std::string_view("\\\"$\n\r\t").find(c);
+    known == std::string_view::npos ? void(out += c) : void((out += '\\') += "\\\"$nrt"[known]);
+  }
+  return out + '"';
+}
+
+Task<void> append_env(Commands commands, std::string name, std::string line) {
+  // The file's directory need not be there. The value may be a secret, so it is in no command line.
+  constexpr const char* kAppend =
+      R"([ -n "$EXECD_ENVS" ] && mkdir -p "${EXECD_ENVS%/*}/" && printf '%s\n' "$SDK_ENTRY" >>"$EXECD_ENVS")";
+  RunOptions options;
+  options.envs = {{"SDK_ENTRY", std::move(line)}};
+  const auto done = co_await commands.run(kAppend, std::move(options), {});
+  if (!done) co_return Failure(done.error());
+  if (done->exit_code == 0) co_return Result<void>();
+  Error error;
+  error.kind = ErrorKind::Api;
+  error.code = "SET_ENV_FAILED";
+  error.message = "the sandbox has no file for variables of all commands, or cannot write it: " + name +
+                  " was not set: " + done->stderr_text();
+  co_return Failure(std::move(error));
+}
+
+}  // namespace
+
+Task<void> Commands::set_env(std::string name, std::string value) const {
+  const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 || !std::ranges::all_of(name, in_name)) {
+    return failed_task<void>(invalid_argument("name: a variable has letters, digits and _"));
+  }
+  if (value.contains('\0')) return failed_task<void>(invalid_argument("value: must not contain a NUL byte"));
+  return append_env(*this, name, env_line(name, value));
+}
+
 Task<Execution> Commands::follow(std::string id, std::uint64_t after, RunOptions options, EventSink sink) const {
   if (id.empty()) return failed_task<Execution>(invalid_argument("command id: must not be empty"));
   StreamOptions stream{.keep_output = !options.discard_output,
@@ -157,7 +208,7 @@ Task<Execution> Commands::follow(std::string id, std::uint64_t after, RunOptions
 Task<void> Commands::interrupt(std::string id) const { return tell_execd(sandbox_, delete_by_id("/command", id)); }
 Task<CommandStatus> Commands::status(std::string id) const { return read_status(sandbox_, std::move(id)); }
 Task<CommandLogs> Commands::logs(std::string id, std::optional<std::int64_t> cursor) const {
-  return read_logs(sandbox_, std::move(id), cursor);
+  return read_logs(sandbox_, "/command/" + encode(id) + "/logs", cursor, "COMMANDS");
 }
 
 Task<std::string> Sessions::create(std::string cwd) const { return make_session(sandbox_, std::move(cwd)); }
@@ -177,8 +228,9 @@ Task<void> Sessions::remove(std::string session_id) const {
   return tell_execd(sandbox_, {.method = "DELETE", .target = "/session/" + encode(session_id)});
 }
 
-Task<CodeContext> CodeInterpreter::create_context(std::string language) const {
-  const json::object body{{"language", language}};
+Task<CodeContext> CodeInterpreter::create_context(std::string language, CodeContextOptions options) const {
+  json::object body{{"language", language}};
+  add_settings(body, options.cwd, options.envs, options.timeout);
   return one_context(sandbox_, json_call("POST", "/code/context", json::serialize(body)));
 }
 Task<CodeContext> CodeInterpreter::context(std::string id) const {
@@ -202,8 +254,9 @@ Task<Execution> CodeInterpreter::run(std::string code, RunCodeOptions options, E
   if (options.context && !options.context->id.empty()) context["id"] = options.context->id;
   std::string language = options.context ? options.context->language : options.language;
   context["language"] = language.empty() ? std::string(language::kPython) : std::move(language);
-  const json::object body{{"code", code}, {"context", std::move(context)}};
-  StreamOptions stream{.keep_output = !options.discard_output, .keep_json = options.keep_json, .has_exit_code = false};
+  json::object body{{"code", code}, {"context", std::move(context)}};
+  add_settings(body, options.cwd, options.envs, options.timeout);
+  StreamOptions stream{.keep_output = !options.discard_output, .keep_json = options.keep_json, .is_code = true};
   return run_stream(sandbox_, json_call("POST", "/code", json::serialize(body)), std::move(stream), std::move(sink));
 }
 

@@ -1,6 +1,7 @@
 #include "client/decode.h"
 
 #include "client/errors.h"
+#include "client/network_policy.h"
 
 namespace opensandbox {
 namespace {
@@ -75,9 +76,15 @@ SandboxInfo sandbox_from(const json::object& object) {
   out.status = status_from(object);
   if (const auto* image = object_of(object, "image")) out.image = text_of(*image, "uri");
   out.snapshot_id = text_of(object, "snapshotId");
+  out.template_id = text_of(object, "templateId");
   out.platform = platform_from(object);
   out.entrypoint = texts_of(object, "entrypoint");
   if (const auto* metadata = object_of(object, "metadata")) out.metadata = map_of(*metadata);
+  if (const auto* extensions = object_of(object, "extensions")) out.extensions = map_of(*extensions);
+  if (const auto* allocation = object_of(object, "allocation")) {
+    out.allocation =
+        Allocation{text_of(*allocation, "mode"), text_of(*allocation, "poolRef"), text_of(*allocation, "state")};
+  }
   out.created_at = time_of(object, "createdAt").value_or(Timestamp{});
   out.expires_at = time_of(object, "expiresAt");
   out.json = json::serialize(object);
@@ -112,6 +119,49 @@ Result<Snapshot> decode_snapshot(const Reply& reply) {
 
 Result<SnapshotList> decode_snapshot_list(const Reply& reply) {
   return decode_list<SnapshotList>(reply, snapshot_from);
+}
+
+namespace {
+
+Template template_from(const json::object& object) {
+  Template out;
+  out.id = text_of(object, "templateId");
+  out.image = text_of(object, "image");
+  out.publish = text_of(object, "publish");
+  if (const auto* limits = object_of(object, "resourceLimits")) out.resource_limits = map_of(*limits);
+  out.entrypoint = texts_of(object, "entrypoint");
+  if (const auto* env = object_of(object, "env")) out.env = map_of(*env);
+  if (const auto* metadata = object_of(object, "metadata")) out.metadata = map_of(*metadata);
+  if (const auto* readiness = object_of(object, "readiness")) {
+    out.readiness = TemplateReadiness{text_of(*readiness, "probe"), {}};
+    if (const auto warmup = int_of(*readiness, "warmupSeconds")) {
+      out.readiness->warmup_seconds = std::chrono::seconds(*warmup);
+    }
+  }
+  out.format = text_of(object, "format");
+  if (const auto* status = object_of(object, "status")) {
+    out.phase = text_of(*status, "phase");
+    out.manifest_ref = text_of(*status, "manifestRef");
+    out.message = text_of(*status, "message");
+  }
+  out.created_at = time_of(object, "createdAt").value_or(Timestamp{});
+  out.updated_at = time_of(object, "updatedAt").value_or(Timestamp{});
+  out.json = json::serialize(object);
+  return out;
+}
+
+}  // namespace
+
+Result<Template> decode_template(const Reply& reply) {
+  const auto value = object_in(reply);
+  if (!value) return Failure(value.error());
+  Template out = template_from(value->get_object());
+  if (out.id.empty()) return invalid_response("the template has no id", reply.request_id);
+  return out;
+}
+
+Result<TemplateList> decode_template_list(const Reply& reply) {
+  return decode_list<TemplateList>(reply, template_from);
 }
 
 Image image_from(const json::object& object) {
@@ -154,6 +204,20 @@ Result<Diagnostics> decode_diagnostics(const Reply& reply) {
   out.expires_at = time_of(object, "expiresAt");
   out.warnings = texts_of(object, "warnings");
   out.json = reply.body;
+  return out;
+}
+
+Result<DiagnosticContext> decode_diagnostic_context(const Reply& reply) {
+  const auto value = object_in(reply);
+  if (!value) return Failure(value.error());
+  const auto& object = value->get_object();
+  DiagnosticContext out;
+  out.sandbox_id = text_of(object, "sandboxId");
+  out.backend_type = text_of(object, "backendType");
+  if (const auto* names = object_of(object, "backendIdentifiers")) out.backend_identifiers = map_of(*names);
+  out.state = text_of(object, "state");
+  out.json = reply.body;
+  if (out.backend_type.empty()) return invalid_response("the context has no backendType", reply.request_id);
   return out;
 }
 
@@ -201,6 +265,44 @@ json::object encode_volume(const Volume& volume) {
   return out;
 }
 
+json::object encode_probe(const ActiveProbe& probe) {
+  json::object out{{"port", probe.port}, {"path", probe.path}};
+  if (probe.timeout) out["timeoutSeconds"] = probe.timeout->count();
+  return out;
+}
+
+template <typename Hook>
+json::object encode_hook(const Hook& hook, json::object out = {}) {
+  out["command"] = to_json(hook.command);
+  if (hook.timeout) out["timeoutSeconds"] = hook.timeout->count();
+  return out;
+}
+
+json::object encode_lifecycle(const Lifecycle& lifecycle) {
+  json::object out;
+  if (lifecycle.pre_start) out["preStart"] = encode_hook(*lifecycle.pre_start);
+  if (!lifecycle.periodic.empty()) {
+    json::array hooks;
+    for (const PeriodicHook& hook : lifecycle.periodic) {
+      hooks.push_back(encode_hook(hook, {{"name", hook.name}, {"schedule", hook.schedule}}));
+    }
+    out["periodic"] = std::move(hooks);
+  }
+  if (lifecycle.idle) {
+    json::object policy{{"wakeOnAccess", lifecycle.idle->wake_on_access}};
+    if (lifecycle.idle->pause_after) {
+      policy["idleTimeoutSeconds"] = lifecycle.idle->pause_after->count();
+      policy["onIdle"] = "pause";
+    }
+    if (lifecycle.idle->active_probe) policy["activeProbe"] = encode_probe(*lifecycle.idle->active_probe);
+    out["idlePolicy"] = std::move(policy);
+  }
+  if (lifecycle.renew_on_access) {
+    out["renewalPolicy"] = json::object{{"extendSeconds", lifecycle.renew_on_access->count()}};
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string encode_create(const CreateOptions& options) {
@@ -214,21 +316,16 @@ std::string encode_create(const CreateOptions& options) {
     out["image"] = std::move(image);
   }
   if (!options.snapshot_id.empty()) out["snapshotId"] = options.snapshot_id;
-  if (!options.entrypoint.empty()) out["entrypoint"] = to_json(options.entrypoint);
+  const bool of_template = !options.template_id.empty();
+  if (of_template) out["templateId"] = options.template_id;
+  if (!options.entrypoint.empty() && !of_template) out["entrypoint"] = to_json(options.entrypoint);
   if (options.timeout) out["timeout"] = options.timeout->count();
-  out["resourceLimits"] = to_json(options.resource_limits);
+  if (!of_template) out["resourceLimits"] = to_json(options.resource_limits);
   if (!options.resource_requests.empty()) out["resourceRequests"] = to_json(options.resource_requests);
   if (!options.env.empty()) out["env"] = to_json(options.env);
   if (!options.metadata.empty()) out["metadata"] = to_json(options.metadata);
   if (!options.extensions.empty()) out["extensions"] = to_json(options.extensions);
-  if (options.network_policy) {
-    json::array rules;
-    for (const auto& rule : options.network_policy->egress) {
-      rules.push_back(json::object{{"action", rule.action}, {"target", rule.target}});
-    }
-    out["networkPolicy"] =
-        json::object{{"defaultAction", options.network_policy->default_action}, {"egress", std::move(rules)}};
-  }
+  if (options.network_policy) out["networkPolicy"] = encode_policy(*options.network_policy);
   if (options.credential_proxy) out["credentialProxy"] = json::object{{"enabled", true}};
   if (options.secure_access) out["secureAccess"] = true;
   if (!options.volumes.empty()) {
@@ -239,7 +336,32 @@ std::string encode_create(const CreateOptions& options) {
   if (options.platform) {
     out["platform"] = json::object{{"os", options.platform->os}, {"arch", options.platform->arch}};
   }
+  if (json::object lifecycle = encode_lifecycle(options.lifecycle); !lifecycle.empty()) {
+    out["lifecycle"] = std::move(lifecycle);
+  }
   return json::serialize(out);
+}
+
+std::string encode_create_template(const CreateTemplateOptions& options) {
+  json::object out{{"image", options.image}, {"publish", options.publish}};
+  if (!options.resource_limits.empty()) out["resourceLimits"] = to_json(options.resource_limits);
+  if (!options.entrypoint.empty()) out["entrypoint"] = to_json(options.entrypoint);
+  if (!options.env.empty()) out["env"] = to_json(options.env);
+  if (!options.metadata.empty()) out["metadata"] = to_json(options.metadata);
+  if (options.readiness) {
+    json::object readiness;
+    if (!options.readiness->probe.empty()) readiness["probe"] = options.readiness->probe;
+    if (options.readiness->warmup_seconds) readiness["warmupSeconds"] = options.readiness->warmup_seconds->count();
+    out["readiness"] = std::move(readiness);
+  }
+  if (!options.format.empty()) out["format"] = options.format;
+  return json::serialize(out);
+}
+
+std::string metadata_filter(const StringMap& metadata) {
+  std::string out;
+  for (const auto& [key, value] : metadata) out += (out.empty() ? "" : "&") + encode(key) + '=' + encode(value);
+  return out;
 }
 
 }  // namespace opensandbox

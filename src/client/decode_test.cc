@@ -73,6 +73,25 @@ TEST(EncodeTest, ACreateSaysOnlyWhatWasAskedFor) {
   EXPECT_TRUE(bool_of(object, "secureAccess"));
 }
 
+TEST(EncodeTest, HooksAndPoliciesAreTheContracts) {
+  CreateOptions options;
+  options.lifecycle.pre_start = PreStartHook{{"true"}, std::chrono::seconds(5)};
+  options.lifecycle.periodic = {{"a", "@hourly", {"b", "c"}}};
+  options.lifecycle.idle = IdlePolicy{std::chrono::seconds(60), false, ActiveProbe{80, "/x"}};
+  options.lifecycle.renew_on_access = std::chrono::seconds(300);
+  const auto body = osb::api::parse_json(encode_create(options));
+  ASSERT_TRUE(body);
+  const auto expected = osb::api::parse_json(
+      R"({"preStart":{"command":["true"],"timeoutSeconds":5},
+          "periodic":[{"name":"a","schedule":"@hourly","command":["b","c"]}],
+          "idlePolicy":{"wakeOnAccess":false,"idleTimeoutSeconds":60,"onIdle":"pause",
+                        "activeProbe":{"port":80,"path":"/x"}},
+          "renewalPolicy":{"extendSeconds":300}})");
+  EXPECT_EQ(body->get_object().at("lifecycle"), *expected);
+  options.lifecycle = {};
+  EXPECT_FALSE(osb::api::parse_json(encode_create(options))->get_object().contains("lifecycle"));
+}
+
 TEST(PeerTest, AnEndpointBecomesAnOriginAndAPrefix) {
   const auto peer = Peer::parse("http://10.0.0.1:8080/proxy/44772/");
   ASSERT_TRUE(peer);

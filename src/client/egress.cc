@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <opensandbox/async.h>
 
 #include "client/errors.h"
 #include "client/json.h"
+#include "client/network_policy.h"
 #include "client/sandbox_state.h"
+#include "client/server_call.h"
 
 namespace opensandbox::async {
 namespace {
@@ -23,36 +26,42 @@ struct Answer {
   const json::object& object() const { return value.get_object(); }
 };
 
-Task<Answer> ask(SandboxPtr sandbox, Call call) {
-  auto reply = co_await call_egress(std::move(sandbox), std::move(call));
-  if (!reply) co_return Failure(std::move(reply.error()));
+Result<Answer> parsed(Result<Reply> reply) {
+  if (!reply) return Failure(std::move(reply.error()));
   auto value = parse_answer(reply->body, reply->request_id);
-  if (!value) co_return Failure(std::move(value.error()));
-  if (!value->is_object()) co_return invalid_response("the answer is no JSON object", reply->request_id);
-  co_return Answer{std::move(*value), std::move(reply->body), std::move(reply->request_id)};
+  if (!value) return Failure(std::move(value.error()));
+  if (!value->is_object()) return invalid_response("the answer is no JSON object", reply->request_id);
+  return Answer{std::move(*value), std::move(reply->body), std::move(reply->request_id)};
+}
+
+Task<Answer> ask(SandboxPtr sandbox, Call call) {
+  co_return parsed(co_await call_egress(std::move(sandbox), std::move(call)));
+}
+
+Task<Answer> ask_server(SandboxPtr sandbox, std::string_view rest, Call call) {
+  call.target = sandbox_target(sandbox->id(), rest);
+  co_return parsed(co_await sandbox->wire()->call(sandbox->wire()->server, std::move(call)));
 }
 
 // --- policy
 
-Task<EgressPolicy> policy(SandboxPtr sandbox, Call call) {
+// The answer to a change need not have the policy.
+enum class Wants { Policy, Outcome };
+
+Task<EgressPolicy> policy(SandboxPtr sandbox, Call call, Wants wants) {
   auto answer = co_await ask(std::move(sandbox), std::move(call));
   if (!answer) co_return Failure(std::move(answer.error()));
   const auto& object = answer->object();
   const auto* rules = object_of(object, "policy");
-  if (rules == nullptr) co_return invalid_response("the answer has no policy", answer->request_id);
+  if (rules == nullptr && wants == Wants::Policy) {
+    co_return invalid_response("the answer has no policy", answer->request_id);
+  }
   EgressPolicy out;
   out.status = text_of(object, "status");
   out.mode = text_of(object, "mode");
   out.enforcement_mode = text_of(object, "enforcementMode");
   out.reason = text_of(object, "reason");
-  out.policy.default_action = text_of(*rules, "defaultAction");
-  if (const auto* list = array_of(*rules, "egress")) {
-    for (const auto& item : *list) {
-      if (const auto* rule = item.if_object()) {
-        out.policy.egress.push_back({.action = text_of(*rule, "action"), .target = text_of(*rule, "target")});
-      }
-    }
-  }
+  if (rules != nullptr) out.policy = policy_from(*rules);
   out.json = std::move(answer->text);
   co_return out;
 }
@@ -62,7 +71,10 @@ Task<EgressPolicy> policy(SandboxPtr sandbox, Call call) {
 CredentialMetadata credential_from(const json::object& object) {
   return {.name = text_of(object, "name"),
           .source_type = text_of(object, "sourceType"),
-          .revision = int_of(object, "revision").value_or(0)};
+          .revision = int_of(object, "revision").value_or(0),
+          .entry = text_of(object, "entry"),
+          .hosts = texts_of(object, "hosts"),
+          .expires_at = text_of(object, "expiresAt")};
 }
 
 CredentialBindingMetadata binding_from(const json::object& object) {
@@ -98,13 +110,24 @@ std::vector<T> all_from(const json::object& object, std::string_view key, T (*fr
   return out;
 }
 
-Task<CredentialVaultState> vault(SandboxPtr sandbox, Call call) {
-  auto answer = co_await ask(std::move(sandbox), std::move(call));
+// The receiver of a call: the sidecar, or the server, which fetches values of the operator's entries for it.
+enum class Through { Sidecar, Server };
+
+Through way_for(const std::vector<Credential>& a, const std::vector<Credential>& b = {}) {
+  const auto named = [](const Credential& each) { return !each.entry.empty(); };
+  return std::ranges::any_of(a, named) || std::ranges::any_of(b, named) ? Through::Server : Through::Sidecar;
+}
+
+Task<CredentialVaultState> vault(SandboxPtr sandbox, Call call, Through through = Through::Sidecar) {
+  auto answer = through == Through::Server
+                    ? co_await ask_server(std::move(sandbox), "/credential-vault", std::move(call))
+                    : co_await ask(std::move(sandbox), std::move(call));
   if (!answer) co_return Failure(std::move(answer.error()));
   CredentialVaultState out;
   out.revision = int_of(answer->object(), "revision").value_or(0);
   out.credentials = all_from(answer->object(), "credentials", credential_from);
   out.bindings = all_from(answer->object(), "bindings", binding_from);
+  out.missing_values = texts_of(answer->object(), "missingValues");
   out.json = std::move(answer->text);
   co_return out;
 }
@@ -132,7 +155,9 @@ Task<void> drop_vault(SandboxPtr sandbox) {
 json::array encode_credentials(const std::vector<Credential>& credentials) {
   json::array out;
   for (const auto& one : credentials) {
-    out.push_back({{"name", one.name}, {"source", json::object{{"type", "inline"}, {"value", one.value}}}});
+    const json::object source = one.entry.empty() ? json::object{{"type", "inline"}, {"value", one.value}}
+                                                  : json::object{{"type", "operator"}, {"entry", one.entry}};
+    out.push_back(json::object{{"name", one.name}, {"source", source}});
   }
   return out;
 }
@@ -155,6 +180,14 @@ json::array encode_bindings(const std::vector<CredentialBinding>& bindings) {
       }
       auth["headers"] = std::move(headers);
     }
+    if (!one.auth.substitutions.empty()) {
+      json::array substitutions;
+      for (const auto& each : one.auth.substitutions) {
+        substitutions.push_back(
+            json::object{{"credential", each.credential}, {"placeholder", each.placeholder}, {"in", to_json(each.in)}});
+      }
+      auth["substitutions"] = std::move(substitutions);
+    }
     out.push_back(json::object{{"name", one.name}, {"match", std::move(match)}, {"auth", std::move(auth)}});
   }
   return out;
@@ -170,22 +203,26 @@ json::object changes(json::array add, json::array replace, const std::vector<std
 
 }  // namespace
 
-Task<EgressPolicy> Egress::get() const { return policy(sandbox_, {.target = "/policy"}); }
+Task<EgressPolicy> Egress::get() const { return policy(sandbox_, {.target = "/policy"}, Wants::Policy); }
+
+Task<EgressPolicy> Egress::replace(NetworkPolicy wanted) const {
+  return policy(sandbox_, json_call("PUT", "/policy", json::serialize(encode_policy(wanted))), Wants::Outcome);
+}
 
 Task<EgressPolicy> Egress::patch(std::vector<NetworkRule> rules) const {
   json::array body;
-  for (const auto& rule : rules) body.push_back(json::object{{"action", rule.action}, {"target", rule.target}});
-  return policy(sandbox_, json_call("PATCH", "/policy", json::serialize(body)));
+  for (const auto& rule : rules) body.push_back(encode_rule(rule));
+  return policy(sandbox_, json_call("PATCH", "/policy", json::serialize(body)), Wants::Outcome);
 }
 
 Task<EgressPolicy> Egress::remove(std::vector<std::string> targets) const {
-  return policy(sandbox_, json_call("DELETE", "/policy", json::serialize(to_json(targets))));
+  return policy(sandbox_, json_call("DELETE", "/policy", json::serialize(to_json(targets))), Wants::Outcome);
 }
 
 Task<CredentialVaultState> CredentialVault::create(std::vector<Credential> credentials,
                                                    std::vector<CredentialBinding> bindings) const {
   const json::object body{{"credentials", encode_credentials(credentials)}, {"bindings", encode_bindings(bindings)}};
-  return vault(sandbox_, json_call("POST", "/credential-vault", json::serialize(body)));
+  return vault(sandbox_, json_call("POST", "/credential-vault", json::serialize(body)), way_for(credentials));
 }
 
 Task<CredentialVaultState> CredentialVault::get() const { return vault(sandbox_, {.target = "/credential-vault"}); }
@@ -199,7 +236,8 @@ Task<CredentialVaultState> CredentialVault::patch(CredentialVaultPatch patch) co
   auto bindings =
       changes(encode_bindings(patch.add_bindings), encode_bindings(patch.replace_bindings), patch.delete_bindings);
   if (!bindings.empty()) body["bindings"] = std::move(bindings);
-  return vault(sandbox_, json_call("PATCH", "/credential-vault", json::serialize(body)));
+  return vault(sandbox_, json_call("PATCH", "/credential-vault", json::serialize(body)),
+               way_for(patch.add_credentials, patch.replace_credentials));
 }
 
 Task<void> CredentialVault::remove() const { return drop_vault(sandbox_); }

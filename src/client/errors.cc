@@ -72,6 +72,14 @@ Failure invalid_argument(std::string message) {
 }
 Failure cancelled(std::string message) { return make(ErrorKind::Cancelled, "CANCELLED", std::move(message)); }
 Failure local_error(std::string message) { return make(ErrorKind::Local, "LOCAL_ERROR", std::move(message)); }
+Failure wake_timeout(std::string_view request_id) {
+  auto failure =
+      make(ErrorKind::ReadyTimeout, "WAKE_TIMEOUT",
+           "the sandbox is paused and was not woken in time; the request was not forwarded", std::string(request_id));
+  failure.error().status = 503;
+  return failure;
+}
+
 Failure pool_error(std::string code, std::string message) {
   return make(ErrorKind::Pool, std::move(code), std::move(message));
 }

@@ -14,6 +14,7 @@ Failure invalid_response(std::string message, std::string request_id = {});
 Failure invalid_argument(std::string message);
 Failure cancelled(std::string message);
 Failure local_error(std::string message);
+Failure wake_timeout(std::string_view request_id);
 Failure pool_error(std::string code, std::string message);
 
 // An error of the transport or of a decoder: no answer, or one that cannot be read.

@@ -26,9 +26,9 @@ Type type_of(std::string_view name) {
 
 std::string plain_line(const std::string& text) { return text == "\n" ? std::string() : text; }
 
-std::string joined(const std::vector<std::string>& lines) {
+std::string joined(const std::vector<std::string>& lines, bool pieces) {
   std::string out;
-  for (const std::string& line : lines) out.append(line).append("\n");
+  for (const std::string& line : lines) out.append(line).append(pieces ? "" : "\n");
   return out;
 }
 
@@ -106,10 +106,10 @@ void accumulate(Execution& execution, const ExecutionEvent& event, bool keep_out
       if (execution.id.empty()) execution.id = event.text;
       break;
     case Type::Stdout:
-      if (keep_output) execution.stdout_lines.push_back(plain_line(event.text));
+      if (keep_output) execution.stdout_lines.push_back(execution.pieces ? event.text : plain_line(event.text));
       break;
     case Type::Stderr:
-      if (keep_output) execution.stderr_lines.push_back(plain_line(event.text));
+      if (keep_output) execution.stderr_lines.push_back(execution.pieces ? event.text : plain_line(event.text));
       break;
     case Type::Result:
       if (keep_output) execution.results.push_back(event.results);
@@ -130,7 +130,7 @@ void accumulate(Execution& execution, const ExecutionEvent& event, bool keep_out
   }
 }
 
-std::string Execution::stdout_text() const { return joined(stdout_lines); }
-std::string Execution::stderr_text() const { return joined(stderr_lines); }
+std::string Execution::stdout_text() const { return joined(stdout_lines, pieces); }
+std::string Execution::stderr_text() const { return joined(stderr_lines, pieces); }
 
 }  // namespace opensandbox

@@ -87,5 +87,19 @@ TEST(Accumulate, GivesLinesAndCountsGaps) {
   EXPECT_FALSE(execution.complete);
 }
 
+TEST(Accumulate, OutputOfCodeStaysAsItWasWritten) {
+  const std::string stream =
+      "{\"type\":\"stdout\",\"text\":\"a\\n\"}\n\n{\"type\":\"stdout\",\"text\":\"\\n\"}\n\n{\"type\":\"stdout\","
+      "\"text\":\"b\"}\n\n";
+  Execution code{.pieces = true};
+  Execution command;
+  for (const auto& event : decode(stream)) {
+    accumulate(code, event, true);
+    accumulate(command, event, true);
+  }
+  EXPECT_EQ(code.stdout_text(), "a\n\nb");
+  EXPECT_EQ(command.stdout_lines.size(), 3u);
+}
+
 }  // namespace
 }  // namespace opensandbox

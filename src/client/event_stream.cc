@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "async/timer.h"
+#include "base/backoff.h"
+#include "base/deadline.h"
 #include "base/parse_number.h"
 #include "client/errors.h"
 #include "client/event_decoder.h"
@@ -11,7 +13,6 @@ namespace opensandbox::async {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 std::optional<int> exit_code_of(const Execution& execution) {
   if (!execution.error) return execution.execution_time ? std::optional(0) : std::nullopt;
@@ -27,6 +28,7 @@ class Run {
         sink_(std::move(sink)),
         decoder_(options_.keep_json) {
     execution_.id = options_.id;
+    execution_.pieces = options_.is_code;
     execution_.last_seq = options_.after;
   }
 
@@ -63,7 +65,7 @@ class Run {
   }
 
   Execution result() {
-    if (options_.has_exit_code && !options_.background) execution_.exit_code = exit_code_of(execution_);
+    if (!options_.is_code && !options_.background) execution_.exit_code = exit_code_of(execution_);
     return std::move(execution_);
   }
 
@@ -103,8 +105,8 @@ class Run {
 
   // Asks for the rest until execd answers or the time is up.
   Task<StreamReply> again(Error lost) {
-    const auto until = Clock::now() + options_.reconnect_for;
-    for (milliseconds pause(20);; pause = std::min(pause * 2, milliseconds(1000))) {
+    const osb::Deadline deadline(options_.reconnect_for);
+    for (osb::Backoff backoff(milliseconds(20), milliseconds(1000));;) {
       auto stream = co_await open_execd(sandbox_, follow_call(execution_.id, execution_.last_seq));
       if (stream) co_return stream;
       if (stream.error().kind == ErrorKind::Cancelled) co_return stream;
@@ -118,7 +120,8 @@ class Run {
         lost.message += "; and it cannot be continued: " + stream.error().message;
         co_return Failure(std::move(lost));
       }
-      if (Clock::now() + pause >= until) {
+      const milliseconds pause = backoff.next();
+      if (pause >= deadline.left()) {
         lost.message += "; tried to continue it for " + std::to_string(options_.reconnect_for.count()) +
                         " ms: " + stream.error().message;
         co_return Failure(std::move(lost));

@@ -7,6 +7,22 @@
 #include "client/upload_body.h"
 
 namespace opensandbox::async {
+
+Task<std::uint64_t> pump_out(SandboxPtr sandbox, Call call, ByteSink sink,
+                             std::function<void(std::optional<std::uint64_t>)> on_start) {
+  auto stream = co_await open_execd(sandbox, std::move(call));
+  if (!stream) co_return Failure(std::move(stream.error()));
+  if (on_start) on_start(stream->body->length());
+  std::uint64_t done = 0;
+  for (;;) {
+    auto piece = co_await stream->body->read();
+    if (!piece) co_return co_await explained(sandbox, from_transport(piece.error()).error());
+    if (piece->empty()) co_return done;
+    done += piece->size();
+    if (auto taken = co_await sink(*piece); !taken) co_return Failure(std::move(taken.error()));
+  }
+}
+
 namespace {
 
 json::object permission_json(const Permission& permission) {
@@ -92,21 +108,6 @@ Result<Call> download_call(const std::string& prefix, const std::string& path, c
     if (range.line_count) add_query(call.target, "limit", std::to_string(*range.line_count));
   }
   return call;
-}
-
-Task<std::uint64_t> pump_out(SandboxPtr sandbox, Call call, ByteSink sink,
-                             std::function<void(std::optional<std::uint64_t>)> on_start) {
-  auto stream = co_await open_execd(sandbox, std::move(call));
-  if (!stream) co_return Failure(std::move(stream.error()));
-  if (on_start) on_start(stream->body->length());
-  std::uint64_t done = 0;
-  for (;;) {
-    auto piece = co_await stream->body->read();
-    if (!piece) co_return co_await explained(sandbox, from_transport(piece.error()).error());
-    if (piece->empty()) co_return done;
-    done += piece->size();
-    if (auto taken = co_await sink(*piece); !taken) co_return Failure(std::move(taken.error()));
-  }
 }
 
 Task<std::string> read_whole(SandboxPtr sandbox, Call call) {

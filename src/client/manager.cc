@@ -194,11 +194,15 @@ Task<SandboxInfo> until_state_or_late(ClientState state, std::string id, std::ve
   co_return Failure(std::move(error));
 }
 
+int sources_of(const CreateOptions& options) {
+  return !options.image.empty() + !options.snapshot_id.empty() + !options.template_id.empty();
+}
+
 }  // namespace
 
 Task<SandboxInfo> SandboxManager::create(CreateOptions options, std::chrono::seconds wait) const {
-  if (options.image.empty() == options.snapshot_id.empty() && !options.extensions.contains("poolRef")) {
-    return failed<SandboxInfo>(invalid_argument("exactly one of image and snapshot_id has to be given"));
+  if (sources_of(options) != 1 && !(sources_of(options) == 0 && options.extensions.contains("poolRef"))) {
+    return failed<SandboxInfo>(invalid_argument("exactly one of image, snapshot_id and template_id has to be given"));
   }
   Call call = json_call("POST", "/sandboxes", encode_create(options));
   if (!options.idempotency_key.empty()) call.headers.add("Idempotency-Key", options.idempotency_key);
@@ -213,11 +217,7 @@ Task<SandboxInfo> SandboxManager::get(std::string id) const {
 Task<SandboxList> SandboxManager::list(ListOptions options) const {
   std::string target = "/sandboxes";
   for (const auto& state : options.states) add_query(target, "state", state);
-  std::string metadata;
-  for (const auto& [key, value] : options.metadata) {
-    metadata += (metadata.empty() ? "" : "&") + encode(key) + '=' + encode(value);
-  }
-  if (!metadata.empty()) add_query(target, "metadata", metadata);
+  if (!options.metadata.empty()) add_query(target, "metadata", metadata_filter(options.metadata));
   if (!options.match.empty()) add_query(target, "match", options.match);
   if (options.page > 0) add_query(target, "page", std::to_string(options.page));
   if (options.page_size > 0) add_query(target, "pageSize", std::to_string(options.page_size));

@@ -17,19 +17,19 @@ constexpr std::chrono::seconds kFirstBackoff{30};
 constexpr std::chrono::hours kLongestBackoff{24};
 constexpr std::chrono::seconds kWorkerGrace{5};
 
-enum class Lifecycle { NotStarted, Starting, Running, Draining, Stopped };
+enum class Phase { NotStarted, Starting, Running, Draining, Stopped };
 
-std::string name_of(Lifecycle state) {
+std::string name_of(Phase state) {
   switch (state) {
-    case Lifecycle::NotStarted:
+    case Phase::NotStarted:
       return "NOT_STARTED";
-    case Lifecycle::Starting:
+    case Phase::Starting:
       return "STARTING";
-    case Lifecycle::Running:
+    case Phase::Running:
       return "RUNNING";
-    case Lifecycle::Draining:
+    case Phase::Draining:
       return "DRAINING";
-    case Lifecycle::Stopped:
+    case Phase::Stopped:
       return "STOPPED";
   }
   return "";
@@ -45,8 +45,9 @@ Result<PoolConfig> completed(PoolConfig config) {
       config.primary_lock_ttl.count() <= 0 || config.drain_timeout.count() < 0) {
     return bad("times must be positive");
   }
-  if (config.creation.image.empty() == config.creation.snapshot_id.empty()) {
-    return bad("creation needs exactly one of image and snapshot_id");
+  const CreateOptions& creation = config.creation;
+  if (!creation.image.empty() + !creation.snapshot_id.empty() + !creation.template_id.empty() != 1) {
+    return bad("creation needs exactly one of image, snapshot_id and template_id");
   }
   if (!config.acquire_min_remaining_ttl) {
     config.acquire_min_remaining_ttl = std::min<milliseconds>(std::chrono::seconds(60), config.idle_timeout / 2);
@@ -75,7 +76,7 @@ struct SandboxPool::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  Lifecycle lifecycle = Lifecycle::NotStarted;
+  Phase lifecycle = Phase::NotStarted;
   int target;
   int failures = 0;
   std::optional<Clock::time_point> backoff_until;
@@ -314,20 +315,20 @@ Result<void> SandboxPool::start() {
   {
     const std::scoped_lock lock(pool.mutex);
     target = pool.target;
-    if (pool.lifecycle == Lifecycle::Starting || pool.lifecycle == Lifecycle::Running) return {};
-    if (pool.lifecycle == Lifecycle::Draining) return pool_error("POOL_NOT_RUNNING", "the pool is shutting down");
-    pool.lifecycle = Lifecycle::Starting;
+    if (pool.lifecycle == Phase::Starting || pool.lifecycle == Phase::Running) return {};
+    if (pool.lifecycle == Phase::Draining) return pool_error("POOL_NOT_RUNNING", "the pool is shutting down");
+    pool.lifecycle = Phase::Starting;
   }
   if (pool.ticker.joinable()) pool.ticker.join();  // of the last run
   auto written = pool.store().set_idle_ttl(pool.config.name, pool.config.idle_timeout);
   if (written) written = pool.store().set_max_idle(pool.config.name, target);
   const std::scoped_lock lock(pool.mutex);
   if (!written) {
-    pool.lifecycle = Lifecycle::Stopped;
+    pool.lifecycle = Phase::Stopped;
     return written;
   }
   pool.stop = false;
-  pool.lifecycle = Lifecycle::Running;
+  pool.lifecycle = Phase::Running;
   pool.ticker = std::thread([&pool] { pool.run_ticker(); });
   return {};
 }
@@ -335,15 +336,15 @@ Result<void> SandboxPool::start() {
 void SandboxPool::shutdown(bool graceful) {
   Impl& pool = *impl_;
   std::unique_lock lock(pool.mutex);
-  if (pool.lifecycle != Lifecycle::Running) return;
+  if (pool.lifecycle != Phase::Running) return;
   pool.stop = true;
-  pool.lifecycle = Lifecycle::Draining;
+  pool.lifecycle = Phase::Draining;
   pool.changed.notify_all();
   if (graceful) {
     pool.changed.wait_for(lock, kWorkerGrace, [&] { return !pool.ticking; });
     pool.changed.wait_for(lock, pool.config.drain_timeout, [&] { return pool.in_flight == 0; });
   }
-  pool.lifecycle = Lifecycle::Stopped;
+  pool.lifecycle = Phase::Stopped;
 }
 
 Result<Sandbox> SandboxPool::acquire(std::optional<milliseconds> timeout, AcquirePolicy policy) {
@@ -351,7 +352,7 @@ Result<Sandbox> SandboxPool::acquire(std::optional<milliseconds> timeout, Acquir
   const Impl::Operation operation(pool);
   {
     const std::scoped_lock lock(pool.mutex);
-    if (pool.lifecycle != Lifecycle::Running) {
+    if (pool.lifecycle != Phase::Running) {
       return pool_error("POOL_NOT_RUNNING", "pool " + pool.config.name + " is " + name_of(pool.lifecycle));
     }
   }
@@ -393,9 +394,9 @@ Result<PoolSnapshot> SandboxPool::snapshot() const {
   const std::scoped_lock lock(impl_->mutex);
   PoolSnapshot out;
   out.lifecycle_state = name_of(impl_->lifecycle);
-  if (impl_->lifecycle == Lifecycle::Draining) {
+  if (impl_->lifecycle == Phase::Draining) {
     out.state = "DRAINING";
-  } else if (impl_->lifecycle != Lifecycle::Running && impl_->lifecycle != Lifecycle::Starting) {
+  } else if (impl_->lifecycle != Phase::Running && impl_->lifecycle != Phase::Starting) {
     out.state = "STOPPED";
   } else {
     out.state = impl_->failures >= impl_->config.degraded_threshold ? "DEGRADED" : "HEALTHY";

@@ -6,6 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "async/timer.h"
+#include "base/deadline.h"
 #include "base/line_splitter.h"
 #include "client/decode.h"
 #include "client/errors.h"
@@ -110,11 +111,11 @@ Task<bool> ping(SandboxPtr sandbox) {
 // Asks until the answer is yes. After a no it looks whether there is still hope.
 Task<void> until_ready(SandboxPtr sandbox, ConnectOptions options) {
   if (options.ready.skip) co_return Result<void>();
-  const auto until = Clock::now() + options.ready.timeout;
+  const osb::Deadline deadline(options.ready.timeout);
   for (Readiness tried;;) {
     ++tried.attempts;
-    const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now());
-    if (left.count() <= 0) co_return co_await too_late(sandbox, options.ready, tried);
+    const milliseconds left = deadline.left();
+    if (left.count() == 0) co_return co_await too_late(sandbox, options.ready, tried);
     auto task = options.health_check ? options.health_check(Sandbox(sandbox)) : ping(sandbox);
     auto answer = co_await osb::with_timeout(wrapped(std::move(task)), left);
     if (answer && *answer && **answer) co_return Result<void>();
@@ -163,7 +164,7 @@ Task<Sandbox> make(Client client, CreateOptions options, HealthCheck health_chec
     thrown = std::current_exception();
   }
   if (up && !thrown) co_return Sandbox(std::move(sandbox));
-  // Nobody will get this sandbox. The coroutine may be cancelled: the removal is not, and is waited for.
+  // The caller gets an error, so the sandbox goes. Cancelling the coroutine does not cancel the removal.
   const bool throws = co_await net::this_coro::throw_if_cancelled();
   co_await net::this_coro::throw_if_cancelled(false);
   co_await net::co_spawn(client.executor(), osb::with_timeout(kill_quietly(client, sandbox->id()), kUndo),

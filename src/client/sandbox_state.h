@@ -47,6 +47,11 @@ Task<StreamReply> open_execd(SandboxPtr sandbox, Call call);
 // The same without an answer worth reading.
 Task<void> tell_execd(SandboxPtr sandbox, Call call);
 
+// The body of an answer into the sink, a piece at a time; returns the number of bytes. `on_start` may be empty, see
+// Files::read_to.
+Task<std::uint64_t> pump_out(SandboxPtr sandbox, Call call, ByteSink sink,
+                             std::function<void(std::optional<std::uint64_t>)> on_start);
+
 template <typename T>
 Task<T> failed_task(Failure failure) {
   co_return failure;

@@ -3,6 +3,8 @@
 #include <opensandbox/async.h>
 
 #include "async/timer.h"
+#include "base/backoff.h"
+#include "base/deadline.h"
 #include "client/decode.h"
 #include "client/server_call.h"
 
@@ -10,11 +12,10 @@ namespace opensandbox::async {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 Task<Snapshot> until_ready(ClientState state, std::string id, milliseconds timeout) {
-  const auto until = Clock::now() + timeout;
-  for (milliseconds pause(20);; pause = std::min(pause * 2, milliseconds(500))) {
+  const osb::Deadline deadline(timeout);
+  for (osb::Backoff pause(milliseconds(20), milliseconds(500));;) {
     auto now = co_await SandboxManager(Client(state)).snapshot(id);
     if (!now || now->status.state == "Ready") co_return now;
     if (now->status.state == "Failed") {
@@ -22,12 +23,12 @@ Task<Snapshot> until_ready(ClientState state, std::string id, milliseconds timeo
       error.message = "snapshot " + id + " failed: " + now->status.message;
       co_return Failure(std::move(error));
     }
-    if (Clock::now() >= until) {
+    if (deadline.passed()) {
       Error error{.kind = ErrorKind::ReadyTimeout, .code = "READY_TIMEOUT"};
       error.message = "snapshot " + id + " was not Ready within " + std::to_string(timeout.count()) + " ms";
       co_return Failure(std::move(error));
     }
-    if (!co_await osb::sleep_for(pause)) co_return cancelled("the wait was cancelled");
+    if (!co_await osb::sleep_for(pause.next())) co_return cancelled("the wait was cancelled");
   }
 }
 
@@ -86,6 +87,11 @@ Task<Diagnostics> SandboxManager::events(std::string id, std::string scope, std:
   add_query(target, "scope", scope);
   if (limit) add_query(target, "limit", std::to_string(*limit));
   return ask(client_.state(), {.target = std::move(target)}, decode_diagnostics);
+}
+
+Task<DiagnosticContext> SandboxManager::diagnostic_context(std::string id) const {
+  if (id.empty()) return failed<DiagnosticContext>(no_id("sandbox id"));
+  return ask(client_.state(), {.target = sandbox_target(id, "/diagnostics/context")}, decode_diagnostic_context);
 }
 
 Task<std::string> SandboxManager::logs_text(std::string id, std::optional<int> tail, std::string since) const {

@@ -33,6 +33,9 @@ struct Egress::Impl {
 // Handlers of the caller as a sink that runs them on the caller's thread. `handlers` outlives the call.
 async::EventSink event_sink(Caller& caller, const ExecutionHandlers& handlers);
 async::ByteSource byte_source(Caller& caller, const ByteSource& source);
+// Runs a download whose bytes the caller's sink takes on the caller's thread. `sink` outlives the call.
+using Download = std::function<async::Task<std::uint64_t>(async::ByteSink)>;
+async::Task<std::uint64_t> write_behind(Caller& caller, const ByteSink& sink, Download download);
 async::HealthCheck health_check(Caller& caller, const Client& client, const HealthCheck& check);
 
 }  // namespace opensandbox

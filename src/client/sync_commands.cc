@@ -75,6 +75,9 @@ Result<Execution> Commands::follow(const std::string& id, std::uint64_t after, c
   });
 }
 
+Result<void> Commands::set_env(const std::string& name, const std::string& value) const {
+  return impl_->client.core()->run_task(impl_->sandbox.commands().set_env(name, value));
+}
 Result<void> Commands::interrupt(const std::string& id) const {
   return impl_->client.core()->run_task(impl_->sandbox.commands().interrupt(id));
 }
@@ -98,8 +101,9 @@ Result<void> Sessions::remove(const std::string& session_id) const {
   return impl_->client.core()->run_task(impl_->sandbox.sessions().remove(session_id));
 }
 
-Result<CodeContext> CodeInterpreter::create_context(const std::string& language) const {
-  return impl_->client.core()->run_task(impl_->sandbox.code().create_context(language));
+Result<CodeContext> CodeInterpreter::create_context(const std::string& language,
+                                                    const CodeContextOptions& options) const {
+  return impl_->client.core()->run_task(impl_->sandbox.code().create_context(language, options));
 }
 Result<CodeContext> CodeInterpreter::context(const std::string& id) const {
   return impl_->client.core()->run_task(impl_->sandbox.code().context(id));

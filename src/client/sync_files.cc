@@ -20,12 +20,7 @@ async::ByteSource byte_source(Caller& caller, const ByteSource& source) {
   };
 }
 
-namespace {
-
-using Download = std::function<async::Task<std::uint64_t>(async::ByteSink)>;
-using Upload = std::function<async::Task<std::uint64_t>(async::ByteSource)>;
-
-// Coroutines with parameters, as a lambda's captures die with it. The references outlive the call.
+// A coroutine with parameters, as a lambda's captures die with it.
 async::Task<std::uint64_t> write_behind(Caller& caller, const ByteSink& sink, Download download) {
   WriteBehind behind(co_await net::this_coro::executor, caller, sink);
   auto done = co_await download(behind.sink());
@@ -33,6 +28,11 @@ async::Task<std::uint64_t> write_behind(Caller& caller, const ByteSink& sink, Do
   co_return done;
 }
 
+namespace {
+
+using Upload = std::function<async::Task<std::uint64_t>(async::ByteSource)>;
+
+// A coroutine with parameters, as above. The references outlive the call.
 async::Task<std::uint64_t> read_ahead(Caller& caller, const ByteSource& source, Upload upload) {
   ReadAhead ahead(co_await net::this_coro::executor, caller, source);
   auto done = co_await upload(ahead.source());

@@ -80,6 +80,25 @@ Result<Snapshot> SandboxManager::wait_for_snapshot(const std::string& id, std::c
   return client_.core()->run_task(on(client_).wait_for_snapshot(id, timeout));
 }
 
+Result<Template> SandboxManager::create_template(const CreateTemplateOptions& options) const {
+  return client_.core()->run_task(on(client_).create_template(options));
+}
+Result<Template> SandboxManager::get_template(const std::string& id) const {
+  return client_.core()->run_task(on(client_).get_template(id));
+}
+Result<TemplateList> SandboxManager::templates(const TemplateListOptions& options) const {
+  return client_.core()->run_task(on(client_).templates(options));
+}
+Result<void> SandboxManager::delete_template(const std::string& id) const {
+  return client_.core()->run_task(on(client_).delete_template(id));
+}
+Result<std::string> SandboxManager::template_logs(const std::string& id) const {
+  return client_.core()->run_task(on(client_).template_logs(id));
+}
+Result<Template> SandboxManager::wait_for_template(const std::string& id, std::chrono::milliseconds timeout) const {
+  return client_.core()->run_task(on(client_).wait_for_template(id, timeout));
+}
+
 Result<std::vector<Image>> SandboxManager::images() const { return client_.core()->run_task(on(client_).images()); }
 
 Result<Image> SandboxManager::pull_image(const PullOptions& options, const PullHandler& progress) const {
@@ -135,6 +154,9 @@ Result<LogEnd> SandboxManager::follow_logs(const std::string& id, const LogHandl
 Result<Diagnostics> SandboxManager::events(const std::string& id, const std::string& scope,
                                            std::optional<int> limit) const {
   return client_.core()->run_task(on(client_).events(id, scope, limit));
+}
+Result<DiagnosticContext> SandboxManager::diagnostic_context(const std::string& id) const {
+  return client_.core()->run_task(on(client_).diagnostic_context(id));
 }
 Result<std::string> SandboxManager::logs_text(const std::string& id, std::optional<int> tail,
                                               const std::string& since) const {

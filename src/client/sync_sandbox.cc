@@ -85,6 +85,9 @@ Commands Sandbox::commands() const {
 Sessions Sandbox::sessions() const {
   return Sessions(std::make_shared<Commands::Impl>(Commands::Impl{impl_->client, impl_->sandbox}));
 }
+IsolatedSessions Sandbox::isolated() const {
+  return IsolatedSessions(std::make_shared<Commands::Impl>(Commands::Impl{impl_->client, impl_->sandbox}));
+}
 CodeInterpreter Sandbox::code() const {
   return CodeInterpreter(std::make_shared<Commands::Impl>(Commands::Impl{impl_->client, impl_->sandbox}));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <opensandbox/connection.h>
 
+#include "async/timer.h"
 #include "client/errors.h"
 #include "http/url.h"
 #include "tls/connector.h"
@@ -18,6 +19,8 @@ using Clock = std::chrono::steady_clock;
 // Answers that are read whole: listings and logs, never files.
 constexpr std::size_t kLargestAnswer = 256 * 1024 * 1024;
 constexpr milliseconds kLongestConnect{10'000};
+constexpr int kMostWakes = 5;
+constexpr milliseconds kWakePause{1000};  // as Retry-After of the contract says
 
 void report(const ConnectionConfig& config, const std::string& method, const std::string& target,
             const std::string& outcome, std::string_view request_id, Clock::time_point began) {
@@ -76,6 +79,22 @@ Headers async::Client::State::headers_for(const Peer& peer, const Headers& extra
   return out;
 }
 
+async::Task<osb::http::ClientResponse> async::Client::State::send_until_awake(std::string origin,
+                                                                              osb::http::ClientRequest request) {
+  const auto give_up = Clock::now() + config.wake_timeout;
+  for (int answers = 1;; ++answers) {
+    auto response = co_await http->send(origin, request);
+    if (!response) co_return from_transport(response.error());
+    const bool asleep = response->status == 503 && response->headers.get("OpenSandbox-Wake") == "expired";
+    if (!asleep || request.stream) co_return std::move(*response);
+    if (answers == kMostWakes || Clock::now() + kWakePause > give_up) {
+      co_return wake_timeout(response->headers.get("X-Request-ID"));
+    }
+    if (response->body) (void)co_await response->body->read_all(1024 * 1024);
+    if (!co_await osb::sleep_for(kWakePause)) co_return cancelled("the call was cancelled");
+  }
+}
+
 async::Task<StreamReply> async::Client::State::open(Peer peer, Call call) {
   const auto began = Clock::now();
   osb::http::ClientRequest request;
@@ -89,10 +108,10 @@ async::Task<StreamReply> async::Client::State::open(Peer peer, Call call) {
   request.timeouts.head = call.head_timeout.value_or(config.request_timeout);
   if (!call.endless) request.timeouts.body_stall = config.request_timeout;
   const std::string shown = request.target;
-  auto response = co_await http->send(peer.origin, std::move(request));
+  auto response = co_await send_until_awake(peer.origin, std::move(request));
   if (!response) {
     report(config, call.method, shown, response.error().message, "", began);
-    co_return from_transport(response.error());
+    co_return Failure(std::move(response.error()));
   }
   StreamReply reply;
   reply.status = response->status;

@@ -71,6 +71,8 @@ struct async::Client::State : std::enable_shared_from_this<async::Client::State>
   Task<Reply> call(Peer peer, Call call);
   // The answer as it comes.
   Task<StreamReply> open(Peer peer, Call call);
+  // Again, while the server says that the sandbox was not woken in time and that nothing was forwarded.
+  Task<osb::http::ClientResponse> send_until_awake(std::string origin, osb::http::ClientRequest request);
 
   osb::http::Headers headers_for(const Peer& peer, const osb::http::Headers& extra) const;
 };

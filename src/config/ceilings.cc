@@ -47,6 +47,15 @@ bool exceeds(std::uint64_t asked, std::int64_t most) { return most > 0 && asked 
 
 }  // namespace
 
+std::string IoRate::about_default() const {
+  return fmt::format("`{}` of a sandbox whose request sets none. 0: `{}`.", limit, max_setting());
+}
+
+std::string IoRate::about_max() const {
+  return fmt::format("`{}` that a request may ask for, in {} per second. 0: no limit.", limit,
+                     bytes ? "bytes" : "operations");
+}
+
 Result<Ceilings> derive_ceilings(Ceilings c, const MachineSize& machine, std::string_view section) {
   const auto memory = static_cast<std::int64_t>(machine.memory_bytes);
   const auto cpus = static_cast<std::int64_t>(machine.cpus), pids = static_cast<std::int64_t>(machine.pids);
@@ -69,7 +78,27 @@ Result<Ceilings> derive_ceilings(Ceilings c, const MachineSize& machine, std::st
   for (const auto& [low, high] : pairs) {
     if (auto ok = ordered(section, low, high); !ok) return Failure(ok.error());
   }
+  for (const IoRate& kind : kIoRates) {
+    const std::int64_t rate = c.default_io.*kind.field, most = c.max_io.*kind.field;
+    if (rate <= most || most == 0) continue;
+    return fail(Code::InvalidRequest, fmt::format("[{}] {} = {} is above {} = {}", section, kind.default_setting(),
+                                                  rate, kind.max_setting(), most));
+  }
   return c;
+}
+
+Result<std::optional<std::uint64_t>> io_rate(const IoRate& kind, std::optional<std::uint64_t> asked,
+                                             const Ceilings& ceilings, std::string_view where) {
+  const std::int64_t most = ceilings.max_io.*kind.field, fallback = ceilings.default_io.*kind.field;
+  if (asked) {
+    const std::string setting = fmt::format(fmt::runtime(where), kind.max_setting());
+    const auto ok =
+        kind.bytes ? check_bytes(kind.limit, *asked, most, setting) : check_number(kind.limit, *asked, most, setting);
+    if (!ok) return Failure(ok.error());
+    return asked;
+  }
+  if (const std::int64_t rate = fallback != 0 ? fallback : most; rate != 0) return static_cast<std::uint64_t>(rate);
+  return std::nullopt;
 }
 
 Result<void> check_bytes(std::string_view limit, std::uint64_t asked, std::int64_t most, std::string_view setting) {

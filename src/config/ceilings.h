@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -17,6 +20,32 @@ struct MachineSize {
   std::uint64_t memory_per_sandbox = 4 << 20, pids_per_sandbox = 4;  // of an idle one, on the host
 };
 
+// Rates of reading and writing of one sandbox. 0 is no limit.
+struct IoRates {
+  std::int64_t read_bps = 0, write_bps = 0, read_iops = 0, write_iops = 0;
+  bool operator==(const IoRates&) const = default;
+};
+
+// One kind of rate: its name in `resourceLimits`, the end of its settings' names, its field.
+struct IoRate {
+  std::string_view limit;
+  std::string_view setting;
+  std::int64_t IoRates::* field;
+  std::int64_t most;  // that the kernel can count
+  bool bytes;         // else operations
+
+  std::string default_setting() const { return "default_" + std::string(setting); }
+  std::string max_setting() const { return "max_" + std::string(setting); }
+  std::string about_default() const;
+  std::string about_max() const;
+};
+inline constexpr std::int64_t kMostBps = std::int64_t{1} << 60, kMostIops = 0xffffffff;
+inline constexpr std::array<IoRate, 4> kIoRates{
+    {{"io-read-bps", "io_read_bps", &IoRates::read_bps, kMostBps, true},
+     {"io-write-bps", "io_write_bps", &IoRates::write_bps, kMostBps, true},
+     {"io-read-iops", "io_read_iops", &IoRates::read_iops, kMostIops, false},
+     {"io-write-iops", "io_write_iops", &IoRates::write_iops, kMostIops, false}}};
+
 // How much one sandbox gets without asking, how much it may ask for, and how much all may have together. 0 is no limit,
 // -1 in the settings stands for the number that derive_ceilings() derives from the machine.
 struct Ceilings {
@@ -25,7 +54,10 @@ struct Ceilings {
   std::int64_t max_pids = -1, total_pids = -1;
   std::int64_t max_disk_bytes = -1;
   std::int64_t max_sandboxes = -1;
+  IoRates default_io = {},
+          max_io = {};  // nothing of the machine tells good rates: no limit unless the operator sets one
 
+  bool limits_io() const { return default_io != IoRates() || max_io != IoRates(); }
   bool operator==(const Ceilings&) const = default;
 };
 
@@ -46,5 +78,9 @@ Result<void> check_bytes(std::string_view limit, std::uint64_t asked, std::int64
 // The same for numbers; `unit` follows them.
 Result<void> check_number(std::string_view limit, std::uint64_t asked, std::int64_t most, std::string_view setting,
                           std::string_view unit = "");
+// The rate of a sandbox: the one that the request asks for, else the default, else the maximum; nothing is no limit.
+// `where` is what stands around the setting's name, "[sandbox] {} of sandboxd".
+Result<std::optional<std::uint64_t>> io_rate(const IoRate& kind, std::optional<std::uint64_t> asked,
+                                             const Ceilings& ceilings, std::string_view where);
 
 }  // namespace osb::config

@@ -71,6 +71,11 @@ TEST(Ceilings, ADefaultAboveItsMaximumIsRefused) {
   settings.default_memory_bytes = 0;
   EXPECT_EQ(derive_ceilings(settings, machine(40 * kGiB), "sandbox").error().message,
             "[sandbox] default_memory_bytes = 0 (no limit) is above max_memory_bytes = 2147483648");
+  Ceilings rates;
+  rates.default_io.write_iops = 8;
+  rates.max_io.write_iops = 7;
+  EXPECT_EQ(derive_ceilings(rates, machine(40 * kGiB), "sandbox").error().message,
+            "[sandbox] default_io_write_iops = 8 is above max_io_write_iops = 7");
 }
 
 }  // namespace

@@ -20,22 +20,24 @@ void declare_kubernetes(Settings& s, KubernetesSection& c) {
   s.section("kubernetes", true, true);
   s.key("kubeconfig_path", c.kubeconfig_path, Restart, "Empty: the cluster that the server runs in.");
   s.key("namespace", c.name_space, Restart, "Namespace of the sandboxes.", {.written = "\"opensandbox\""});
-  s.key("service_account", c.service_account, Restart, "Service account of the sandboxes.");
+  s.removed("service_account", "Removed: the template of the workload names it.");
   s.key("workload_provider", c.workload_provider, Restart, "`batchsandbox` or `agent-sandbox`.",
         {.choices = {"batchsandbox", "agent-sandbox"}, .fix = fix_provider});
   s.key("batchsandbox_template_file", c.batchsandbox_template_file, Restart, "Template of a workload.");
   s.key("image_pull_policy", c.image_pull_policy, Restart, "Pull policy of the sandboxes' images.");
   s.key("sandbox_create_timeout_seconds", c.sandbox_create_timeout, Restart, "Seconds until a create fails.");
   s.key("sandbox_create_poll_interval_seconds", c.sandbox_create_poll_interval, Restart,
-        "Seconds between two questions about a create, without the informer.", {.positive = true});
-  s.key("snapshot_create_timeout_seconds", c.snapshot_create_timeout, Restart, "Seconds until a snapshot fails.");
-  s.key("informer_enabled", c.informer_enabled, Restart, "Watch workloads instead of asking for them.");
+        "Seconds between two questions about a create.", {.positive = true});
+  s.removed("snapshot_create_timeout_seconds", "Removed: the controller limits the time of a snapshot.");
+  s.removed("informer_enabled", "Removed: workloads are always watched.");
   s.key("informer_resync_seconds", c.informer_resync, Restart, "Seconds between two full lists.");
   s.key("informer_watch_timeout_seconds", c.informer_watch_timeout, Restart, "Seconds that one watch lasts.");
   s.key("read_qps", c.read_qps, Restart, "Reads per second from the API server; 0 is no limit.");
   s.key("read_burst", c.read_burst, Restart, "Reads at once; 0 follows the rate.");
   s.key("write_qps", c.write_qps, Restart, "Writes per second to the API server; 0 is no limit.");
   s.key("write_burst", c.write_burst, Restart, "Writes at once; 0 follows the rate.");
+
+  declare_missing_kubernetes(s);
 
   s.section("kubernetes.execd_init_resources", true, true);
   s.key("limits", c.execd_init_limits, Restart, "Limits of the container that copies execd into a sandbox.",

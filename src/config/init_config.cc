@@ -54,8 +54,10 @@ std::string settings_page() {
   return reference_page(R"(# Settings of opensandbox-server
 
 The keys of its TOML file ([server.md](server.md)). `opensandbox-server init-config` writes them all with their defaults.
-Unknown keys are ignored; a wrong value is named by file, line, section and key. A reload (`SIGHUP`, `systemctl reload`)
-takes over the keys with "yes"; the log names other changed keys, which need a restart.
+An unknown key or section stops the start, and so does a key of a part that this server does not have; the error names
+file, line, section, key and the nearest known key (`[server] unknown_keys = "warn"`: the log names unknown ones). A key
+that means nothing to the backend in use is a warning, or an error where it is about security. A reload (`SIGHUP`,
+`systemctl reload`) takes over the keys with "yes"; the log names other changed keys, which need a restart.
 
 `scripts/settings` makes this page from the declarations in `src/config`.
 )",

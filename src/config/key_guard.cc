@@ -6,6 +6,8 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "base/deadline.h"
+
 namespace osb::config {
 namespace {
 
@@ -15,13 +17,12 @@ constexpr std::string_view kPrompt =
 
 // A line, or nothing when it does not come in time.
 std::string read_line(int fd, std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const Deadline deadline(patience);
   std::string line;
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return "";
+    if (deadline.passed()) return "";
     pollfd wait{fd, POLLIN, 0};
-    const int ready = ::poll(&wait, 1, static_cast<int>(left.count()));
+    const int ready = ::poll(&wait, 1, static_cast<int>(deadline.left().count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return "";
     char c = 0;

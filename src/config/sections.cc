@@ -156,12 +156,20 @@ std::optional<std::string> decode_base64(std::string_view text) {
 void read_other_keys(TomlReader& r, ServerConfig& config) {
   read_ingress(r, config.ingress);
   read_secure_runtime(r, config.runtime.type, config.secure_runtime);
+  read_credentials(r, config.credentials);
 }
 
 void check_sections(TomlReader& r, const ServerConfig& config) {
   const std::string type(to_string(config.runtime.type));
   if (config.runtime.type != RuntimeType::Native && config.runtime.execd_image.empty()) {
     r.reject("runtime", "execd_image", "required with type = \"" + type + "\": the image that holds execd");
+  }
+  // Also an empty section would turn tenants on.
+  if (r.has("tenants")) r.reject("tenants", "", "this server has no tenants yet");
+  const DockerSection& docker = config.docker;
+  if (docker.port_range_min < 1024) r.reject("docker", "port_range_min", "expected an integer from 1024 to 65535");
+  if (docker.port_range_max < docker.port_range_min + 100) {
+    r.reject("docker", "port_range_max", "must be at least 100 above port_range_min");
   }
   const RenewIntentSection::Redis& redis = config.renew_intent.redis;
   if (redis.enabled && redis.dsn.find_first_not_of(" \t") == std::string::npos) {

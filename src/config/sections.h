@@ -5,8 +5,11 @@
 
 namespace osb::config {
 
-// Reads the keys that have no field of their own: [ingress] and [secure_runtime].
+// Reads the keys that have no field of their own: [ingress], [secure_runtime] and [credentials].
 void read_other_keys(TomlReader& reader, ServerConfig& config);
+
+// [[credentials.entries]].
+void read_credentials(TomlReader& reader, CredentialsSection& out);
 
 // The rules between keys and between sections.
 void check_sections(TomlReader& reader, const ServerConfig& config);

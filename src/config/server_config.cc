@@ -5,6 +5,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/concat.h"
 #include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "config/sections.h"
@@ -47,6 +48,19 @@ Result<void> apply_environment(ServerConfig& config, const Environment& environm
     }
     config.pending_failure_ttl = std::chrono::seconds(seconds);
   }
+  const auto is_set = [&](const char* name) {
+    const std::string* value = environment.find(name);
+    return value != nullptr && !value->empty();
+  };
+  // These are about security: a server that ignored them would be open where its operator expects it closed.
+  constexpr std::pair<const char*, const char*> kRefused[] = {{"OPENSANDBOX_SECURE_ACCESS_KEYS", "gateway"},
+                                                              {"OPENSANDBOX_SECURE_ACCESS_ACTIVE_KEY", "gateway"},
+                                                              {"SANDBOX_TENANTS_CONFIG_PATH", "tenants"}};
+  for (const auto& [name, part] : kRefused) {
+    if (is_set(name)) return fail(Code::InvalidRequest, concat(name, ": this server has no ", part, " yet; unset it"));
+  }
+  constexpr const char* kDsn = "OPENSANDBOX_STORE_POSTGRESQL_DSN";
+  if (is_set(kDsn)) config.warnings.push_back(concat(kDsn, ": has no effect, this server does not know it yet"));
   return {};
 }
 
@@ -100,7 +114,9 @@ Result<ServerConfig> parse_server_config(std::string_view toml, const std::files
   declare_server_settings(settings, config);
   read_other_keys(*reader, config);
   check_sections(*reader, config);
+  check_unknown_keys(*reader);
   if (auto done = reader->finish(); !done) return Failure(done.error());
+  config.warnings = reader->warnings();
   if (auto done = apply_environment(config, environment); !done) return Failure(done.error());
   return config;
 }

@@ -28,10 +28,12 @@ struct ServerSection {
   std::vector<std::string> allowed_origins;  // addition: of web pages that may use a server with a key
   std::optional<std::chrono::seconds> max_sandbox_timeout;
   std::chrono::seconds timeout_keep_alive{30};
+  std::chrono::seconds timeout_graceful_shutdown{5};
   int limit_concurrency = 1024;          // open connections; 0 is no limit
   int limit_half_sent_per_address = 64;  // addition; 0 is no limit
   int backlog = 2048;
   int thread_pool_size = 200;
+  std::string unknown_keys = "refuse";  // addition: or "warn"
 };
 
 struct LogSection {
@@ -53,6 +55,7 @@ std::string_view to_string(RuntimeType type);
 struct RuntimeSection {
   RuntimeType type = RuntimeType::Native;
   std::string execd_image;  // docker and kubernetes only
+  bool execd_run_as_init = false;
 
   bool operator==(const RuntimeSection&) const = default;
 };
@@ -74,10 +77,22 @@ struct AdmissionSection {
   bool operator==(const AdmissionSection&) const = default;
 };
 
+struct TemplatesSection {
+  std::chrono::seconds build_timeout{1800};
+  std::vector<std::string> publish_directories;  // empty refuses all
+  std::vector<std::string> publish_registries;   // empty refuses all
+  std::filesystem::path registry_auth_file;      // of `docker login`; "" is none
+
+  bool operator==(const TemplatesSection&) const = default;
+};
+
 struct DockerSection {
   std::string network_mode = "bridge";  // host, bridge, none or the name of a network; case kept
   bool isolate_network = true;          // with bridge: sandboxes do not reach each other
   std::string publish_host;             // IPv4; "" is where the server listens
+  std::uint16_t port_range_min = 40000, port_range_max = 60000;  // of published ports
+  std::map<std::string, std::string> sandbox_env;                // of every sandbox, behind the request's own
+  std::vector<std::string> sandbox_binds;                        // of every sandbox: "host:container[:mode]"
   std::chrono::seconds api_timeout{180};
   std::string host_ip;
   std::vector<std::string> drop_capabilities = {"AUDIT_WRITE", "MKNOD",      "NET_ADMIN", "NET_RAW",       "SYS_ADMIN",
@@ -85,24 +100,28 @@ struct DockerSection {
   std::string apparmor_profile;
   bool no_new_privileges = true;
   std::string seccomp_profile;
-  std::optional<std::int64_t> pids_limit = 4096;  // nothing: no limit
-  Ceilings ceilings;                              // additions: of memory and CPU
-  std::string cgroup_parent;                      // addition; empty: the engine's
+  std::optional<std::int64_t> pids_limit = 4096;         // nothing: no limit
+  Ceilings ceilings;                                     // additions: of memory, CPU and io
+  std::string cgroup_parent;                             // addition; empty: the server's own where it can make one
+  std::int64_t reserve_bytes = -1, reserve_inodes = -1;  // additions: of the engine's disk, left free by uploads
 
   bool operator==(const DockerSection&) const = default;
 };
 
+struct ProxySection {
+  bool resolve_internal = true;  // false: the server's proxy goes to the ports that the engine publishes
+
+  bool operator==(const ProxySection&) const = default;
+};
+
 struct KubernetesSection {
-  std::string kubeconfig_path;  // "" is in-cluster
-  std::string name_space;       // "namespace"
-  std::string service_account;
+  std::string kubeconfig_path;                     // "" is in-cluster
+  std::string name_space;                          // "namespace"
   std::string workload_provider = "batchsandbox";  // lower case; or "agent-sandbox"
   std::string batchsandbox_template_file;
   std::string image_pull_policy = "IfNotPresent";
   std::chrono::seconds sandbox_create_timeout{60};
   std::chrono::duration<double> sandbox_create_poll_interval{1.0};
-  std::chrono::seconds snapshot_create_timeout{900};
-  bool informer_enabled = true;
   std::chrono::seconds informer_resync{300};
   std::chrono::seconds informer_watch_timeout{60};
   double read_qps = 0, write_qps = 0;   // 0 is no limit
@@ -139,10 +158,50 @@ struct IngressSection {
 
 struct EgressSection {
   std::string image;
-  std::string mode = "dns";  // or "dns+nft"
+  std::string mode = "dns+nft";  // or "dns"
   bool disable_ipv6 = true;
+  std::vector<std::string> dns_upstream;  // resolvers that sidecars ask; empty: those of this machine
+  std::string otlp_endpoint;
+  std::chrono::duration<double> readiness_timeout{30};
+  std::map<std::string, std::string> requests, limits;  // resources of a sidecar
 
   bool operator==(const EgressSection&) const = default;
+};
+
+// Addition: the operator's policy templates.
+struct PoliciesSection {
+  std::filesystem::path directory;  // empty: none
+  std::string default_template;     // "default"
+
+  bool operator==(const PoliciesSection&) const = default;
+};
+
+// Addition: a secret of the operator that bindings of credential vaults may use. Requests name it; the server fetches
+// its value from the provider. The fields below the provider belong to one provider each.
+struct CredentialEntry {
+  std::string name;
+  std::string provider;                            // file, command, vault-kv2 or oauth2
+  std::vector<std::string> hosts;                  // that the value may go to
+  std::vector<std::string> tenants = {"default"};  // that may name it; "*" is every tenant
+  std::chrono::seconds refresh{0};                 // fetched again after so long; 0: with each use in a vault only
+  std::chrono::seconds timeout{10};                // of one fetch
+
+  std::filesystem::path file;        // file
+  std::vector<std::string> command;  // command: a program by its path, and its arguments
+  std::string url;                   // vault-kv2: of the server; oauth2: of the token endpoint; https only
+  std::filesystem::path ca_file;     // trusted instead of the system's roots
+  std::string mount = "secret", path, field = "value", name_space;  // vault-kv2
+  std::filesystem::path token_file;                                 // vault-kv2: the server's own token
+  std::string client_id, scope, audience;                           // oauth2
+  std::filesystem::path client_secret_file;                         // oauth2
+
+  bool operator==(const CredentialEntry&) const = default;
+};
+
+struct CredentialsSection {
+  std::vector<CredentialEntry> entries;
+
+  bool operator==(const CredentialsSection&) const = default;
 };
 
 struct StorageSection {
@@ -186,15 +245,20 @@ struct ServerConfig {
   RuntimeSection runtime;
   NativeSection native;
   AdmissionSection admission;
+  TemplatesSection templates;
   DockerSection docker;
+  ProxySection proxy;
   KubernetesSection kubernetes;
   AgentSandboxSection agent_sandbox;
   IngressSection ingress;
   EgressSection egress;
+  PoliciesSection policies;
+  CredentialsSection credentials;
   StorageSection storage;
   StoreSection store;
   SecureRuntimeSection secure_runtime;
   RenewIntentSection renew_intent;
+  std::vector<std::string> warnings;               // keys without the expected effect, with their places
   std::chrono::seconds pending_failure_ttl{3600};  // PENDING_FAILURE_TTL: how long ended sandboxes stay visible
 };
 
@@ -207,8 +271,9 @@ struct Environment {
 };
 
 // The path: `flag` (--config), else SANDBOX_CONFIG_PATH, else ~/.sandbox.toml. A file that was named must exist; if the
-// last one does not, the defaults apply: native on 127.0.0.1:8080. Unknown keys and tables are ignored. Errors name
-// file, line, section and key, and never repeat a value that may be secret.
+// last one does not, the defaults apply: native on 127.0.0.1:8080. Unknown keys and sections are errors, or warnings
+// with [server] unknown_keys = "warn". Errors name file, line, section and key, and never repeat a value that may be
+// secret.
 Result<ServerConfig> load_server_config(std::string_view flag, const Environment& environment);
 
 // The same for a text; `source` is named in errors.

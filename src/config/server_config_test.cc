@@ -68,8 +68,7 @@ TEST(ServerConfigText, TheDefaultsAreTheContracts) {
   EXPECT_EQ(config->docker.network_mode, "bridge");
   EXPECT_EQ(config->docker.drop_capabilities.size(), 9u);
   EXPECT_EQ(config->docker.pids_limit, 4096);
-  EXPECT_EQ(config->kubernetes.snapshot_create_timeout, seconds(900));
-  EXPECT_EQ(config->egress.mode, "dns");
+  EXPECT_EQ(config->egress.mode, "dns+nft");
   EXPECT_TRUE(config->storage.allowed_host_paths.empty());
   EXPECT_EQ(config->renew_intent.redis.queue_key, "opensandbox:renew:intent");
   EXPECT_EQ(config->pending_failure_ttl, seconds(3600));
@@ -90,7 +89,6 @@ backlog = 1
 thread_pool_size = 2
 loop = "uvloop"
 http = "h11"
-unknown = { a = 1 }
 [log]
 level = "debug"
 format = "json"
@@ -114,8 +112,13 @@ seccomp_profile = "s"
 pids_limit = 0
 [egress]
 image = "egress:1"
-mode = "dns+nft"
+mode = "dns"
 disable_ipv6 = false
+dns_upstream = ["10.0.0.53"]
+otlp_endpoint = "http://collector:4318"
+readiness_timeout_seconds = 1.5
+requests = {cpu = "10m"}
+limits = {cpu = "1", memory = "64Mi"}
 [storage]
 allowed_host_paths = ["/srv", "/data"]
 volume_default_size = "2Gi"
@@ -171,8 +174,13 @@ legacy = true
   EXPECT_FALSE(config->docker.no_new_privileges);
   EXPECT_EQ(config->docker.pids_limit, std::nullopt);
   EXPECT_EQ(config->egress.image, "egress:1");
-  EXPECT_EQ(config->egress.mode, "dns+nft");
+  EXPECT_EQ(config->egress.mode, "dns");
   EXPECT_FALSE(config->egress.disable_ipv6);
+  EXPECT_EQ(config->egress.dns_upstream, std::vector<std::string>{"10.0.0.53"});
+  EXPECT_EQ(config->egress.otlp_endpoint, "http://collector:4318");
+  EXPECT_EQ(config->egress.readiness_timeout.count(), 1.5);
+  EXPECT_EQ(config->egress.requests, (std::map<std::string, std::string>{{"cpu", "10m"}}));
+  EXPECT_EQ(config->egress.limits, (std::map<std::string, std::string>{{"cpu", "1"}, {"memory", "64Mi"}}));
   EXPECT_EQ(config->storage.allowed_host_paths, (std::vector<std::string>{"/srv", "/data"}));
   EXPECT_EQ(config->store.path, "/var/lib/x.db");
   EXPECT_EQ(config->secure_runtime.docker_runtime, "my-runsc");
@@ -199,14 +207,11 @@ execd_image = "execd:1"
 [kubernetes]
 kubeconfig_path = "/k"
 namespace = "n"
-service_account = "sa"
 workload_provider = "Agent-Sandbox"
 batchsandbox_template_file = "/t"
 image_pull_policy = "Always"
 sandbox_create_timeout_seconds = 1
 sandbox_create_poll_interval_seconds = 0.5
-snapshot_create_timeout_seconds = 2
-informer_enabled = false
 informer_resync_seconds = 3
 informer_watch_timeout_seconds = 4
 read_qps = 1.5
@@ -240,7 +245,6 @@ k8s_runtime_class = "fc"
   EXPECT_EQ(config->kubernetes.name_space, "n");
   EXPECT_EQ(config->kubernetes.workload_provider, "agent-sandbox");
   EXPECT_EQ(config->kubernetes.sandbox_create_poll_interval.count(), 0.5);
-  EXPECT_FALSE(config->kubernetes.informer_enabled);
   EXPECT_EQ(config->kubernetes.read_qps, 1.5);
   EXPECT_EQ(config->kubernetes.write_burst, 6);
   EXPECT_EQ(config->kubernetes.execd_init_limits.at("cpu"), "1");
@@ -314,7 +318,6 @@ TEST(ServerConfigText, ErrorsAreNamedWithTheirLine) {
       {kCluster, "[kubernetes]\nsandbox_create_timeout_seconds=0", "[kubernetes] sandbox_create_timeout_seconds"},
       {kCluster, "[kubernetes]\nsandbox_create_poll_interval_seconds=0",
        "[kubernetes] sandbox_create_poll_interval_seconds: must be above 0"},
-      {kCluster, "[kubernetes]\nsnapshot_create_timeout_seconds=0", "[kubernetes] snapshot_create_timeout_seconds"},
       {kCluster, "[kubernetes]\ninformer_resync_seconds=0", "[kubernetes] informer_resync_seconds"},
       {kCluster, "[kubernetes]\ninformer_watch_timeout_seconds=0", "[kubernetes] informer_watch_timeout_seconds"},
       {kCluster, "[kubernetes]\nread_qps=-1", "[kubernetes] read_qps: must not be negative"},
@@ -352,6 +355,9 @@ TEST(ServerConfigText, ErrorsAreNamedWithTheirLine) {
        "{key_id='a',key='AAAA'}]",
        "[ingress.secure_access] keys: key_id a is used twice"},
       {"", "[egress]\nmode = 'x'", "[egress] mode: expected one of"},
+      {"", "[egress]\notlp_endpoint = 'collector:4318'", "[egress] otlp_endpoint: "},
+      {"", "[egress]\ndns_upstream = ['resolver']", "[egress] dns_upstream: "},
+      {"", "[egress]\nreadiness_timeout_seconds = 0", "[egress] readiness_timeout_seconds: "},
       {"", "[storage]\nallowed_host_paths = '/x'", "[storage] allowed_host_paths: expected an array of strings"},
       {"", "[storage]\nossfs_mount_root = 'x'", "[storage] ossfs_mount_root: expected an absolute path"},
       {"", "[store]\ntype = 'mysql'", "[store] type: expected one of \"sqlite\""},

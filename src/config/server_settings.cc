@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ip_address.h"
+#include "base/parse_number.h"
 #include "config/sections.h"
 #include "config/settings.h"
 
@@ -43,6 +45,47 @@ std::string_view origin_fault(std::string_view origin) {
   return "expected origins such as \"https://console.example.com\", without a path, or \"*\"";
 }
 
+std::string_view url_fault(std::string_view url) {
+  const bool web = url.starts_with("http://") || url.starts_with("https://");
+  return url.empty() || web ? "" : "expected an http or https URL";
+}
+
+std::string_view resolver_fault(std::string_view address) {
+  if (parse_ip_address(address)) return "";
+  const std::size_t colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const bool port = colon != std::string_view::npos && parse_number<std::uint16_t>(address.substr(colon + 1));
+  return port && parse_ip_address(host) ? "" : "expected addresses such as \"10.0.0.53\" or \"10.0.0.53:5353\"";
+}
+
+std::string_view ipv4_fault(std::string_view address) {
+  int dots = 0, value = -1;
+  for (const char c : address) {
+    if (c == '.' && value >= 0) {
+      ++dots;
+      value = -1;
+    } else if (c >= '0' && c <= '9') {
+      value = (value < 0 ? 0 : value) * 10 + (c - '0');
+    } else {
+      value = 256;
+    }
+    if (value > 255) break;
+  }
+  const bool good = address.empty() || (dots == 3 && value >= 0 && value <= 255);
+  return good ? "" : "expected an IPv4 address";
+}
+
+// "host:container[:mode]"; the host's side may be the name of a volume.
+std::string_view bind_fault(std::string_view bind) {
+  const std::size_t first = bind.find(':');
+  const std::string_view rest = first == std::string_view::npos ? "" : bind.substr(first + 1);
+  const std::string_view target = rest.substr(0, rest.find(':'));
+  const bool modes = rest.size() == target.size() || rest.substr(target.size() + 1).find(':') == std::string_view::npos;
+  const bool good = first > 0 && first != std::string_view::npos && target.starts_with('/') && modes;
+  return good ? "" : "expected mounts as \"host:container\" or \"host:container:mode\"";
+}
+
 void declare_server(Settings& s, ServerSection& c) {
   s.section("server");
   s.key("host", c.host, Restart,
@@ -78,6 +121,8 @@ void declare_server(Settings& s, ServerSection& c) {
   s.key("max_sandbox_timeout_seconds", c.max_sandbox_timeout, Live,
         "Longest timeout that a sandbox may ask for, in seconds.", {.min = 60, .written = "86400"});
   s.key("timeout_keep_alive", c.timeout_keep_alive, Live, "Seconds that an idle connection is kept.");
+  s.key("timeout_graceful_shutdown", c.timeout_graceful_shutdown, Live,
+        "Seconds that running requests have when the server is told to end.");
   s.key("limit_concurrency", c.limit_concurrency, Live,
         "Open connections. If all are taken, a new one replaces one of a client without the key that has sent half a "
         "request or none; if there is none, the answer is 503, except for `/health`. 0 is no limit.");
@@ -86,6 +131,10 @@ void declare_server(Settings& s, ServerSection& c) {
       "Half-sent requests of one client address (IPv6: network of 64 bits); a further one ends the oldest. A proxy in "
       "front counts as one client, but sends requests whole. 0 is no limit.");
   s.key("backlog", c.backlog, Restart, "Connections that the kernel may queue.", {.min = 1});
+  s.key("unknown_keys", c.unknown_keys, Ignored,
+        "`refuse`: a key or section of this file that the server does not know stops the start. `warn`: the log names "
+        "it.",
+        {.choices = {"refuse", "warn"}});
   s.key("thread_pool_size", c.thread_pool_size, Ignored, "Accepted for older files; it changes nothing.", {.min = 1});
   s.old("loop", "Accepted for older files; it changes nothing.", {.choices = {"auto", "uvloop", "asyncio"}});
   s.old("http", "Accepted for older files; it changes nothing.", {.choices = {"auto", "httptools", "h11"}});
@@ -108,8 +157,12 @@ void declare_backends(Settings& s, ServerConfig& c) {
   s.key("type", c.runtime.type, Restart,
         "Maker of the sandboxes: `native` (sandboxd on this host), `docker` or `kubernetes`.");
   s.key("execd_image", c.runtime.execd_image, Restart, "Image that holds execd; required with docker and kubernetes.");
+  s.key("execd_run_as_init", c.runtime.execd_run_as_init, Restart,
+        "With docker: sandboxes get `EXECD_INIT=1`, with which execd of the image becomes their first process. Our "
+        "execd always is.");
 
   s.section("native", true);
+  s.only_for(RuntimeType::Native, c.runtime.type);
   s.key("socket", c.native.socket, Restart, "Socket of sandboxd.", {.absolute = true});
   s.key("request_timeout", c.native.request_timeout, Restart, "Seconds to wait for an answer of sandboxd.");
 
@@ -124,7 +177,21 @@ void declare_backends(Settings& s, ServerConfig& c) {
   s.key("max_queued_creates", c.admission.max_queued_creates, Live,
         "Creates that may wait behind those; the server answers further ones with 429.");
 
+  s.section("templates", true);
+  s.key("build_timeout_seconds", c.templates.build_timeout, Live,
+        "How long the sandbox of a template's build may take until it is warm; the build fails after that.");
+  s.key(
+      "publish_directories", c.templates.publish_directories, Live,
+      "Directories in which templates may be published as archives (`file:///DIRECTORY/NAME.tar`). None: such creates "
+      "are refused.");
+  s.key("publish_registries", c.templates.publish_registries, Live,
+        "Registries in which templates may be published as images (`oci://REGISTRY/REPOSITORY:TAG`): `HOST`, or "
+        "`HOST/REPOSITORY` for that repository and those below it. None: such creates are refused.");
+  s.key("registry_auth_file", c.templates.registry_auth_file, Live,
+        "Credentials for those registries: a `config.json` as `docker login` writes it. Empty: none.");
+
   s.section("docker", true);
+  s.only_for(RuntimeType::Docker, c.runtime.type);
   s.key(
       "network_mode", c.docker.network_mode, Restart,
       "`bridge`, `host` or the name of a network that exists. With `host` sandboxes reach all services of the engine's "
@@ -132,16 +199,28 @@ void declare_backends(Settings& s, ServerConfig& c) {
       {.empty = false});
   s.key("isolate_network", c.docker.isolate_network, Restart,
         "With `bridge`: sandboxes do not reach each other, in a network that the server makes. `false`: the engine's "
-        "own bridge.");
+        "own bridge.",
+        {.security = true});
   s.key("publish_host", c.docker.publish_host, Restart,
         "IPv4 address of the engine's host where ports of sandboxes are published. Empty: the address where the server "
-        "listens; for an engine on another machine 0.0.0.0.");
+        "listens; for an engine on another machine 0.0.0.0.",
+        {.fault = ipv4_fault, .security = true});
+  s.key("port_range_min", c.docker.port_range_min, Restart,
+        "First port of the engine's host for sandboxes, from 1024. A sandbox needs two.");
+  s.key("port_range_max", c.docker.port_range_max, Restart, "Last one; at least 100 above the first.");
+  s.key("sandbox_env", c.docker.sandbox_env, Restart,
+        "Environment of every sandbox; a variable of the request wins. Everyone in a sandbox can read it.",
+        {.written = "{}"});
+  s.key("sandbox_binds", c.docker.sandbox_binds, Restart,
+        "Mounts of every sandbox, `host:container[:mode]`, besides the request's volumes.", {.fault = bind_fault});
   s.key("api_timeout", c.docker.api_timeout, Restart, "Seconds to wait for an answer of the engine.");
   s.key("host_ip", c.docker.host_ip, Restart, "Address for endpoints if the server itself runs in a container.");
-  s.key("drop_capabilities", c.docker.drop_capabilities, Restart, "Capabilities taken from sandboxes.");
-  s.key("apparmor_profile", c.docker.apparmor_profile, Restart, "Empty: the engine's own profile.");
-  s.key("no_new_privileges", c.docker.no_new_privileges, Restart, "Programs with setuid gain nothing in a sandbox.");
-  s.key("seccomp_profile", c.docker.seccomp_profile, Restart, "Empty: the engine's own profile.");
+  s.key("drop_capabilities", c.docker.drop_capabilities, Restart, "Capabilities taken from sandboxes.",
+        {.security = true});
+  s.key("apparmor_profile", c.docker.apparmor_profile, Restart, "Empty: the engine's own profile.", {.security = true});
+  s.key("no_new_privileges", c.docker.no_new_privileges, Restart, "Programs with setuid gain nothing in a sandbox.",
+        {.security = true});
+  s.key("seccomp_profile", c.docker.seccomp_profile, Restart, "Empty: the engine's own profile.", {.security = true});
   s.key("pids_limit", c.docker.pids_limit, Restart,
         "Processes of a sandbox, and the most that a request may ask for; 0 is no limit.", {.min = -1});
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
@@ -159,16 +238,71 @@ void declare_backends(Settings& s, ServerConfig& c) {
         {.min = -1, .max = 1'000'000});
   s.key("max_cpu_millis", c.docker.ceilings.max_cpu_millis, Restart,
         "CPU time that a request may ask for. -1: all CPUs of the engine. 0: no limit.", {.min = -1, .max = 1'000'000});
-  s.key("cgroup_parent", c.docker.cgroup_parent, Restart,
-        "Cgroup that holds all sandboxes, whose limits are the operator's to set: `opensandbox.slice` with the systemd "
-        "driver, `/opensandbox` with cgroupfs. Empty: the engine's own.");
+  for (const IoRate& kind : kIoRates) {
+    const Allowed rate{.min = 0, .max = kind.most};
+    s.key(kind.default_setting(), c.docker.ceilings.default_io.*kind.field, Restart, kind.about_default(), rate);
+    s.key(kind.max_setting(), c.docker.ceilings.max_io.*kind.field, Restart, kind.about_max(), rate);
+  }
+  s.key("total_memory_bytes", c.docker.ceilings.total_memory_bytes, Restart,
+        "Memory of all sandboxes together, where the server can make a cgroup for them (see `cgroup_parent`). -1: the "
+        "engine's memory without a tenth of it, which is at least 256 MiB and at most 8 GiB. 0: no limit.",
+        {.min = -1, .max = kMost});
+  s.key("total_pids", c.docker.ceilings.total_pids, Restart,
+        "Processes and threads of all sandboxes together, likewise. -1: three quarters of those that the kernel gives. "
+        "0: no limit.",
+        {.min = -1, .max = 4 << 20});
+  s.key(
+      "cgroup_parent", c.docker.cgroup_parent, Restart,
+      "Cgroup that holds all sandboxes, whose limits are the operator's to set: `opensandbox.slice` with the systemd "
+      "driver, `/opensandbox` with cgroupfs. Empty: a server that runs as root beside an engine with the cgroupfs "
+      "driver makes `/opensandbox-containers` with `total_memory_bytes` and `total_pids`; others use the engine's own, "
+      "which has no limit.");
+  s.key("reserve_bytes", c.docker.reserve_bytes, Restart,
+        "Bytes of the engine's disk that uploads into sandboxes leave free; below that execd answers with 507. -1: a "
+        "twentieth of the disk, at most 1 GiB. 0: uploads may fill the disk.",
+        {.min = -1, .max = kMost});
+  s.key("reserve_inodes", c.docker.reserve_inodes, Restart,
+        "The same for inodes. -1: a twentieth, at most 100,000. 0: uploads may take all.", {.min = -1, .max = kMost});
+
+  s.section("proxy", true);
+  s.only_for(RuntimeType::Docker, c.runtime.type);
+  s.key("resolve_internal", c.proxy.resolve_internal, Restart,
+        "With docker: the server's proxy goes to the addresses of sandboxes. `false`: to the ports that the engine "
+        "publishes, for a server that does not reach those addresses.");
 
   s.section("egress", true);
   s.key("image", c.egress.image, Restart,
         "Image of the egress sidecar; networkPolicy needs it on docker and kubernetes.");
-  s.key("mode", c.egress.mode, Restart, "`dns`, or `dns+nft` to enforce addresses too.",
+  s.key("mode", c.egress.mode, Restart, "`dns+nft`, or `dns`: rules about addresses are not enforced then.",
         {.choices = {"dns", "dns+nft"}});
   s.key("disable_ipv6", c.egress.disable_ipv6, Restart, "Sandboxes with a network policy have no IPv6.");
+  s.key("dns_upstream", c.egress.dns_upstream, Restart,
+        "Addresses of the resolvers that sidecars ask; empty: those of this machine.", {.fault = resolver_fault});
+  s.key("otlp_endpoint", c.egress.otlp_endpoint, Restart, "Where sidecars send their metrics: an http or https URL.",
+        {.fault = url_fault});
+  s.key("readiness_timeout_seconds", c.egress.readiness_timeout, Restart, "Seconds to wait for a sidecar.",
+        {.positive = true});
+  s.key("requests", c.egress.requests, Restart, "Resources that a sidecar asks for, on kubernetes.", {.written = "{}"});
+  s.key("limits", c.egress.limits, Restart, "Resources that a sidecar may use: `cpu` and `memory`.", {.written = "{}"});
+  declare_missing_egress(s);
+
+  s.section("policies");
+  s.key("directory", c.policies.directory, Live,
+        "Directory of policy templates, `NAME.toml`, and of `catalogue.toml`, which extends the catalogue of "
+        "capabilities; files that change are read again. Empty: there are none.");
+  s.key("default", c.policies.default_template, Live,
+        "Template of sandboxes whose create names none. Empty: they have no network policy.");
+}
+
+void declare_credentials(Settings& s, CredentialsSection& c) {
+  s.section("credentials");
+  s.other("entries",
+          "Secrets that bindings of credential vaults may use: `[[credentials.entries]]` with `name`, `provider` "
+          "(`file`, `command`, `vault-kv2` or `oauth2`), `hosts` (that the value may go to), `tenants` (that may name "
+          "it; `[\"default\"]`, `[\"*\"]` is everyone), `refresh_seconds`, `timeout_seconds` and the provider's own "
+          "keys: [credential-vault.md](credential-vault.md#entries-of-the-operator).",
+          "[]", "", Live);
+  s.holds(c);
 }
 
 void declare_storage(Settings& s, ServerConfig& c) {
@@ -181,8 +315,10 @@ void declare_storage(Settings& s, ServerConfig& c) {
   s.key("ossfs_mount_root", c.storage.ossfs_mount_root, Restart, "Directory of mounted buckets.", {.absolute = true});
 
   s.section("store", true);
-  s.key("type", c.store.type, Restart, "The database of the records.", {.choices = {"sqlite"}});
+  s.key("type", c.store.type, Restart, "The database of the records; there is no `postgresql` yet.",
+        {.choices = {"sqlite"}});
   s.key("path", c.store.path, Restart, "Its file.", {.empty = false});
+  declare_missing_parts(s);
 }
 
 void declare_renew_intent(Settings& s, RenewIntentSection& c) {
@@ -206,6 +342,7 @@ void declare_server_settings(Settings& s, ServerConfig& config) {
   declare_server(s, config.server);
   declare_log(s, config.log);
   declare_backends(s, config);
+  declare_credentials(s, config.credentials);
   declare_storage(s, config);
   declare_renew_intent(s, config.renew_intent);
   declare_cluster_settings(s, config);

@@ -24,7 +24,36 @@ void Settings::section(std::string_view name, bool whole, bool commented) {
   section_ = name;
   whole_ = whole;
   commented_ = commented;
+  only_.reset();
   if (reader_ != nullptr) reader_->expect_table(name);
+}
+
+void Settings::check_backend(std::string_view name, const std::string& fallback, bool security) {
+  if (!only_ || only_->first == only_->second || reader_->is(section_, name, fallback.empty() ? "{}" : fallback))
+    return;
+  const std::string why = "means nothing with [runtime] type = \"" + std::string(to_string(only_->second)) + "\"";
+  if (security) return reader_->reject(section_, name, why + ", which does not protect sandboxes in this way");
+  reader_->warn(section_, name, why);
+}
+
+void Settings::removed(std::string_view name, std::string_view about) {
+  if (reader_ != nullptr) {
+    if (reader_->has(section_, name)) reader_->warn(section_, name, about);
+    return;
+  }
+  add(name, Reload::Ignored, about, "", "");
+  rows_.back().text.old = true;
+}
+
+void Settings::missing(std::string_view name, std::string_view about, std::string_view fallback,
+                       std::string_view part) {
+  if (reader_ != nullptr) {
+    if (reader_->is(section_, name, fallback.empty() ? "\"\"" : fallback)) return;
+    return reader_->reject(section_, name, "this server has no " + std::string(part) + " yet");
+  }
+  add(name, Reload::Ignored, std::string(about) + " Refused: there is no " + std::string(part) + " yet.",
+      std::string(fallback), "");
+  rows_.back().text.old = true;
 }
 
 void Settings::add(std::string_view name, Reload reload, std::string_view about, std::string fallback,
@@ -37,9 +66,9 @@ void Settings::add(std::string_view name, Reload reload, std::string_view about,
   row.whole = whole_;
 }
 
-void Settings::other(std::string_view name, std::string_view about, std::string_view fallback,
-                     std::string_view written) {
-  if (reader_ == nullptr) add(name, Reload::Restart, about, std::string(fallback), written);
+void Settings::other(std::string_view name, std::string_view about, std::string_view fallback, std::string_view written,
+                     Reload reload) {
+  if (reader_ == nullptr) add(name, reload, about, std::string(fallback), written);
 }
 
 void Settings::old(std::string_view name, std::string_view about, const Allowed& allowed) {

@@ -28,6 +28,7 @@ struct Allowed {
   void (*fix)(std::string&) = nullptr;                    // puts a string into its one spelling
   std::string_view (*fault)(std::string_view) = nullptr;  // why a string is wrong; ""
   std::string_view written = "";                          // the value in the example file, if not the default
+  bool security = false;  // a backend that does not know the key refuses it instead of warning
 };
 
 // Every key of the server's file is declared once, by declare_server_settings: its place, type, default, limits,
@@ -49,15 +50,21 @@ class Settings {
 
   // Begins a section. `whole`: changes are named by section; `commented`: a comment in the example file.
   void section(std::string_view name, bool whole = false, bool commented = false);
+  // The section's keys mean nothing to other backends than this one; `in_use` is the one that the file chooses.
+  void only_for(RuntimeType backend, RuntimeType in_use) { only_ = {backend, in_use}; }
 
   template <typename T>
   void key(std::string_view name, T& field, Reload reload, std::string_view about, const Allowed& allowed = {}) {
-    if (reader_ != nullptr) return read(name, field, allowed);
+    if (reader_ != nullptr) {
+      check_backend(name, text_of(field), allowed.security);
+      return read(name, field, allowed);
+    }
     add(name, reload, about, text_of(field), allowed.written);
     holds(field);
   }
   // A key that has no field of its own: read_other_keys reads it.
-  void other(std::string_view name, std::string_view about, std::string_view fallback, std::string_view written = "");
+  void other(std::string_view name, std::string_view about, std::string_view fallback, std::string_view written = "",
+             Reload reload = Reload::Restart);
   // The key before is in this field.
   template <typename T>
   void holds(T& field) {
@@ -69,11 +76,16 @@ class Settings {
   }
   // A key that is checked and means nothing here.
   void old(std::string_view name, std::string_view about, const Allowed& allowed);
+  // A key that newer servers no longer have: it warns.
+  void removed(std::string_view name, std::string_view about);
+  // A key of a part that this server does not have: every value but `fallback` is refused. `part` names it.
+  void missing(std::string_view name, std::string_view about, std::string_view fallback, std::string_view part);
 
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
   Settings(TomlReader* reader, const Environment* environment) : reader_(reader), environment_(environment) {}
+  void check_backend(std::string_view name, const std::string& fallback, bool security);
   void add(std::string_view name, Reload reload, std::string_view about, std::string fallback,
            std::string_view written);
 
@@ -112,12 +124,22 @@ class Settings {
   const Environment* environment_;
   std::string section_;
   bool whole_ = false, commented_ = false;
+  std::optional<std::pair<RuntimeType, RuntimeType>> only_;
   std::vector<Row> rows_;
 };
 
 void declare_server_settings(Settings& settings, ServerConfig& config);
 // Its second part: [kubernetes], [agent_sandbox], [ingress] and [secure_runtime].
 void declare_cluster_settings(Settings& settings, ServerConfig& config);
+
+// Keys of parts that do not exist yet, for their places in the two above.
+void declare_missing_egress(Settings& settings);
+void declare_missing_kubernetes(Settings& settings);
+void declare_missing_parts(Settings& settings);
+
+// Refuses every key and section of the file that no declaration knows, and names the nearest known one. With [server]
+// unknown_keys = "warn" it warns instead.
+void check_unknown_keys(TomlReader& reader);
 
 // All keys with their defaults.
 std::vector<SettingText> server_settings();

@@ -4,10 +4,7 @@
 #include <charconv>
 #include <cmath>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
+#include "base/toml.h"
 
 namespace osb::config {
 namespace {
@@ -90,6 +87,30 @@ struct TomlReader::Impl {
   toml::table document;
   std::string source;
   std::optional<Error> error;
+  std::vector<std::string> warnings;
+
+  std::string place(std::string_view path, std::string_view key) const {
+    const toml::table* table = section(path);
+    const toml::node* node = table == nullptr ? nullptr : table->get(key);
+    if (node == nullptr) node = table;
+    if (node == nullptr) node = document.get(path);
+    std::string where = source;
+    if (node != nullptr && node->source().begin.line > 0) where += ":" + std::to_string(node->source().begin.line);
+    where += path.empty() ? ":" : ": [" + std::string(path) + "]";
+    if (!key.empty()) where += " " + std::string(key);
+    return where;
+  }
+
+  void add_names(const toml::table& table, const std::string& path, std::vector<Name>& out,
+                 const std::function<bool(const Name&)>& is_value) const {
+    for (const auto& [key, node] : table) {
+      out.push_back({path, std::string(key.str())});
+      const Name name = out.back();
+      const toml::table* inner = node.as_table();
+      if (inner == nullptr || is_value(name)) continue;
+      add_names(*inner, path.empty() ? name.key : path + "." + name.key, out, is_value);
+    }
+  }
 
   const toml::table* section(std::string_view path) const {
     const toml::table* table = &document;
@@ -132,7 +153,25 @@ void TomlReader::expect_table(std::string_view name) {
   if (node != nullptr && !node->is_table()) reject(name, "", "expected a table");
 }
 
+std::vector<TomlReader::Name> TomlReader::names(const std::function<bool(const Name&)>& is_value) const {
+  std::vector<Name> out;
+  impl_->add_names(impl_->document, "", out, is_value);
+  return out;
+}
+
+bool TomlReader::is(std::string_view section, std::string_view key, std::string_view value) const {
+  const toml::node* node = impl_->find(section, key);
+  if (node == nullptr) return true;
+  const toml::parse_result other = toml::parse("value = " + std::string(value));
+  return other && toml::table{{"value", *node}} == other.table();
+}
+
 bool TomlReader::has(std::string_view section) const { return impl_->section(section) != nullptr; }
+
+bool TomlReader::has(std::string_view section, std::string_view key) const {
+  const toml::table* table = impl_->section(section);
+  return table != nullptr && table->contains(key);
+}
 
 std::optional<std::string> TomlReader::string(std::string_view section, std::string_view key) {
   const toml::node* node = impl_->find(section, key);
@@ -206,44 +245,74 @@ std::optional<std::map<std::string, std::string>> TomlReader::string_map(std::st
   return out;
 }
 
-std::vector<std::map<std::string, std::string>> TomlReader::tables(std::string_view section, std::string_view key) {
-  std::vector<std::map<std::string, std::string>> out;
+template <typename F>
+void TomlReader::for_each_table(std::string_view section, std::string_view key, F take) {
   const toml::node* node = impl_->find(section, key);
-  if (node == nullptr) return out;
+  if (node == nullptr) return;
   const toml::array* items = node->as_array();
-  if (items == nullptr) {
-    reject(section, key, "expected an array of tables");
-    return out;
-  }
+  if (items == nullptr) return reject(section, key, "expected an array of tables");
   for (const toml::node& item : *items) {
     const toml::table* table = item.as_table();
-    if (table == nullptr) {
-      reject(section, key, "expected an array of tables");
-      return out;
-    }
+    if (table == nullptr) return reject(section, key, "expected an array of tables");
+    take(*table);
+  }
+}
+
+std::vector<std::map<std::string, std::string>> TomlReader::tables(std::string_view section, std::string_view key) {
+  std::vector<std::map<std::string, std::string>> out;
+  for_each_table(section, key, [&](const toml::table& table) {
     std::map<std::string, std::string>& entry = out.emplace_back();
-    for (const auto& [name, value] : *table) {
+    for (const auto& [name, value] : table) {
       if (const auto* text = value.as_string()) {
         entry.emplace(name.str(), text->get());
       } else {
         reject(section, std::string(key) + "." + std::string(name.str()), "expected a string");
       }
     }
-  }
+  });
+  return out;
+}
+
+std::vector<std::map<std::string, std::vector<std::string>>> TomlReader::tables_of_lists(std::string_view section,
+                                                                                         std::string_view key) {
+  std::vector<std::map<std::string, std::vector<std::string>>> out;
+  for_each_table(section, key, [&](const toml::table& table) {
+    auto& entry = out.emplace_back();
+    for (const auto& [name, value] : table) {
+      std::vector<std::string>& texts = entry[std::string(name.str())];
+      bool good = true;
+      const auto add = [&](const toml::node& item) {
+        if (const auto* text = item.as_string()) {
+          texts.push_back(text->get());
+        } else if (const auto* number = item.as_integer()) {
+          texts.push_back(std::to_string(number->get()));
+        } else {
+          good = false;
+        }
+      };
+      if (const toml::array* items = value.as_array()) {
+        for (const toml::node& item : *items) add(item);
+      } else {
+        add(value);
+      }
+      if (!good) {
+        reject(section, std::string(key) + "." + std::string(name.str()), "expected a string or an array of strings");
+      }
+    }
+  });
   return out;
 }
 
 void TomlReader::reject(std::string_view section, std::string_view key, std::string_view why) {
   if (impl_->error) return;
-  const toml::node* node = impl_->find(section, key);
-  if (node == nullptr) node = impl_->section(section);
-  if (node == nullptr) node = impl_->document.get(section);
-  std::string where = impl_->source;
-  if (node != nullptr && node->source().begin.line > 0) where += ":" + std::to_string(node->source().begin.line);
-  where += ": [" + std::string(section) + "]";
-  if (!key.empty()) where += " " + std::string(key);
-  impl_->error.emplace(Code::InvalidRequest, where + ": " + std::string(why));
+  impl_->error.emplace(Code::InvalidRequest, impl_->place(section, key) + ": " + std::string(why));
 }
+
+void TomlReader::warn(std::string_view section, std::string_view key, std::string_view why) {
+  impl_->warnings.push_back(impl_->place(section, key) + ": " + std::string(why));
+}
+
+const std::vector<std::string>& TomlReader::warnings() const { return impl_->warnings; }
 
 bool TomlReader::failed() const { return impl_->error.has_value(); }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <sys/socket.h>
 #include <unordered_map>
 #include <vector>
@@ -95,8 +96,10 @@ std::string host_of(std::string_view origin) {
 }
 
 std::string serialize(const std::string& origin, const ClientRequest& request, bool chunked) {
+  std::size_t size = 256 + request.method.size() + request.target.size() + origin.size();
+  for (const auto& [name, value] : request.headers) size += name.size() + value.size() + 4;
   std::string out;
-  out.reserve(256 + request.target.size());
+  out.reserve(size);  // once: growing would leave copies of a confidential head behind
   out.append(request.method).append(" ").append(request.target).append(" HTTP/1.1\r\n");
   if (!request.headers.contains("Host")) out.append("Host: ").append(host_of(origin)).append("\r\n");
   for (const auto& [name, value] : request.headers) out.append(name).append(": ").append(value).append("\r\n");
@@ -270,6 +273,7 @@ Client::~Client() {
 }
 
 void Client::clear() { pool_->idle.clear(); }
+void Client::sweep() { pool_->sweep(); }
 
 // One request on its way. On the heap, not in the coroutine: frames above about a kilobyte miss Asio's cache.
 struct Client::Exchange {
@@ -279,6 +283,14 @@ struct Client::Exchange {
         request(std::move(r)),
         chunked(request.stream && !request.stream->length().has_value()),
         head(serialize(origin, request, chunked)) {}
+  ~Exchange() {
+    if (!request.confidential) return;
+    ::explicit_bzero(head.data(), head.size());
+    ::explicit_bzero(request.target.data(), request.target.size());
+    request.headers.wipe();
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   void start_upload(const net::any_io_executor& executor) {
     if (!request.stream || (!chunked && request.stream->length().value_or(0) == 0)) return;
@@ -332,7 +344,7 @@ struct Client::Exchange {
   std::string origin;
   ClientRequest request;
   const bool chunked;
-  const std::string head;
+  std::string head;
   std::shared_ptr<Connection> connection;
   std::shared_ptr<Upload> upload;
   bool any_byte = false;  // of the response

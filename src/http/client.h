@@ -41,6 +41,8 @@ struct ClientRequest {
   std::string body;
   std::shared_ptr<BodySource> stream;  // instead of body; sent while the response is awaited
   ClientTimeouts timeouts;
+  // Headers and target hold secrets: the memory that holds them is overwritten before it is given back.
+  bool confidential = false;
   Transport* asker = nullptr;  // on whose behalf, see ClientTimeouts::after_hangup; outlives the request
 };
 
@@ -72,6 +74,9 @@ class Client {
 
   // Closes idle connections.
   void clear();
+  // Closes connections that have been idle for too long or were ended by their servers. Requests do so too; call it
+  // where they may stay away for long.
+  void sweep();
 
   struct Pool;  // internal
 

@@ -1,6 +1,7 @@
 #include "http/headers.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace osb::http {
 
@@ -55,6 +56,10 @@ void Headers::set(std::string_view name, std::string value) {
 void Headers::remove(std::string_view name) {
   const std::string gone(name);  // may be a view of one of the fields
   std::erase_if(fields_, [&](const Field& field) { return iequals(field.name, gone); });
+}
+
+void Headers::wipe() {
+  for (Field& field : fields_) ::explicit_bzero(field.value.data(), field.value.size());
 }
 
 bool Headers::has_token(std::string_view name, std::string_view token) const {

@@ -47,6 +47,14 @@ class Headers {
   // True if a comma-separated field such as Connection lists `token` in any of its lines.
   bool has_token(std::string_view name, std::string_view token) const;
 
+  // Calls `change` with each value.
+  template <typename Change>
+  void change_values(Change change) {
+    for (Field& field : fields_) change(field.value);
+  }
+  // Overwrites the values with zeros.
+  void wipe();
+
   bool empty() const { return fields_.empty(); }
   std::size_t size() const { return fields_.size(); }
   void clear() { fields_.clear(); }

@@ -54,5 +54,21 @@ TEST(Headers, TrimTakesBlanksAndTabsOnly) {
   EXPECT_EQ(trim_ows("\ra\n"), "\ra\n");
 }
 
+TEST(Headers, WipingOverwritesValuesInPlace) {
+  Headers headers{{"Authorization", "Bearer a-secret-that-is-longer-than-a-short-string"}, {"A", "b"}};
+  const std::string& value = *headers.find("authorization");
+  const std::size_t size = value.size();
+  headers.wipe();
+  EXPECT_EQ(value, std::string(size, '\0'));
+  EXPECT_EQ(headers.get("A"), std::string(1, '\0'));
+}
+
+TEST(Headers, ValuesCanBeChangedInPlace) {
+  Headers headers{{"A", "x"}, {"B", "y"}};
+  headers.change_values([](std::string& value) { value += "!"; });
+  EXPECT_EQ(headers.get("A"), "x!");
+  EXPECT_EQ(headers.get("B"), "y!");
+}
+
 }  // namespace
 }  // namespace osb::http

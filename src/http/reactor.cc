@@ -184,13 +184,12 @@ void Reactor::arm_timer(SteadyClock::time_point when) {
   timer_due_ = when;
   timer_.expires_at(when);
   timer_.async_wait([this](boost::system::error_code ec) {
-    if (!ec) expire();
+    if (!ec) expire(SteadyClock::now());
   });
 }
 
-void Reactor::expire() {
+void Reactor::expire(SteadyClock::time_point now) {
   timer_due_.reset();
-  const auto now = SteadyClock::now();
   std::optional<SteadyClock::time_point> next;
   std::vector<Entry*> late;
   for (Entry* entry : entries_) {

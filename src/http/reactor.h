@@ -63,6 +63,8 @@ class Reactor : public net::execution_context::service {
   // Ends the waits of one direction (true: reading) with `outcome`, from the loop, never inline.
   void cancel(Entry& entry, bool reading, Outcome outcome);
   void deadline_changed(const Entry& entry);
+  // Ends the waits whose deadline has passed at `now`. A timer calls it, and tests that move time.
+  void expire(std::chrono::steady_clock::time_point now);
 
  private:
   void shutdown() override;
@@ -73,7 +75,6 @@ class Reactor : public net::execution_context::service {
   void drain();
   bool serve_events();  // false: there were none
   void arm_timer(std::chrono::steady_clock::time_point when);
-  void expire();
   void rearm_edge(const Entry& entry);
 
   net::io_context& io_;

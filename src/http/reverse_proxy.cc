@@ -5,6 +5,7 @@
 
 #include "async/race.h"
 #include "base/parse_number.h"
+#include "http/websocket_relay.h"
 
 namespace osb::http {
 namespace {
@@ -106,6 +107,8 @@ ClientRequest request_for(Request& request, ProxyTarget& target) {
   });
   for (const std::string& name : target.drop) out.headers.remove(name);
   for (const auto& [name, value] : target.add) out.headers.set(name, value);
+  out.confidential = target.confidential;
+  if (target.confidential) target.add.wipe();
   if (!target.host.empty()) out.headers.set("Host", target.host);
   if (!upgrade.empty()) {
     out.headers.set("Connection", "Upgrade");
@@ -124,8 +127,12 @@ Response response_for(ClientResponse answer, bool to_head) {
   response.status = answer.status;
   if (answer.upgraded) {
     response.headers = std::move(answer.headers);
-    response.body = [upstream = std::move(answer.upgraded), early = std::move(answer.buffered)](
+    const bool websocket = response.headers.has_token("Upgrade", "websocket");
+    response.body = [websocket, upstream = std::move(answer.upgraded), early = std::move(answer.buffered)](
                         Transport& transport, std::string buffered) mutable -> net::awaitable<void> {
+      if (websocket) {
+        return relay_websocket(transport, std::move(buffered), std::move(upstream), std::move(early));
+      }
       return splice(transport, std::move(buffered), std::move(upstream), std::move(early));
     };
     return response;

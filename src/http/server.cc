@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "http/connection_places.h"
 #include "http/listener.h"
@@ -239,14 +240,18 @@ net::awaitable<void> Server::stop(std::chrono::milliseconds grace) {
     session.stopping = true;
     if (session.idle) session.connection->transport->close();
   }
-  const auto until = std::chrono::steady_clock::now() + grace;
+  const Deadline deadline(grace);
   bool forced = false;
   while (!state->sessions.empty() || state->accepting > 0 || state->securing > 0) {
-    if (!forced && std::chrono::steady_clock::now() >= until) {
+    if (!forced && deadline.passed()) {
       forced = true;
       state->cancel_sessions();
     }
-    state->changed.expires_at(forced ? net::steady_timer::time_point::max() : until);
+    if (forced) {
+      state->changed.expires_at(net::steady_timer::time_point::max());
+    } else {
+      state->changed.expires_after(deadline.left());
+    }
     boost::system::error_code ignored;
     co_await state->changed.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }

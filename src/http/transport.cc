@@ -15,6 +15,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include "http/finish_connect.h"
 #include "http/reactor.h"
 #include "http/socket_address.h"
 #include "sys/syscall.h"
@@ -98,6 +99,33 @@ class PlainTransport final : public Transport {
     }
   }
 
+  std::optional<Io> try_splice_to(int pipe, std::size_t count) override {
+    if (!socket_) return failed(ECONNABORTED);
+    if (!entry_->readable) return again(Wait::Readable);
+    for (;;) {
+      const ssize_t n = ::splice(socket_.get(), nullptr, pipe, nullptr, count, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+      if (n > 0) return done(static_cast<std::size_t>(n));
+      if (n == 0) return Io{.kind = Io::Kind::End};
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return failed(errno);
+      entry_->no_more_to_read();
+      return again(Wait::Readable);
+    }
+  }
+
+  std::optional<Io> try_splice_from(int pipe, std::size_t count) override {
+    if (!socket_) return failed(ECONNABORTED);
+    if (!entry_->writable) return again(Wait::Writable);
+    for (;;) {
+      const ssize_t n = ::splice(pipe, nullptr, socket_.get(), nullptr, count, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+      if (n >= 0) return done(static_cast<std::size_t>(n));
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return failed(errno);
+      entry_->no_more_room();
+      return again(Wait::Writable);
+    }
+  }
+
   void shutdown_write() override { ::shutdown(socket_.get(), SHUT_WR); }
 
   void close() override {
@@ -136,6 +164,9 @@ class PlainTransport final : public Transport {
 };
 
 }  // namespace
+
+std::optional<Io> Transport::try_splice_to(int, std::size_t) { return std::nullopt; }
+std::optional<Io> Transport::try_splice_from(int, std::size_t) { return std::nullopt; }
 
 Failure Transport::failure(const char* what, int error) {
   return Failure(Error(Code::Unavailable, std::string(what) + ": " + std::generic_category().message(error), error));
@@ -230,6 +261,25 @@ std::unique_ptr<Transport> make_plain_transport(net::any_io_executor executor, U
   return std::make_unique<PlainTransport>(std::move(executor), std::move(socket));
 }
 
+net::awaitable<Result<std::unique_ptr<Transport>>> finish_connect(UniqueFd socket, std::string name,
+                                                                  std::chrono::milliseconds timeout) {
+  auto transport = make_plain_transport(co_await net::this_coro::executor, std::move(socket));
+  transport->set_timeout(timeout);
+  static_cast<PlainTransport*>(transport.get())->expect_connect();
+  if (auto ready = co_await transport->wait(Transport::Wait::Writable); !ready) {
+    co_return with_context("connect " + name, ready.error());
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(transport->native_fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) {
+    co_return Failure(
+        Error(Code::Unavailable, "connect " + name + ": " + std::generic_category().message(error), error));
+  }
+  transport->set_deadline(std::nullopt);
+  co_return transport;
+}
+
 net::awaitable<Result<std::unique_ptr<Transport>>> connect_plain(Address address, std::chrono::milliseconds timeout) {
   auto target = to_sockaddr(address);
   if (!target) co_return Failure(target.error());
@@ -240,23 +290,8 @@ net::awaitable<Result<std::unique_ptr<Transport>>> connect_plain(Address address
     co_return Failure(Error(Code::Unavailable,
                             "connect " + address.to_string() + ": " + std::generic_category().message(errno), errno));
   }
-  auto transport = make_plain_transport(co_await net::this_coro::executor, std::move(socket));
-  if (rc < 0) {
-    transport->set_timeout(timeout);
-    static_cast<PlainTransport*>(transport.get())->expect_connect();
-    if (auto ready = co_await transport->wait(Transport::Wait::Writable); !ready) {
-      co_return with_context("connect " + address.to_string(), ready.error());
-    }
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(transport->native_fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) {
-      co_return Failure(Error(Code::Unavailable,
-                              "connect " + address.to_string() + ": " + std::generic_category().message(error), error));
-    }
-    transport->set_deadline(std::nullopt);
-  }
-  co_return transport;
+  if (rc < 0) co_return co_await finish_connect(std::move(socket), address.to_string(), timeout);
+  co_return make_plain_transport(co_await net::this_coro::executor, std::move(socket));
 }
 
 }  // namespace osb::http

@@ -35,6 +35,10 @@ class Transport {
   virtual Io try_write(std::span<const iovec> pieces) = 0;
   // Sends from a file without copying through user space. Nothing: this transport cannot (TLS).
   virtual std::optional<Io> try_send_file(int file, std::uint64_t& offset, std::size_t count) = 0;
+  // Moves received bytes into a pipe, or bytes from a pipe to the peer, without copying them through user space. The
+  // pipe must be empty before the first and hold `count` bytes before the second. Nothing: this transport cannot (TLS).
+  virtual std::optional<Io> try_splice_to(int pipe, std::size_t count);
+  virtual std::optional<Io> try_splice_from(int pipe, std::size_t count);
   // Sends end-of-stream; reading goes on.
   virtual void shutdown_write() = 0;
   // Ends it in both directions; waiting calls return at once. Safe to call at any time and more than once.

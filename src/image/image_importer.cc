@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "image/archive_kind.h"
+#include "image/archive_spool.h"
 #include "image/layer_writer.h"
 #include "image/tar_stream.h"
 #include "sys/syscall.h"
@@ -19,43 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxEntries = 50'000;
-constexpr std::size_t kMaxName = 1024;
-constexpr int kMaxLinks = 8;
 constexpr int kMaxIndexDepth = 4;
-
-Failure refuse(std::string_view entry, std::string_view why) {
-  return fail(Code::InvalidRequest, fmt::format("archive entry '{}': {}", entry.substr(0, 200), why));
-}
-
-// The name without "." and doubled slashes, relative to `directory`; ".." only as far as the archive reaches.
-Result<std::string> normalise(std::string_view directory, std::string_view text) {
-  if (text.size() > kMaxName) return refuse(text, "the name is too long");
-  std::vector<std::string_view> parts;
-  const auto add = [&](std::string_view path) {
-    for (std::size_t at = 0; at <= path.size();) {
-      const std::size_t end = std::min(path.find('/', at), path.size());
-      const std::string_view part = path.substr(at, end - at);
-      at = end + 1;
-      if (part.empty() || part == ".") continue;
-      if (part != "..") {
-        parts.push_back(part);
-      } else if (parts.empty()) {
-        return false;
-      } else {
-        parts.pop_back();
-      }
-    }
-    return true;
-  };
-  if (!add(directory) || !add(text)) return refuse(text, "leads out of the archive");
-  return fmt::format("{}", fmt::join(parts, "/"));
-}
-
-std::string parent_of(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return std::string(path.substr(0, slash == std::string_view::npos ? 0 : slash));
-}
 
 std::string blob_name(const Digest& digest) { return "blobs/sha256/" + digest.hex(); }
 
@@ -73,123 +38,6 @@ std::optional<Digest> promised_digest(std::string_view name) {
   return digest ? std::optional(*digest) : std::nullopt;
 }
 
-// The archive's entries: their data in numbered files of a scratch directory, their names in memory only.
-class Spool : archive::TarSink {
- public:
-  explicit Spool(fs::path directory) : directory_(std::move(directory)) {}
-
-  Result<void> fill(ByteSource source, std::uint64_t limit);
-  bool contains(const std::string& name) const { return entries_.contains(name); }
-  // Follows links inside the archive. Code::InvalidRequest if it is missing.
-  Result<UniqueFd> open(std::string_view name, std::uint64_t* size = nullptr) const;
-  Result<std::string> text(std::string_view name, std::size_t limit) const;
-
- private:
-  struct Entry {
-    std::size_t file = 0;
-    std::uint64_t size = 0;
-    std::string link;  // another entry's name, then the rest means nothing
-  };
-  Result<void> begin(const archive::TarEntry& entry) override;
-  Result<void> data(std::uint64_t offset, std::string_view bytes) override;
-  Result<void> end() override;
-  fs::path path(std::size_t file) const { return directory_ / std::to_string(file); }
-
-  const fs::path directory_;
-  std::map<std::string, Entry> entries_;
-  std::size_t files_ = 0;
-  std::size_t count_ = 0;
-  std::uint64_t bytes_ = 0, limit_ = 0;
-  // The entry whose contents come; no name: none that counts.
-  std::string name_;
-  Entry entry_;
-  UniqueFd file_;
-};
-
-Result<void> Spool::fill(ByteSource source, std::uint64_t limit) {
-  limit_ = limit;
-  auto read = read_tar("archive", std::move(source), limit, *this);
-  return read ? Result<void>() : Failure(read.error());
-}
-
-Result<void> Spool::begin(const archive::TarEntry& entry) {
-  using Type = archive::TarEntry::Type;
-  if (count_++ == kMaxEntries) return fail(Code::TooLarge, "archive: too many entries");
-  if (entry.path.empty()) return fail(Code::InvalidRequest, "archive: an entry without a name");
-  auto name = normalise("", entry.path);
-  if (!name) return Failure(name.error());
-  name_.clear();
-  file_.reset();
-  if (entry.type == Type::Directory) return {};
-  entry_ = {};
-  if (entry.type == Type::HardLink || entry.type == Type::Symlink) {
-    auto to = normalise(entry.type == Type::Symlink ? parent_of(*name) : "", entry.link);
-    if (!to) return Failure(to.error());
-    entry_.link = std::move(*to);
-  } else if (entry.type != Type::File) {
-    return refuse(*name, "a kind of file that does not belong into an archive of images");
-  } else if (entry.size > limit_ - bytes_) {
-    return fail(Code::TooLarge, fmt::format("archive: its files are larger than {} bytes", limit_));
-  } else {
-    entry_.file = files_++;
-    entry_.size = entry.size;
-    bytes_ += entry.size;
-    auto file = sys::open_at(AT_FDCWD, path(entry_.file), O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (!file) return Failure(file.error());
-    file_ = std::move(*file);
-  }
-  name_ = std::move(*name);
-  return {};
-}
-
-Result<void> Spool::data(std::uint64_t offset, std::string_view bytes) {
-  return sys::write_all_at(file_.get(), offset, bytes, "archive entry");
-}
-
-Result<void> Spool::end() {
-  if (name_.empty()) return {};
-  if (const UniqueFd file = std::move(file_); file && ::ftruncate(file.get(), static_cast<off_t>(entry_.size)) < 0) {
-    return sys::from_errno("truncate", errno);
-  }
-  // As with any tar, the last of several entries of one name counts.
-  if (const auto old = entries_.find(name_); old != entries_.end() && old->second.link.empty()) {
-    (void)::unlink(path(old->second.file).c_str());
-  }
-  entries_.insert_or_assign(std::move(name_), std::move(entry_));
-  return {};
-}
-
-Result<UniqueFd> Spool::open(std::string_view wanted, std::uint64_t* size) const {
-  auto name = normalise("", wanted);
-  if (!name) return Failure(name.error());
-  for (int links = 0; links <= kMaxLinks; ++links) {
-    const auto it = entries_.find(*name);
-    if (it == entries_.end()) return refuse(wanted, "is missing");
-    if (it->second.link.empty()) {
-      if (size != nullptr) *size = it->second.size;
-      return sys::open_at(AT_FDCWD, path(it->second.file), O_RDONLY);
-    }
-    *name = it->second.link;
-  }
-  return refuse(wanted, "a chain of links without end");
-}
-
-Result<std::string> Spool::text(std::string_view name, std::size_t limit) const {
-  std::uint64_t size = 0;
-  const auto file = open(name, &size);
-  if (!file) return Failure(file.error());
-  if (size > limit) return fail(Code::TooLarge, fmt::format("archive entry '{}': larger than {} bytes", name, limit));
-  std::string out(size, '\0');
-  for (std::size_t at = 0; at < out.size();) {
-    const ssize_t got = ::read(file->get(), out.data() + at, out.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return sys::from_errno("read archive entry", errno);
-    if (got == 0) return fail(Code::Internal, "archive: its scratch file is too short");
-    at += static_cast<std::size_t>(got);
-  }
-  return out;
-}
-
 // An image of the archive to import, checked except for its layers.
 struct Plan {
   std::vector<std::string> names;
@@ -205,7 +53,7 @@ struct Plan {
 
 class Importer {
  public:
-  Importer(LayerStore& store, const Spool& spool, const ImportOptions& options)
+  Importer(LayerStore& store, const ArchiveSpool& spool, const ImportOptions& options)
       : store_(store), spool_(spool), options_(options) {}
 
   Result<std::vector<ImportedImage>> run();
@@ -220,7 +68,7 @@ class Importer {
   Result<std::vector<LayerStore::Lease>> unpack(const Plan& plan) const;
 
   LayerStore& store_;
-  const Spool& spool_;
+  const ArchiveSpool& spool_;
   const ImportOptions& options_;
 };
 
@@ -250,7 +98,7 @@ Result<std::vector<Plan>> Importer::docker_plans() const {
     plan.names = std::move(image.tags);
     plan.manifest = Digest::of(*config);
     if (const auto promised = promised_digest(image.config); promised && *promised != plan.manifest) {
-      return refuse(image.config, "its content has the digest " + plan.manifest.to_string());
+      return refuse_entry(image.config, "its content has the digest " + plan.manifest.to_string());
     }
     for (std::string& layer : image.layers) {
       auto digest = promised_digest(layer);
@@ -271,10 +119,10 @@ Result<std::string> Importer::blob(const Descriptor& descriptor, std::string_vie
   auto text = spool_.text(name, limit);
   if (!text) return text;
   if (text->size() != descriptor.size) {
-    return refuse(name, fmt::format("has {} bytes, expected {}", text->size(), descriptor.size));
+    return refuse_entry(name, fmt::format("has {} bytes, expected {}", text->size(), descriptor.size));
   }
   if (const Digest is = Digest::of(*text); is != descriptor.digest) {
-    return refuse(name, "its content has the digest " + is.to_string());
+    return refuse_entry(name, "its content has the digest " + is.to_string());
   }
   return text;
 }
@@ -304,7 +152,7 @@ Result<Plan> Importer::oci_plan(Descriptor descriptor) const {
         return fail(Code::InvalidRequest, "archive: layer " + layer.digest.to_string() + " is missing");
       }
       if (auto file = spool_.open(name, &size); !file) return Failure(file.error());
-      if (size != layer.size) return refuse(name, fmt::format("has {} bytes, expected {}", size, layer.size));
+      if (size != layer.size) return refuse_entry(name, fmt::format("has {} bytes, expected {}", size, layer.size));
       plan.layers.push_back({name, layer.digest});
     }
     auto config = blob(manifest.config, "configuration", kMaxConfigBytes);
@@ -446,8 +294,8 @@ Result<std::vector<ImportedImage>> import_archive(LayerStore& store, ByteSource 
   }
   const auto scratch = store.scratch();
   if (!scratch) return Failure(scratch.error());
-  Spool spool(scratch->path());
-  if (auto filled = spool.fill(std::move(source), options.max_bytes); !filled) return Failure(filled.error());
+  ArchiveSpool spool(scratch->path(), options.max_bytes);
+  if (auto read = read_tar("archive", std::move(source), options.max_bytes, spool); !read) return Failure(read.error());
   return Importer(store, spool, options).run();
 }
 

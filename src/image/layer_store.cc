@@ -5,7 +5,6 @@
 #include <ctime>
 #include <map>
 #include <mutex>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "api/json.h"
 #include "base/id.h"
 #include "image/manifest.h"
+#include "sys/file_lock.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 #include "sys/write_all.h"
@@ -164,12 +164,11 @@ Result<void> LayerStore::State::load() {
     if (auto made = make_directory(directory / name); !made) return made;
   }
   if (::chmod(directory.c_str(), 0700) < 0) return sys::from_errno("chmod " + directory.string(), errno);
-  auto held = sys::open_at(AT_FDCWD, (directory / "lock").string(), O_RDWR | O_CREAT, 0600);
-  if (!held) return Failure(held.error());
-  if (::flock(held->get(), LOCK_EX | LOCK_NB) < 0) {
-    if (errno == EWOULDBLOCK) return fail(Code::Conflict, directory.string() + ": another process uses this store");
-    return sys::from_errno("lock " + directory.string(), errno);
+  auto held = sys::lock_file((directory / "lock").string());
+  if (!held && held.error().code == Code::Conflict) {
+    return fail(Code::Conflict, directory.string() + ": another process uses this store");
   }
+  if (!held) return Failure(held.error());
   lock = std::move(*held);
 
   std::error_code failed;

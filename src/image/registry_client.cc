@@ -7,6 +7,7 @@
 
 #include "api/json.h"
 #include "async/timer.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "http/url.h"
 #include "image/registry_auth.h"
@@ -17,13 +18,12 @@ namespace osb::image {
 
 namespace {
 
-using namespace std::chrono_literals;
 using http::ClientResponse;
 
 constexpr int kMaxRedirects = 5;
 constexpr std::size_t kPiece = 1 << 20;
 constexpr std::size_t kMaxToken = 1 << 20;
-constexpr auto kStall = 60s;
+constexpr std::chrono::seconds kStall(60);
 
 constexpr const char* kAccept =
     "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, "
@@ -45,16 +45,10 @@ bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-bool may_work_later(const Error& error) { return error.code == Code::Unavailable || error.code == Code::Timeout; }
+// Between attempts.
+constexpr std::chrono::milliseconds kFirstPause(100), kLastPause(6400);
 
-Error refused(int status, const std::string& what) {
-  const std::string text = what + ": the registry answered " + std::to_string(status);
-  if (status == 401) return {Code::Unauthorized, what + ": the registry wants (other) credentials"};
-  if (status == 403) return {Code::Forbidden, what + ": the registry does not allow it"};
-  if (status == 404) return {Code::NotFound, what + ": the registry does not have it"};
-  if (status == 429 || status >= 500) return {Code::Unavailable, text};
-  return {Code::Internal, text};
-}
+bool may_work_later(const Error& error) { return error.code == Code::Unavailable || error.code == Code::Timeout; }
 
 // bytes 100-199/200 -> 100
 std::optional<std::uint64_t> range_start(std::string_view field) {
@@ -106,6 +100,15 @@ net::awaitable<Result<void>> drain(http::BodySource& body, Sink& sink, std::uint
 }
 
 }  // namespace
+
+Error registry_refusal(int status, const std::string& what) {
+  const std::string text = what + ": the registry answered " + std::to_string(status);
+  if (status == 401) return {Code::Unauthorized, what + ": the registry wants (other) credentials"};
+  if (status == 403) return {Code::Forbidden, what + ": the registry does not allow it"};
+  if (status == 404) return {Code::NotFound, what + ": the registry does not have it"};
+  if (status == 429 || status >= 500) return {Code::Unavailable, text};
+  return {Code::Internal, text};
+}
 
 RegistryClient::RegistryClient(http::Client& client, BlockingPool& pool, Reference reference, RegistryAccess access)
     : client_(client), pool_(pool), reference_(std::move(reference)), access_(std::move(access)) {}
@@ -195,14 +198,15 @@ net::awaitable<Result<void>> RegistryClient::fetch_token(std::string realm, std:
   http::ClientRequest request;
   request.target = url->target + (url->target.find('?') == std::string::npos ? "?" : "&");
   if (!service.empty()) request.target += "service=" + http::percent_encode(service) + "&";
-  request.target += "scope=" + http::percent_encode("repository:" + reference_.repository + ":pull");
+  request.target +=
+      "scope=" + http::percent_encode("repository:" + reference_.repository + ":pull" + (access_.push ? ",push" : ""));
   if (access_.credentials) {
     request.headers.set("Authorization",
                         basic_authorization(access_.credentials->username, access_.credentials->password));
   }
   auto response = co_await ask(origin_of(*url), std::move(request));
   if (!response) co_return with_context("token server", response.error());
-  if (response->status != 200) co_return Failure(refused(response->status, "token server " + url->host));
+  if (response->status != 200) co_return Failure(registry_refusal(response->status, "token server " + url->host));
   auto text = co_await response->body->read_all(kMaxToken);
   if (!text) co_return with_context("token server", text.error());
   auto value = api::parse_json(*text);
@@ -222,7 +226,7 @@ net::awaitable<Result<void>> RegistryClient::authenticate(const http::Headers& h
     co_return co_await fetch_token(std::move(challenge.realm), std::move(challenge.service));
   }
   if (challenge.scheme != Challenge::Scheme::Basic || !access_.credentials) {
-    co_return Failure(refused(401, reference_.familiar()));
+    co_return Failure(registry_refusal(401, reference_.familiar()));
   }
   authorization_ = basic_authorization(access_.credentials->username, access_.credentials->password);
   co_return Result<void>();
@@ -230,62 +234,83 @@ net::awaitable<Result<void>> RegistryClient::authenticate(const http::Headers& h
 
 // 200 or 206, or an error. Answers a challenge once: the first time, or when a token has expired.
 net::awaitable<Result<ClientResponse>> RegistryClient::get(std::string target, http::Headers headers) {
-  const auto unreachable = [this](Error error) {
-    if (error.code == Code::Internal) error.code = Code::Unavailable;  // the peer has gone, or is not trusted
-    return with_context(reference_.familiar(), std::move(error));
-  };
   if (auto known = co_await find_origin(); !known) co_return unreachable(known.error());
   for (bool challenged = false;; challenged = true) {
     auto response = co_await follow(target, headers);
     if (!response) co_return unreachable(response.error());
     if (response->status == 200 || response->status == 206) co_return response;
-    if (response->status != 401 || challenged) co_return Failure(refused(response->status, reference_.familiar()));
-    const http::Headers challenge = response->headers;
-    (void)co_await response->body->read_all(1 << 16);  // gives the connection back
-    if (auto done = co_await authenticate(challenge); !done) co_return Failure(done.error());
+    if (response->status != 401 || challenged)
+      co_return Failure(registry_refusal(response->status, reference_.familiar()));
+    if (auto done = co_await answer_challenge(*response); !done) co_return Failure(done.error());
+  }
+}
+
+Failure RegistryClient::unreachable(Error error) const {
+  if (error.code == Code::Internal) error.code = Code::Unavailable;  // the peer has gone, or is not trusted
+  return with_context(reference_.familiar(), std::move(error));
+}
+
+net::awaitable<Result<void>> RegistryClient::answer_challenge(ClientResponse& response) {
+  const http::Headers challenge = response.headers;
+  (void)co_await response.body->read_all(1 << 16);  // gives the connection back
+  co_return co_await authenticate(challenge);
+}
+
+net::awaitable<Result<ClientResponse>> RegistryClient::call(const std::function<http::ClientRequest()>& make) {
+  if (auto known = co_await find_origin(); !known) co_return unreachable(known.error());
+  for (bool challenged = false;; challenged = true) {
+    http::ClientRequest request = make();
+    request.timeouts.body_stall = kStall;
+    if (!authorization_.empty()) request.headers.set("Authorization", authorization_);
+    auto response = co_await ask(origin_, std::move(request));
+    if (!response) co_return unreachable(response.error());
+    if (response->status != 401 || challenged) co_return response;
+    if (auto done = co_await answer_challenge(*response); !done) co_return Failure(done.error());
+  }
+}
+
+Result<std::string> RegistryClient::own_target(std::string_view location) const {
+  if (location.starts_with('/') && !location.starts_with("//")) return std::string(location);
+  const auto to = http::Url::parse(location), home = http::Url::parse(origin_);
+  if (to && home && to->host == home->host && to->port == home->port) return to->target;
+  return fail(Code::Forbidden,
+              reference_.familiar() + ": the registry sends uploads to another host, which is not followed");
+}
+
+// A whole answer of at most `limit` bytes. Failures that may pass are tried again.
+net::awaitable<Result<RegistryClient::Answer>> RegistryClient::get_whole(std::string target, http::Headers headers,
+                                                                         std::size_t limit) {
+  Backoff pause(kFirstPause, kLastPause);
+  for (int attempt = 0;; ++attempt) {
+    auto response = co_await get(target, headers);
+    Result<std::string> text = response ? Result<std::string>() : Failure(response.error());
+    if (response) text = co_await response->body->read_all(limit);
+    if (text) co_return Answer{std::move(*text), std::move(response->headers)};
+    if (response && text.error().code != Code::TooLarge) text.error().code = Code::Unavailable;
+    if (attempt >= access_.retries || !may_work_later(text.error())) co_return Failure(text.error());
+    if (!co_await sleep_for(pause.next())) co_return Failure(text.error());
   }
 }
 
 net::awaitable<Result<RegistryClient::Document>> RegistryClient::manifest(std::string name) {
-  const std::string target = "/v2/" + reference_.repository + "/manifests/" + name;
-  for (int attempt = 0;; ++attempt) {
-    auto response = co_await get(target, {{"Accept", kAccept}});
-    Result<std::string> text = fail(Code::Unavailable, "");
-    if (response) {
-      text = co_await response->body->read_all(kMaxManifestBytes);
-      if (!text && text.error().code != Code::TooLarge) text.error().code = Code::Unavailable;
-    } else {
-      text = Failure(response.error());
-    }
-    if (text) {
-      const Digest digest = Digest::of(*text);
-      const std::string_view said = response->headers.get("Docker-Content-Digest");
-      const std::string wanted = name.starts_with("sha256:") ? name : std::string(said);
-      if (wanted.starts_with("sha256:") && wanted != digest.to_string()) {
-        co_return fail(Code::InvalidRequest,
-                       "manifest " + wanted + ": its content has the digest " + digest.to_string());
-      }
-      co_return Document{std::move(*text), std::string(response->headers.get("Content-Type")), digest};
-    }
-    if (attempt >= access_.retries || !may_work_later(text.error())) co_return Failure(text.error());
-    if (!co_await sleep_for(100ms * (1 << std::min(attempt, 6)))) co_return Failure(text.error());
+  auto answer = co_await get_whole("/v2/" + reference_.repository + "/manifests/" + name, {{"Accept", kAccept}},
+                                   kMaxManifestBytes);
+  if (!answer) co_return Failure(answer.error());
+  const Digest digest = Digest::of(answer->text);
+  const std::string_view said = answer->headers.get("Docker-Content-Digest");
+  const std::string wanted = name.starts_with("sha256:") ? name : std::string(said);
+  if (wanted.starts_with("sha256:") && wanted != digest.to_string()) {
+    co_return fail(Code::InvalidRequest, "manifest " + wanted + ": its content has the digest " + digest.to_string());
   }
+  co_return Document{std::move(answer->text), std::string(answer->headers.get("Content-Type")), digest};
 }
 
 net::awaitable<Result<std::string>> RegistryClient::small_blob(Descriptor blob, std::size_t limit) {
   if (blob.size > limit) co_return fail(Code::TooLarge, "blob " + blob.digest.to_string() + ": too large");
-  for (int attempt = 0;; ++attempt) {
-    auto response = co_await get("/v2/" + reference_.repository + "/blobs/" + blob.digest.to_string(), {});
-    Result<std::string> text = response ? Result<std::string>() : Failure(response.error());
-    if (response) text = co_await response->body->read_all(blob.size);
-    if (text) {
-      if (Digest::of(*text) == blob.digest) co_return text;
-      co_return fail(Code::InvalidRequest, "blob " + blob.digest.to_string() + ": its content has another digest");
-    }
-    if (response && text.error().code != Code::TooLarge) text.error().code = Code::Unavailable;
-    if (attempt >= access_.retries || !may_work_later(text.error())) co_return Failure(text.error());
-    if (!co_await sleep_for(100ms * (1 << std::min(attempt, 6)))) co_return Failure(text.error());
-  }
+  auto answer = co_await get_whole("/v2/" + reference_.repository + "/blobs/" + blob.digest.to_string(), {}, blob.size);
+  if (!answer) co_return Failure(answer.error());
+  if (Digest::of(answer->text) == blob.digest) co_return std::move(answer->text);
+  co_return fail(Code::InvalidRequest, "blob " + blob.digest.to_string() + ": its content has another digest");
 }
 
 net::awaitable<Result<ResolvedImage>> RegistryClient::resolve(Platform platform) {
@@ -328,6 +353,7 @@ net::awaitable<Result<void>> RegistryClient::download(Descriptor blob, std::file
   Sink sink{std::move(*opened), {}, 0};
   const std::string name = "blob " + blob.digest.to_string();
   const std::string target = "/v2/" + reference_.repository + "/blobs/" + blob.digest.to_string();
+  Backoff pause(kFirstPause, kLastPause);
   for (int attempt = 0; sink.size < blob.size || attempt == 0;) {
     http::Headers headers;
     if (sink.size > 0) headers.set("Range", "bytes=" + std::to_string(sink.size) + "-");
@@ -346,9 +372,10 @@ net::awaitable<Result<void>> RegistryClient::download(Descriptor blob, std::file
     if (done) done = fail(Code::InvalidRequest, "shorter than its manifest says");
     if (!may_work_later(done.error())) co_return with_context(name, done.error());
     // Attempts count only while nothing comes.
+    if (sink.size > before) pause.reset();
     attempt = sink.size > before ? 1 : attempt + 1;
     if (attempt > access_.retries) co_return with_context(name, done.error());
-    if (!co_await sleep_for(100ms * (1 << std::min(attempt, 6)))) co_return with_context(name, done.error());
+    if (!co_await sleep_for(pause.next())) co_return with_context(name, done.error());
   }
   if (const Digest is(sink.sum.finish()); is != blob.digest) {
     co_return fail(Code::InvalidRequest, name + ": its content has the digest " + is.to_string());

@@ -27,6 +27,7 @@ struct RegistryAccess {
   // Errors tell why a host could not be reached. Without it all reasons (a closed port, no route, no TLS) read the
   // same, so that pulls are no port scanner; the log has the reason.
   bool explain_failures = true;
+  bool push = false;  // tokens are asked for with the right to push
   // How often a request is repeated that got nowhere: a connection that broke, 429 and 5xx.
   int retries = 4;
 };
@@ -39,9 +40,9 @@ struct ResolvedImage {
   ImageConfig config;  // with as many diff ids as the manifest has layers
 };
 
-// One image's conversation with its registry (Registry HTTP API v2), pulling only. Answers the registry's challenge
-// with Basic or a token. Credentials go to the registry and to the token server it names, encrypted unless plain_http,
-// and to no other host that a redirect leads to.
+// One image's conversation with its registry (Registry HTTP API v2). registry_push.h pushes by way of it. Answers the
+// registry's challenge with Basic or a token. Credentials go to the registry and to the token server it names,
+// encrypted unless plain_http, and to no other host that a redirect leads to.
 //
 // Errors: Code::NotFound, Unauthorized and Forbidden as the registry says, Unavailable for what may work later,
 // InvalidRequest for content that is not what its digest says. Lives on one executor; client and pool outlive it.
@@ -57,13 +58,26 @@ class RegistryClient {
   // when this succeeds; on an error it is left as it is.
   net::awaitable<Result<void>> download(Descriptor blob, std::filesystem::path file, Progress progress);
 
+  // One request to the registry itself; no redirect is followed. A challenge is answered once, with what `make` returns
+  // then. Other statuses are the caller's to judge. `make` outlives the call.
+  net::awaitable<Result<http::ClientResponse>> call(const std::function<http::ClientRequest()>& make);
+  // Path and query of a Location that leads to this registry.
+  Result<std::string> own_target(std::string_view location) const;
+
  private:
   net::awaitable<Result<void>> find_origin();
   net::awaitable<Result<http::ClientResponse>> ask(std::string origin, http::ClientRequest request);
   net::awaitable<Result<http::ClientResponse>> get(std::string target, http::Headers headers);
   net::awaitable<Result<http::ClientResponse>> follow(std::string target, const http::Headers& headers);
+  net::awaitable<Result<void>> answer_challenge(http::ClientResponse& response);
   net::awaitable<Result<void>> authenticate(const http::Headers& challenge);
+  Failure unreachable(Error error) const;
   net::awaitable<Result<void>> fetch_token(std::string realm, std::string service);
+  struct Answer {
+    std::string text;
+    http::Headers headers;
+  };
+  net::awaitable<Result<Answer>> get_whole(std::string target, http::Headers headers, std::size_t limit);
   struct Document {
     std::string text;
     std::string media_type;
@@ -79,5 +93,8 @@ class RegistryClient {
   std::string origin_;         // "https://host:port"; empty until known
   std::string authorization_;  // the header's value; empty until asked for
 };
+
+// The error of an answer that is not the one hoped for; `what` names the thing.
+Error registry_refusal(int status, const std::string& what);
 
 }  // namespace osb::image

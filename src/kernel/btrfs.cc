@@ -1,6 +1,7 @@
 #include "kernel/btrfs.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -39,12 +40,10 @@ bool is_btrfs(int directory) {
   return ::fstatfs(directory, &found) == 0 && found.f_type == BTRFS_SUPER_MAGIC;
 }
 
-Result<std::array<std::uint8_t, 16>> btrfs_id(int directory) {
-  btrfs_ioctl_fs_info_args info{};
-  if (::ioctl(directory, BTRFS_IOC_FS_INFO, &info) < 0) return sys::from_errno("look at a btrfs", errno);
-  std::array<std::uint8_t, 16> out{};
-  std::ranges::copy(info.fsid, out.begin());
-  return out;
+bool has_btrfs_quotas(int directory) {
+  // A limit for a group that does not exist: ENOENT with quotas, ENOTCONN without.
+  const auto limited = limit_btrfs_group(directory, btrfs_group(0xffff, 1), 0);
+  return limited || limited.error().sys_errno == ENOENT;
 }
 
 Result<void> enable_btrfs_quotas(int directory) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -14,8 +13,8 @@ namespace osb::kernel {
 
 bool is_btrfs(int directory);
 
-// Tells file systems from each other; two subvolumes of one have the same.
-Result<std::array<std::uint8_t, 16>> btrfs_id(int directory);
+// Whether quotas are on. Changes nothing.
+bool has_btrfs_quotas(int directory);
 
 // Turns on quotas: simple ones (Linux 6.7), which are cheap and count bytes for the subvolume that wrote them, or full
 // ones on older kernels. Quotas that are on stay as they are.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/parse_number.h"
+#include "sys/cgroup_text.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
@@ -18,25 +18,14 @@ using Number = std::optional<std::uint64_t>;
 constexpr std::uint64_t kCpuPeriodUsec = 100'000;
 constexpr std::uint64_t kNoLimitV1 = std::uint64_t{1} << 62;  // v1 answers a huge number of pages for "none"
 
-Number to_number(std::string_view text) {
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return parse_number<std::uint64_t>(text);  // nothing for "max"
-}
-
 Number read_number(const std::string& path) {
   const auto text = sys::read_text(path);
-  return text ? to_number(*text) : std::nullopt;
+  return text ? sys::parse_cgroup_number(*text) : std::nullopt;
 }
 
-// The value of "key value" in a file of such lines.
 Number read_key(const std::string& path, std::string_view key) {
   const auto text = sys::read_text(path);
-  if (!text) return std::nullopt;
-  Number out;
-  sys::for_each_line(*text, [&](std::string_view line) {
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(' ')) out = to_number(line.substr(key.size() + 1));
-  });
-  return out;
+  return text ? sys::parse_cgroup_key(*text, key) : std::nullopt;
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -130,6 +119,7 @@ class MemoryV2 final : public CgroupController {
     usage.memory_peak_bytes = read_number(directory + "/memory.peak");
     usage.memory_limit_bytes = read_number(directory + "/memory.max");
     usage.oom_kills = read_key(directory + "/memory.events", "oom_kill").value_or(0);
+    usage.memory_limit_hits = read_key(directory + "/memory.events", "oom");
   }
   bool can_limit(const std::string& parent) const override { return exists(parent + "/memory.max"); }
 };
@@ -207,7 +197,7 @@ class IoV1 final : public CgroupController {
     sys::for_each_line(*text, [&](std::string_view line) {
       const std::size_t number = line.rfind(' ');
       if (number == std::string_view::npos) return;
-      const std::uint64_t bytes = to_number(line.substr(number + 1)).value_or(0);
+      const std::uint64_t bytes = sys::parse_cgroup_number(line.substr(number + 1)).value_or(0);
       if (line.substr(0, number).ends_with(" Read")) read += bytes;
       if (line.substr(0, number).ends_with(" Write")) written += bytes;
     });
@@ -238,7 +228,8 @@ class IoV2 final : public CgroupController {
       std::uint64_t total = 0;
       for (std::size_t at = 0; (at = text->find(key, at)) != std::string::npos;) {
         at += key.size();
-        total += to_number(std::string_view(*text).substr(at, text->find_first_of(" \n", at) - at)).value_or(0);
+        total += sys::parse_cgroup_number(std::string_view(*text).substr(at, text->find_first_of(" \n", at) - at))
+                     .value_or(0);
       }
       return total;
     };

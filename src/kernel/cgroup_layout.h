@@ -35,10 +35,4 @@ struct CgroupLayout {
 // The view of cgroup `id` for its members: names, and the directories behind them (LimitedCgroup::open_view).
 std::vector<std::pair<std::string, std::string>> view_of(const CgroupLayout& layout, const std::string& id);
 
-// Names of the cgroups directly in a cgroup's directory.
-std::vector<std::string> cgroups_in(const std::string& path);
-
-// A cgroup with all below it; one that is not there is success. Code::Conflict when one has members.
-Result<void> remove_cgroup_tree(const std::string& path);
-
 }  // namespace osb::kernel

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <dirent.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -16,79 +14,8 @@
 
 namespace osb::kernel {
 
-using Clock = std::chrono::steady_clock;
 using Dialect = CgroupController::Dialect;
 using Kind = CgroupController::Kind;
-
-std::vector<std::string> cgroups_in(const std::string& path) {
-  std::vector<std::string> out;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), &::closedir);
-  if (!dir) return out;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    if (entry->d_type == DT_DIR && name != "." && name != "..") out.emplace_back(name);
-  }
-  return out;
-}
-
-// rmdir first: nearly always there is nothing below.
-Result<void> remove_cgroup_tree(const std::string& path) {
-  if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return {};
-  if (errno != EBUSY && errno != ENOTEMPTY) return sys::from_errno("remove cgroup " + path, errno);
-  for (const std::string& name : cgroups_in(path)) {
-    if (auto removed = remove_cgroup_tree(fmt::format("{}/{}", path, name)); !removed) return removed;
-  }
-  if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return {};
-  if (errno == EBUSY)
-    return Failure(Error(Code::Conflict, fmt::format("remove cgroup {}: it has members", path), EBUSY));
-  return sys::from_errno("remove cgroup " + path, errno);
-}
-
-namespace {
-
-struct Events {
-  bool populated = false;
-  bool frozen = false;
-};
-
-// Nothing when the cgroup is gone.
-Result<std::optional<Events>> read_events(int fd) {
-  char text[256];
-  const ssize_t got = ::pread(fd, text, sizeof text, 0);
-  if (got < 0 && errno == ENODEV) return std::nullopt;
-  if (got < 0) return sys::from_errno("read cgroup.events", errno);
-  const std::string_view events(text, static_cast<std::size_t>(got));
-  return Events{events.find("populated 1") != events.npos, events.find("frozen 1") != events.npos};
-}
-
-// The kernel holds a notification back for as long as 10 ms after the one before it, and most of what is waited for
-// takes much less: for a moment it is looked at, then waited for.
-constexpr int kLooks = 20;
-constexpr timespec kBetweenLooks{0, 50'000};
-
-// Until `reached` or the time is up. The kernel counts its notifications per open file from the last read on, so none
-// is lost between read and poll.
-template <typename F>
-Result<bool> wait_events(int fd, std::chrono::milliseconds limit, F reached) {
-  const auto deadline = Clock::now() + limit;
-  for (int looks = 0;; ++looks) {
-    const auto events = read_events(fd);
-    if (!events) return Failure(events.error());
-    if (reached(*events)) return true;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
-    if (looks < kLooks) {
-      ::nanosleep(&kBetweenLooks, nullptr);
-      continue;
-    }
-    pollfd waiting{fd, POLLPRI, 0};
-    if (::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30))) < 0 && errno != EINTR) {
-      return sys::from_errno("poll cgroup.events", errno);
-    }
-  }
-}
-
-}  // namespace
 
 Result<void> check_limits(const Limits& limits) {
   if (limits.memory_bytes && *limits.memory_bytes < kSmallestMemory) {
@@ -141,13 +68,13 @@ Result<void> LimitedCgroup::make(bool with_io) const {
   for (const std::string& parent : layout_->v1_parents) {
     const std::string path = parent + "/" + id_;
     if (parent == layout_->io_parent && !with_io) {
-      if (auto removed = remove_cgroup_tree(path); !removed) return removed;  // a leftover, as below
+      if (auto removed = sys::remove_cgroup(path); !removed) return removed;  // a leftover, as below
       continue;
     }
     if (::mkdir(path.c_str(), 0755) == 0) continue;
     if (errno != EEXIST) return sys::from_errno("create cgroup " + path, errno);
     // A leftover of an earlier cgroup with this name, whose v2 directory is gone. It has limits of its own.
-    if (auto removed = remove_cgroup_tree(path); !removed) return removed;
+    if (auto removed = sys::remove_cgroup(path); !removed) return removed;
     if (::mkdir(path.c_str(), 0755) < 0) return sys::from_errno("create cgroup " + path, errno);
   }
   return {};
@@ -233,16 +160,10 @@ Result<void> LimitedCgroup::update(const Limits& limits) const {
   return {};
 }
 
-Result<UniqueFd> LimitedCgroup::open_events() const {
-  return sys::open_at(AT_FDCWD, v2_directory() + "/cgroup.events", O_RDONLY);
-}
-
 Result<void> LimitedCgroup::freeze(bool on, std::chrono::milliseconds limit) const {
-  const auto events = open_events();
-  if (!events) return Failure(events.error());
   const std::string file = v2_directory() + "/cgroup.freeze";
   if (auto written = sys::write_text(file, on ? "1" : "0"); !written) return written;
-  const auto reached = wait_events(events->get(), limit, [&](const auto& now) { return !now || now->frozen == on; });
+  const auto reached = v2().wait_events(limit, [&](const auto& now) { return !now || now->frozen == on; });
   if (!reached) return Failure(reached.error());
   if (*reached) return {};
   if (on) (void)sys::write_text(file, "0");
@@ -251,32 +172,15 @@ Result<void> LimitedCgroup::freeze(bool on, std::chrono::milliseconds limit) con
 }
 
 Result<bool> LimitedCgroup::frozen() const {
-  const auto fd = open_events();
-  if (!fd) return Failure(fd.error());
-  const auto events = read_events(fd->get());
+  const auto events = v2().events();
   if (!events) return Failure(events.error());
   return *events && (*events)->frozen;
 }
 
 Result<bool> LimitedCgroup::populated() const {
-  const auto fd = open_events();
-  if (!fd) return Failure(fd.error());
-  const auto events = read_events(fd->get());
+  const auto events = v2().events();
   if (!events) return Failure(events.error());
   return *events && (*events)->populated;
-}
-
-Result<bool> LimitedCgroup::wait_empty(std::chrono::milliseconds limit) const {
-  const auto fd = open_events();
-  if (!fd && fd.error().sys_errno == ENOENT) return true;
-  if (!fd) return Failure(fd.error());
-  return wait_events(fd->get(), limit, [](const auto& now) { return !now || !now->populated; });
-}
-
-Result<void> LimitedCgroup::kill() const {
-  const auto killed = sys::write_text(v2_directory() + "/cgroup.kill", "1");
-  if (killed || ::access(v2_directory().c_str(), F_OK) < 0) return {};
-  return killed;
 }
 
 Result<void> LimitedCgroup::remove() const {
@@ -285,21 +189,24 @@ Result<void> LimitedCgroup::remove() const {
     return Failure(Error(Code::Conflict, fmt::format("remove cgroup {}: it has members", id_), EBUSY));
   }
   for (const std::string& parent : layout_->v1_parents) {
-    if (auto removed = remove_cgroup_tree(parent + "/" + id_); !removed) return removed;
+    if (auto removed = sys::remove_cgroup(parent + "/" + id_); !removed) return removed;
   }
-  return remove_cgroup_tree(v2_directory());
+  return sys::remove_cgroup(v2_directory());
 }
 
 Result<CgroupUsage> LimitedCgroup::usage() const {
   CgroupUsage out;
   const auto cpu = sys::read_text(v2_directory() + "/cpu.stat");  // there even without a cpu controller
   if (!cpu) return Failure(cpu.error());
-  constexpr std::string_view kKey = "usage_usec ";
-  if (const std::size_t at = cpu->find(kKey); at != std::string::npos) {
-    std::from_chars(cpu->data() + at + kKey.size(), cpu->data() + cpu->size(), out.cpu_usec);
-  }
+  out.cpu_usec = sys::parse_cgroup_key(*cpu, "usage_usec").value_or(0);
   for (const auto& controller : layout_->controllers) controller.files->read(controller.parent + "/" + id_, out);
   return out;
+}
+
+bool CgroupUsage::reached_memory_limit() const {
+  constexpr std::uint64_t kChargeStep = 1 << 20;  // a full cgroup can be this far from its limit
+  if (memory_limit_hits) return *memory_limit_hits > 0;
+  return !memory_peak_bytes || !memory_limit_bytes || *memory_peak_bytes + kChargeStep >= *memory_limit_bytes;
 }
 
 Result<std::uint64_t> LimitedCgroup::oom_kills() const {

@@ -59,7 +59,11 @@ struct CgroupUsage {
   std::optional<std::uint64_t> pids;
   std::optional<std::uint64_t> io_read_bytes;  // on v1 only with an io limit
   std::optional<std::uint64_t> io_write_bytes;
-  std::uint64_t oom_kills = 0;  // members killed because the memory limit was reached
+  std::uint64_t oom_kills = 0;  // members killed because this limit, a limit above or the host had no memory left
+  std::optional<std::uint64_t> memory_limit_hits;  // times that this limit left no memory; v1 does not tell
+
+  // Whether this limit was the reason for kills, as far as is known: on v1, whether it was ever reached.
+  bool reached_memory_limit() const;
 };
 
 // Descriptors for a process that starts in a cgroup. Order: clone with CLONE_INTO_CGROUP and `v2_directory`, then the
@@ -78,6 +82,7 @@ class LimitedCgroup {
  public:
   const std::string& id() const { return id_; }
   std::string v2_directory() const;
+  sys::Cgroup v2() const { return {v2_directory(), sys::Cgroup::Kind::V2}; }
 
   Result<CgroupJoin> open_join() const;
 
@@ -104,14 +109,11 @@ class LimitedCgroup {
 
   // SIGKILL to all members, also frozen ones and those that are just being forked. Returns before they have ended.
   // No process can be started in the cgroup after this.
-  Result<void> kill() const;
+  Result<void> kill() const { return v2().kill(); }
 
   Result<bool> populated() const;  // any live member, here or below
   // True when the last member has ended; false when the time is up.
-  Result<bool> wait_empty(std::chrono::milliseconds limit) const;
-  // For an event loop: a descriptor with an exceptional condition (POLLPRI) after populated() or frozen() changed. Read
-  // it (from offset 0) to be told again.
-  Result<UniqueFd> open_events() const;
+  Result<bool> wait_empty(std::chrono::milliseconds limit) const { return v2().wait_empty(limit); }
 
   // With cgroups that members made below. Code::Conflict while there are live members. A cgroup that is gone is a
   // success, and a removal that failed can be repeated: the v2 directory, by which list() finds it, goes last.

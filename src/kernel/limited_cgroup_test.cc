@@ -291,7 +291,7 @@ TEST_F(LimitedCgroupTest, CgroupsBelowGoWithIt) {
 
 TEST_F(LimitedCgroupTest, EventsWakeAnEventLoop) {
   const auto cgroup = make();
-  const auto events = cgroup.open_events();
+  const auto events = cgroup.v2().open_events();
   ASSERT_TRUE(events);
   char text[128];
   ASSERT_GT(::pread(events->get(), text, sizeof text, 0), 0);

@@ -19,7 +19,6 @@ using Dialect = CgroupController::Dialect;
 using Kind = CgroupController::Kind;
 
 constexpr const char* kDaemonLeaf = "daemon";
-constexpr int kMoveRounds = 20;
 
 Result<void> make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0755) < 0 && errno != EEXIST) return sys::from_errno("create cgroup " + path, errno);
@@ -87,17 +86,10 @@ Result<UniqueFd> mount_cgroup2() {
   return mount;
 }
 
-// All processes directly in `directory` to its leaf, in rounds because they may fork meanwhile.
 Result<void> move_to_leaf(const std::string& directory) {
   const std::string leaf = directory + "/" + kDaemonLeaf;
   if (auto made = make_directory(leaf); !made) return made;
-  for (int round = 0; round < kMoveRounds; ++round) {
-    const auto members = sys::read_text(directory + "/cgroup.procs");
-    if (!members) return Failure(members.error());
-    if (members->empty()) return {};
-    sys::for_each_line(*members, [&](std::string_view pid) { (void)sys::write_text(leaf + "/cgroup.procs", pid); });
-  }
-  return fail(Code::Conflict, "cgroup " + directory + ": its processes cannot be moved to " + leaf);
+  return sys::move_cgroup_members(directory, leaf);
 }
 
 // Enables our controllers for the children of `directory`. Controllers that the kernel refuses (a realtime process
@@ -250,7 +242,7 @@ std::vector<std::string> LimitedCgroups::view_names() const {
   return out;
 }
 
-std::vector<std::string> LimitedCgroups::list() const { return cgroups_in(layout_->v2_parent); }
+std::vector<std::string> LimitedCgroups::list() const { return sys::cgroups_in(layout_->v2_parent); }
 
 LimitedCgroups::Support LimitedCgroups::support() const {
   Support out;

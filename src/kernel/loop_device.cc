@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kControl = "/dev/loop-control";
 constexpr unsigned kMiscMajor = 10, kControlMinor = 237;
-constexpr int kAttempts = 16;  // another process may take the free device first
+// Another process may take the free device first; each time that happens one of us is done.
+constexpr int kAttempts = 1000;
 
 std::string node_of(int number) { return "/dev/loop" + std::to_string(number); }
 
@@ -33,9 +34,17 @@ Result<UniqueFd> open_control() {
               "this kernel has no loop devices (" + control.error().message + "): load the loop module");
 }
 
-Result<UniqueFd> open_device(int number) {
-  make_node(node_of(number), S_IFBLK, makedev(LOOP_MAJOR, static_cast<unsigned>(number)));
-  return sys::open_at(AT_FDCWD, node_of(number), O_RDWR);
+// One that was free a moment ago. The kernel refuses to open one that another process is just giving up.
+Result<LoopDevice> open_free_device(int control) {
+  for (int attempt = 0;; ++attempt) {
+    const int free = ::ioctl(control, LOOP_CTL_GET_FREE);
+    if (free < 0) return sys::from_errno("find a free loop device", errno);
+    const std::string path = node_of(free);
+    make_node(path, S_IFBLK, makedev(LOOP_MAJOR, static_cast<unsigned>(free)));
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (fd) return LoopDevice{path, std::move(fd)};
+    if ((errno != ENXIO && errno != EBUSY) || attempt == kAttempts) return sys::from_errno("open " + path, errno);
+  }
 }
 
 bool has_file(int device, const struct stat& file) {
@@ -46,7 +55,7 @@ bool has_file(int device, const struct stat& file) {
 
 std::optional<LoopDevice> find_device(const struct stat& file, int end) {
   for (int number = 0; number < end; ++number) {
-    auto device = sys::open_at(AT_FDCWD, node_of(number), O_RDWR);
+    auto device = sys::open_at(AT_FDCWD, node_of(number), O_RDONLY);  // kernels may refuse to write to mounted ones
     if (!device || !has_file(device->get(), file)) continue;
     (void)::ioctl(device->get(), LOOP_SET_CAPACITY, 0);
     return LoopDevice{node_of(number), std::move(*device)};
@@ -74,17 +83,23 @@ Result<LoopDevice> attach_loop_device(int file) {
   if (::fstat(file, &about) < 0) return sys::from_errno("look at a loop device's file", errno);
   const auto control = open_control();
   if (!control) return Failure(control.error());
+  const int free = ::ioctl(control->get(), LOOP_CTL_GET_FREE);
+  if (free < 0) return sys::from_errno("find a free loop device", errno);
+  // All below the first free one are in use; those above may be as well.
+  constexpr int kMore = 256;
+  if (auto found = find_device(about, free + kMore)) return std::move(*found);
+  return attach_new_loop_device(file);
+}
+
+Result<LoopDevice> attach_new_loop_device(int file) {
+  const auto control = open_control();
+  if (!control) return Failure(control.error());
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const int free = ::ioctl(control->get(), LOOP_CTL_GET_FREE);
-    if (free < 0) return sys::from_errno("find a free loop device", errno);
-    // All below the first free one are in use; those above may be as well.
-    constexpr int kMore = 256;
-    if (auto found = find_device(about, free + kMore)) return std::move(*found);
-    auto device = open_device(free);
+    auto device = open_free_device(control->get());
     if (!device) return Failure(device.error());
-    const int failed = configure(device->get(), file);
-    if (failed == 0) return LoopDevice{node_of(free), std::move(*device)};
-    if (failed != EBUSY) return sys::from_errno("set up " + node_of(free), failed);
+    const int failed = configure(device->fd.get(), file);
+    if (failed == 0) return device;
+    if (failed != EBUSY && failed != ENXIO) return sys::from_errno("set up " + device->path, failed);
   }
   return fail(Code::Unavailable, "no loop device came free");
 }
@@ -92,9 +107,7 @@ Result<LoopDevice> attach_loop_device(int file) {
 Result<void> probe_loop_devices() {
   const auto control = open_control();
   if (!control) return Failure(control.error());
-  const int free = ::ioctl(control->get(), LOOP_CTL_GET_FREE);
-  if (free < 0) return sys::from_errno("find a free loop device", errno);
-  const auto device = open_device(free);
+  const auto device = open_free_device(control->get());
   return device ? Result<void>() : Failure(device.error());
 }
 

@@ -8,10 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
+#include "sys/clone.h"
 #include "sys/syscall.h"
 
 namespace osb::kernel {
+
+using sys::raw;
 
 Result<UniqueFd> clone_mount(int dir, const std::string& path, bool recursive) {
   const unsigned flags =

@@ -26,6 +26,10 @@ struct OverlayPlan {
 // is left, and all layers have gone in one go. Attaching them nowhere, as newer kernels allow, would cost one RCU
 // grace period for each.
 //
+// A btrfs gives the same inode numbers in each subvolume, and an overlay takes numbers of one file system for unique:
+// two of its files could pass for one. If `upper` and a lower directory are on btrfs, the lower ones are an overlay of
+// their own, without an upper directory, below this one: another file system, with numbers of its own.
+//
 // It is volatile: nothing is synced when it goes (a plain overlay syncs the whole file system of `upper`), and `work`
 // cannot be used a second time. Directories are never redirected and files never split in data and attributes, so that
 // `upper` is a layer that stands on its own. Device nodes in it do not work.
@@ -46,10 +50,13 @@ class Overlay {
   };
 
   Result<void> add(const std::string& directory, int userns, int number);
+  void stack_lower(int number, const std::string& names);
 
   std::vector<Layer> layers_;     // lower ones, then the parent of upper and work
   std::vector<UniqueFd> owners_;  // of the mounts
   std::string options_;
+  // Of the overlay of the lower directories, if it is one of its own.
+  std::string lower_options_, lower_place_, empty_place_;
 };
 
 }  // namespace osb::kernel

@@ -13,15 +13,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernel/child.h"
 #include "kernel/mount_overlay.h"
 #include "kernel/namespace.h"
 #include "support/temp_dir.h"
+#include "sys/clone.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
 namespace {
+
+using sys::raw;
+using sys::vfork_child;
 
 namespace fs = std::filesystem;
 
@@ -73,7 +76,7 @@ class OverlayTest : public ::testing::Test {
     Task task{empty_.get(), &*prepared};
     auto child = vfork_child(&mount_and_clone, &task, {.clone_flags = CLONE_FILES});
     if (!child) return Failure(child.error());
-    reap(*child);
+    (void)sys::reap(*child);
     if (task.made < 0) return sys::from_errno("mount", task.error);
     return UniqueFd(task.made);
   }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
+#include <ranges>
 #include <sched.h>
 #include <string_view>
 #include <sys/mount.h>
@@ -14,12 +15,16 @@
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
+#include "sys/clone.h"
+#include "sys/mountinfo.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
 namespace {
+
+using sys::raw;
+using sys::vfork_child;
 
 // Input and result of a child that makes a namespace.
 struct Task {
@@ -118,7 +123,7 @@ OSB_IN_CHILD void make_empty_mounts(void* argument) {
 Result<UniqueFd> make_in_child(const char* what, void (*fn)(void*), Task task, std::uint64_t flags) {
   auto child = vfork_child(fn, &task, {.clone_flags = flags | CLONE_FILES});
   if (!child) return with_context(what, child.error());
-  reap(*child);
+  (void)sys::reap(*child);
   UniqueFd made(task.made);
   if (task.failed != nullptr) return sys::from_errno(fmt::format("{}: {}", what, task.failed), task.error);
   if (!made) return fail(Code::Internal, fmt::format("{}: the child was killed", what));
@@ -127,13 +132,13 @@ Result<UniqueFd> make_in_child(const char* what, void (*fn)(void*), Task task, s
 
 // The child has ended. As long as it is not reaped, its namespace can be found through its pid, without further
 // synchronisation.
-Result<UniqueFd> set_maps_and_reap(const VforkChild& child, const std::string& users, const std::string& groups,
+Result<UniqueFd> set_maps_and_reap(const sys::Child& child, const std::string& users, const std::string& groups,
                                    const std::string& what) {
   const std::string proc = fmt::format("/proc/{}/", child.pid);
   auto written = sys::write_text(proc + "uid_map", users);
   if (written) written = sys::write_text(proc + "gid_map", groups);
   auto made = sys::open_at(AT_FDCWD, proc + "ns/user", O_RDONLY);
-  reap(child);
+  (void)sys::reap(child);
   if (!written) return with_context(what, written.error());
   if (!made) return with_context(what, made.error());
   return made;
@@ -144,29 +149,6 @@ bool is_below(std::string_view path, std::string_view dir) {
   return path.starts_with(dir) && (path.size() == dir.size() || path[dir.size()] == '/');
 }
 
-// Paths in mountinfo write space, tab, newline and backslash as \ooo.
-std::string unescape(std::string_view field) {
-  std::string out;
-  for (std::size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && i + 3 < field.size()) {
-      out += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 + (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += field[i];
-    }
-  }
-  return out;
-}
-
-std::vector<std::string> mount_points(std::string_view mountinfo) {
-  std::vector<std::string> out;
-  sys::for_each_line(mountinfo, [&](std::string_view line) {
-    for (int field = 0; field < 4; ++field) line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);
-    out.push_back(unescape(line.substr(0, line.find(' '))));
-  });
-  return out;
-}
-
 }  // namespace
 
 Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count) {
@@ -175,7 +157,7 @@ Result<UniqueFd> make_user_namespace(std::uint32_t id_base, std::uint32_t count)
   auto child = vfork_child(&make_owned_user_namespace, &task, {});
   if (!child) return with_context(what, child.error());
   if (task.failed != nullptr) {
-    reap(*child);
+    (void)sys::reap(*child);
     return sys::from_errno(fmt::format("{}: {}", what, task.failed), task.error);
   }
   const std::string map = fmt::format("0 {} {}\n", id_base, count);
@@ -212,9 +194,9 @@ Result<void> enter_private_mount_namespace(std::span<const std::string> keep) {
   if (!mountinfo) return with_context("enter a private mount namespace", mountinfo.error());
 
   static constexpr std::string_view kNeeded[] = {"/proc", "/sys", "/dev", "/usr"};
-  std::vector<std::string> points = mount_points(*mountinfo);
-  std::ranges::reverse(points);  // children first, and of two on one point the upper one
-  for (const std::string& point : points) {
+  const std::vector<sys::MountEntry> mounts = sys::parse_mountinfo(*mountinfo);
+  // Children first, and of two on one point the upper one.
+  for (const auto& [root, point, type, options] : mounts | std::views::reverse) {
     const auto holds = [&](std::string_view path) { return is_below(path, point) || is_below(point, path); };
     const bool needed = point == "/" || point.starts_with("/sys/fs/cgroup") ||
                         std::ranges::any_of(kNeeded, [&](std::string_view path) { return path == point; }) ||

@@ -26,43 +26,50 @@ struct Entry {
   std::uint32_t id = 0;
 };
 
-std::uint32_t source_of(const nlattr* tuple) {
-  std::uint32_t source = 0;
+TrackedFlow flow_of(const nlattr* tuple) {
+  TrackedFlow flow;
   for_each_nested(tuple, [&](const nlattr* part) {
-    if (mnl_attr_get_type(part) != CTA_TUPLE_IP) return;
-    for_each_nested(part, [&](const nlattr* address) {
-      if (mnl_attr_get_type(address) == CTA_IP_V4_SRC) source = ntohl(mnl_attr_get_u32(address));
+    const std::uint16_t kind = mnl_attr_get_type(part);
+    for_each_nested(part, [&](const nlattr* value) {
+      const std::uint16_t type = mnl_attr_get_type(value);
+      if (kind == CTA_TUPLE_IP && type == CTA_IP_V4_SRC) flow.source = ntohl(mnl_attr_get_u32(value));
+      if (kind == CTA_TUPLE_IP && type == CTA_IP_V4_DST) flow.destination = ntohl(mnl_attr_get_u32(value));
+      if (kind == CTA_TUPLE_PROTO && type == CTA_PROTO_NUM) flow.protocol = mnl_attr_get_u8(value);
+      if (kind == CTA_TUPLE_PROTO && type == CTA_PROTO_DST_PORT) flow.destination_port = ntohs(mnl_attr_get_u16(value));
     });
   });
-  return source;
+  return flow;
 }
 
-Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen) {
+struct Tuples {
+  TrackedFlow original, reply;
+};
+
+template <typename F>
+Result<std::vector<Entry>> find_entries(NetlinkSocket& socket, F chosen) {
   NetlinkBatch batch;
   put_header(batch.begin(message_type(IPCTNL_MSG_CT_GET), NLM_F_DUMP, "list tracked connections"));
   std::vector<Entry> found;
   const auto done = socket.run(batch, [&](const nlmsghdr* answer) {
     Entry entry;
-    bool ours = false;
+    Tuples tuples;
     for_each_attribute(answer, sizeof(nfgenmsg), [&](const nlattr* attribute) {
       const std::uint16_t type = mnl_attr_get_type(attribute);
-      if (type == CTA_TUPLE_ORIG || type == CTA_TUPLE_REPLY) ours |= chosen(source_of(attribute));
+      if (type == CTA_TUPLE_REPLY) tuples.reply = flow_of(attribute);
       if (type == CTA_ID) entry.id = mnl_attr_get_u32(attribute);
       if (type == CTA_TUPLE_ORIG) {
+        tuples.original = flow_of(attribute);
         const auto* data = static_cast<const char*>(mnl_attr_get_payload(attribute));
         entry.original.assign(data, data + mnl_attr_get_payload_len(attribute));
       }
     });
-    if (ours && !entry.original.empty()) found.push_back(std::move(entry));
+    if (!entry.original.empty() && chosen(tuples)) found.push_back(std::move(entry));
   });
   if (!done) return Failure(done.error());
   return found;
 }
 
-}  // namespace
-
-Result<unsigned> forget_connections(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen) {
-  const auto entries = find_entries(socket, chosen);
+Result<unsigned> forget(NetlinkSocket& socket, const Result<std::vector<Entry>>& entries) {
   if (!entries) return Failure(entries.error());
   for (std::size_t begin = 0; begin < entries->size(); begin += kDeleteBatch) {
     NetlinkBatch batch;
@@ -78,6 +85,18 @@ Result<unsigned> forget_connections(NetlinkSocket& socket, const std::function<b
     if (!done && done.error().sys_errno != ENOENT) return Failure(done.error());  // it may end by itself meanwhile
   }
   return static_cast<unsigned>(entries->size());
+}
+
+}  // namespace
+
+Result<unsigned> forget_connections(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen) {
+  return forget(socket, find_entries(socket, [&](const Tuples& tuples) {
+                  return chosen(tuples.original.source) || chosen(tuples.reply.source);
+                }));
+}
+
+Result<unsigned> forget_flows(NetlinkSocket& socket, const std::function<bool(const TrackedFlow&)>& chosen) {
+  return forget(socket, find_entries(socket, [&](const Tuples& tuples) { return chosen(tuples.original); }));
 }
 
 }  // namespace osb::kernel

@@ -14,4 +14,14 @@ namespace osb::kernel {
 // at once.
 Result<unsigned> forget_connections(NetlinkSocket& socket, const std::function<bool(std::uint32_t)>& chosen);
 
+// A tracked IPv4 connection as its first packet was sent, before any translation. Host byte order.
+struct TrackedFlow {
+  std::uint32_t source = 0;
+  std::uint32_t destination = 0;
+  std::uint8_t protocol = 0;
+  std::uint16_t destination_port = 0;  // TCP and UDP
+};
+// The same for connections that `chosen` picks.
+Result<unsigned> forget_flows(NetlinkSocket& socket, const std::function<bool(const TrackedFlow&)>& chosen);
+
 }  // namespace osb::kernel

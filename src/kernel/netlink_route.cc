@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "base/deadline.h"
+
 namespace osb::kernel {
 namespace {
 
@@ -297,15 +299,14 @@ Result<LinkMonitor> LinkMonitor::open() {
 }
 
 Result<void> LinkMonitor::wait(const std::function<Result<bool>()>& done, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const Deadline deadline(timeout);
   for (;;) {
     const auto ready = done();
     if (!ready) return Failure(ready.error());
     if (*ready) return {};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(Code::Timeout, "news about interfaces did not come in time");
+    if (deadline.passed()) return fail(Code::Timeout, "news about interfaces did not come in time");
     pollfd wanted{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
-    if (::poll(&wanted, 1, static_cast<int>(left.count())) < 0 && errno != EINTR)
+    if (::poll(&wanted, 1, static_cast<int>(deadline.left().count())) < 0 && errno != EINTR)
       return sys::from_errno("wait for news about interfaces", errno);
     // The contents do not matter, because done() checks the state itself; lost messages (ENOBUFS) are a reason to
     // check, too.

@@ -29,6 +29,8 @@ std::uint32_t type_of(NftField field) {
       return 12;  // inet_proto
     case NftField::DestinationPort:
       return 13;  // inet_service
+    case NftField::Number:
+      return 19;  // mark
   }
   return 0;
 }
@@ -80,7 +82,20 @@ P checked(P object) {
   return object;
 }
 
-// The caller gives it to a set or an element, which then owns it.
+// The kernel keeps an interval of one field as two elements: its beginning, and the first value behind it. nullptr: no
+// value is behind it.
+nftnl_set_elem* interval_end(const NftValue& last) {
+  std::vector<std::uint8_t> next = last.bytes();
+  for (auto byte = next.rbegin(); byte != next.rend() && ++*byte == 0;) ++byte;
+  if (std::ranges::all_of(next, [](std::uint8_t byte) { return byte == 0; })) return nullptr;
+  nftnl_set_elem* element = checked(nftnl_set_elem_alloc());
+  nftnl_set_elem_set(element, NFTNL_SET_ELEM_KEY, next.data(), static_cast<std::uint32_t>(next.size()));
+  nftnl_set_elem_set_u32(element, NFTNL_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+  return element;
+}
+
+}  // namespace
+
 nftnl_expr* make_meter(const NftMeter& meter) {
   if (meter.of == NftMeter::Of::Connections) {
     nftnl_expr* made = checked(nftnl_expr_alloc("connlimit"));
@@ -97,8 +112,6 @@ nftnl_expr* make_meter(const NftMeter& meter) {
   nftnl_expr_set_u32(made, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
   return made;
 }
-
-}  // namespace
 
 NftValue& NftValue::interface(std::string_view name) {
   const std::size_t end = bytes_.size() + 16;
@@ -120,6 +133,12 @@ NftValue& NftValue::protocol(std::uint8_t number) {
 
 NftValue& NftValue::port(std::uint16_t port) {
   bytes_.insert(bytes_.end(), {static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port), 0, 0});
+  return *this;
+}
+
+NftValue& NftValue::number(std::uint32_t number) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&number);
+  bytes_.insert(bytes_.end(), bytes, bytes + sizeof number);
   return *this;
 }
 
@@ -158,7 +177,14 @@ void NftBatch::add_chain(const NftChain& wanted) {
   nftnl_chain_nlmsg_build_payload(begin(NFT_MSG_NEWCHAIN, NLM_F_CREATE, "add chain " + wanted.name), chain.get());
 }
 
-void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key, bool map,
+void NftBatch::add_chain(const std::string& name) {
+  const Chain chain = checked(Chain(nftnl_chain_alloc()));
+  nftnl_chain_set_str(chain.get(), NFTNL_CHAIN_TABLE, table_.c_str());
+  nftnl_chain_set_str(chain.get(), NFTNL_CHAIN_NAME, name.c_str());
+  nftnl_chain_nlmsg_build_payload(begin(NFT_MSG_NEWCHAIN, NLM_F_CREATE, "add chain " + name), chain.get());
+}
+
+void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key, std::uint32_t flags,
                        const std::optional<NftMeter>& meter) {
   const Set set = checked(Set(nftnl_set_alloc()));
   nftnl_set_set_str(set.get(), NFTNL_SET_TABLE, table_.c_str());
@@ -168,9 +194,14 @@ void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key
   const auto [type, size] = layout(key);
   nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_TYPE, type);
   nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_LEN, size);
-  if (map) {
+  if (flags != 0) nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
+  if ((flags & NFT_SET_CONCAT) != 0) {
+    std::vector<std::uint8_t> sizes;
+    for (const NftField field : key) sizes.push_back(static_cast<std::uint8_t>(size_of(field)));
+    nftnl_set_set_data(set.get(), NFTNL_SET_DESC_CONCAT, sizes.data(), static_cast<std::uint32_t>(sizes.size()));
+  }
+  if ((flags & NFT_SET_MAP) != 0) {
     const auto [data_type, data_size] = layout({NftField::Destination, NftField::DestinationPort});
-    nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, NFT_SET_MAP);
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, data_type);
     nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, data_size);
   }
@@ -180,10 +211,20 @@ void NftBatch::put_set(const std::string& name, const std::vector<NftField>& key
 
 void NftBatch::add_set(const std::string& name, const std::vector<NftField>& key,
                        const std::optional<NftMeter>& meter) {
-  put_set(name, key, false, meter);
+  put_set(name, key, 0, meter);
 }
 
-void NftBatch::add_map(const std::string& name, const std::vector<NftField>& key) { put_set(name, key, true, {}); }
+void NftBatch::add_timed_set(const std::string& name, const std::vector<NftField>& key) {
+  put_set(name, key, NFT_SET_TIMEOUT, {});
+}
+
+void NftBatch::add_interval_set(const std::string& name, const std::vector<NftField>& key) {
+  put_set(name, key, NFT_SET_INTERVAL | (key.size() > 1 ? NFT_SET_CONCAT : 0), {});
+}
+
+void NftBatch::add_map(const std::string& name, const std::vector<NftField>& key) {
+  put_set(name, key, NFT_SET_MAP, {});
+}
 
 void NftBatch::add_rule(const std::string& chain, NftRule rule) {
   const Rule owned(rule.release());
@@ -208,8 +249,18 @@ void NftBatch::put_elements(int message, const std::string& name, const std::vec
       };
       put(NFTNL_SET_ELEM_KEY, elements[i].key);
       if (add && !elements[i].data.bytes().empty()) put(NFTNL_SET_ELEM_DATA, elements[i].data);
+      if (add && elements[i].lifetime.count() > 0) {
+        nftnl_set_elem_set_u64(element, NFTNL_SET_ELEM_TIMEOUT,
+                               static_cast<std::uint64_t>(elements[i].lifetime.count()));
+      }
       if (add && elements[i].meter) nftnl_set_elem_add_expr(element, make_meter(*elements[i].meter));
       nftnl_set_elem_add(set.get(), element);
+      if (!elements[i].last) continue;
+      if (elements[i].key.bytes().size() > sizeof(std::uint32_t)) {
+        put(NFTNL_SET_ELEM_KEY_END, *elements[i].last);
+      } else if (nftnl_set_elem* end_mark = interval_end(*elements[i].last)) {
+        nftnl_set_elem_add(set.get(), end_mark);
+      }
     }
     nftnl_set_elems_nlmsg_build_payload(
         begin(message, add ? NLM_F_CREATE : 0, (add ? "add to " : "delete from ") + name,
@@ -260,8 +311,11 @@ Result<std::vector<NftChainInfo>> list_chains(NetlinkSocket& netfilter) {
   return found;
 }
 
-Result<std::vector<std::vector<std::uint8_t>>> list_elements(NetlinkSocket& netfilter, const std::string& table,
-                                                             const std::string& set) {
+namespace {
+
+// Calls fn(element) for each element of a set.
+template <typename F>
+Result<void> for_each_element(NetlinkSocket& netfilter, const std::string& table, const std::string& set, F fn) {
   NetlinkBatch batch;
   nlmsghdr* message = batch.begin(message_type(NFT_MSG_GETSETELEM), NLM_F_DUMP, "list elements of " + set);
   put_header(message, NFPROTO_INET);
@@ -270,19 +324,41 @@ Result<std::vector<std::vector<std::uint8_t>>> list_elements(NetlinkSocket& netf
   const Set found = checked(Set(nftnl_set_alloc()));
   const auto done =
       netfilter.run(batch, [&](const nlmsghdr* answer) { nftnl_set_elems_nlmsg_parse(answer, found.get()); });
-  if (!done) return Failure(done.error());
-  std::vector<std::vector<std::uint8_t>> keys;
+  if (!done) return done;
   nftnl_set_elem_foreach(
-      found.get(),
-      [](nftnl_set_elem* element, void* context) {
-        std::uint32_t size = 0;
-        const auto* key = static_cast<const std::uint8_t*>(nftnl_set_elem_get(element, NFTNL_SET_ELEM_KEY, &size));
-        if (key != nullptr)
-          static_cast<std::vector<std::vector<std::uint8_t>>*>(context)->emplace_back(key, key + size);
-        return 0;
-      },
-      &keys);
+      found.get(), [](nftnl_set_elem* element, void* context) { return (*static_cast<F*>(context))(element), 0; }, &fn);
+  return {};
+}
+
+std::vector<std::uint8_t> key_of(nftnl_set_elem* element) {
+  std::uint32_t size = 0;
+  const auto* key = static_cast<const std::uint8_t*>(nftnl_set_elem_get(element, NFTNL_SET_ELEM_KEY, &size));
+  return key != nullptr ? std::vector<std::uint8_t>(key, key + size) : std::vector<std::uint8_t>();
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<std::uint8_t>>> list_elements(NetlinkSocket& netfilter, const std::string& table,
+                                                             const std::string& set) {
+  std::vector<std::vector<std::uint8_t>> keys;
+  const auto done = for_each_element(netfilter, table, set, [&](nftnl_set_elem* element) {
+    if (auto key = key_of(element); !key.empty()) keys.push_back(std::move(key));
+  });
+  if (!done) return Failure(done.error());
   return keys;
+}
+
+Result<std::vector<NftTimedKey>> list_timed_elements(NetlinkSocket& netfilter, const std::string& table,
+                                                     const std::string& set) {
+  std::vector<NftTimedKey> out;
+  const auto done = for_each_element(netfilter, table, set, [&](nftnl_set_elem* element) {
+    auto key = key_of(element);
+    if (key.empty() || !nftnl_set_elem_is_set(element, NFTNL_SET_ELEM_EXPIRATION)) return;
+    const std::chrono::milliseconds left(nftnl_set_elem_get_u64(element, NFTNL_SET_ELEM_EXPIRATION));
+    out.push_back({.key = std::move(key), .left = left});
+  });
+  if (!done) return Failure(done.error());
+  return out;
 }
 
 }  // namespace osb::kernel

@@ -5,6 +5,7 @@
 #include <libnftnl/rule.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <netinet/in.h>
 #include <new>
@@ -67,15 +68,26 @@ void compare(nftnl_rule* rule, const void* data, std::size_t size, bool equal = 
       .add_to(rule);
 }
 
-void mask(nftnl_rule* rule, std::uint32_t bits) {
+void mask(nftnl_rule* rule, std::uint32_t bits, std::uint32_t reg = kRegister) {
   const std::uint32_t zero = 0;
   Expression("bitwise")
-      .number(NFTNL_EXPR_BITWISE_SREG, kRegister)
-      .number(NFTNL_EXPR_BITWISE_DREG, kRegister)
+      .number(NFTNL_EXPR_BITWISE_SREG, reg)
+      .number(NFTNL_EXPR_BITWISE_DREG, reg)
       .number(NFTNL_EXPR_BITWISE_LEN, sizeof bits)
       .bytes(NFTNL_EXPR_BITWISE_MASK, &bits, sizeof bits)
       .bytes(NFTNL_EXPR_BITWISE_XOR, &zero, sizeof zero)
       .add_to(rule);
+}
+
+std::uint32_t network_mask(unsigned length) { return length == 0 ? 0 : htonl(~0U << (32 - length)); }
+
+void put_constant(nftnl_rule* rule, const void* data, std::size_t size, std::uint32_t reg) {
+  Expression("immediate").number(NFTNL_EXPR_IMM_DREG, reg).bytes(NFTNL_EXPR_IMM_DATA, data, size).add_to(rule);
+}
+
+void match_protocol(nftnl_rule* rule, std::uint8_t protocol) {
+  load_meta(rule, NFT_META_L4PROTO);
+  compare(rule, &protocol, sizeof protocol);
 }
 
 void match_family(nftnl_rule* rule, std::uint8_t family) {
@@ -91,7 +103,7 @@ void match_interface(nftnl_rule* rule, std::uint32_t key, std::string_view prefi
 
 void match_network(nftnl_rule* rule, std::uint32_t offset, std::uint32_t network, unsigned prefix_length, bool equal) {
   load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, offset, 4);
-  if (prefix_length < 32) mask(rule, prefix_length == 0 ? 0 : htonl(~0U << (32 - prefix_length)));
+  if (prefix_length < 32) mask(rule, network_mask(prefix_length));
   const std::uint32_t wanted = htonl(network);
   compare(rule, &wanted, sizeof wanted, equal);
 }
@@ -124,6 +136,8 @@ void load_key(nftnl_rule* rule, const std::vector<NftField>& fields) {
       case NftField::DestinationPort:
         load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, kPortOffset, 2, reg);
         break;
+      case NftField::Number:  // of no packet: in_set_by_turns()
+        break;
     }
     ++reg;
   }
@@ -140,6 +154,16 @@ void answer_with_icmp(nftnl_rule* rule, std::uint8_t code) {
   Expression("reject")
       .number(NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH)
       .bytes(NFTNL_EXPR_REJECT_CODE, &code, sizeof code)
+      .add_to(rule);
+}
+
+// To the address in the first register and the port in the second.
+void translate_to_registers(nftnl_rule* rule) {
+  Expression("nat")
+      .number(NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT)
+      .number(NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4)
+      .number(NFTNL_EXPR_NAT_REG_ADDR_MIN, kRegister)
+      .number(NFTNL_EXPR_NAT_REG_PROTO_MIN, kRegister + 1)
       .add_to(rule);
 }
 
@@ -195,16 +219,39 @@ NftRule& NftRule::destination_type(std::uint8_t type) {
 }
 
 NftRule& NftRule::tcp() {
-  const std::uint8_t tcp = IPPROTO_TCP;
-  load_meta(rule_.get(), NFT_META_L4PROTO);
-  compare(rule_.get(), &tcp, sizeof tcp);
+  match_protocol(rule_.get(), IPPROTO_TCP);
+  return *this;
+}
+
+NftRule& NftRule::udp() {
+  match_protocol(rule_.get(), IPPROTO_UDP);
+  return *this;
+}
+
+NftRule& NftRule::destination_port(std::uint16_t port) {
+  const std::uint16_t wanted = htons(port);
+  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, kPortOffset, sizeof wanted);
+  compare(rule_.get(), &wanted, sizeof wanted);
+  return *this;
+}
+
+NftRule& NftRule::source_port(std::uint16_t port) {
+  const std::uint16_t wanted = htons(port);
+  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, 0, sizeof wanted);
+  compare(rule_.get(), &wanted, sizeof wanted);
+  return *this;
+}
+
+NftRule& NftRule::tcp_refusal() {
+  constexpr std::uint32_t kFlagsOffset = 13;
+  const std::uint8_t reset_and_ack = 0x14;
+  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, kFlagsOffset, sizeof reset_and_ack);
+  compare(rule_.get(), &reset_and_ack, sizeof reset_and_ack);
   return *this;
 }
 
 NftRule& NftRule::icmp() {
-  const std::uint8_t icmp = IPPROTO_ICMP;
-  load_meta(rule_.get(), NFT_META_L4PROTO);
-  compare(rule_.get(), &icmp, sizeof icmp);
+  match_protocol(rule_.get(), IPPROTO_ICMP);
   return *this;
 }
 
@@ -212,6 +259,18 @@ NftRule& NftRule::icmp_type(std::uint8_t type) {
   icmp();
   load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
   compare(rule_.get(), &type, sizeof type);
+  return *this;
+}
+
+NftRule& NftRule::packet_mark(std::uint32_t mark) {
+  load_meta(rule_.get(), NFT_META_MARK);
+  compare(rule_.get(), &mark, sizeof mark);
+  return *this;
+}
+
+NftRule& NftRule::socket_owner(std::uint32_t uid) {
+  load_meta(rule_.get(), NFT_META_SKUID);
+  compare(rule_.get(), &uid, sizeof uid);
   return *this;
 }
 
@@ -245,12 +304,54 @@ NftRule& NftRule::connection_unconfirmed() {
   return *this;
 }
 
+NftRule& NftRule::connection_reply() {
+  const std::uint8_t reply = IP_CT_DIR_REPLY;
+  Expression("ct")
+      .number(NFTNL_EXPR_CT_KEY, NFT_CT_DIRECTION)
+      .number(NFTNL_EXPR_CT_DREG, kRegister)
+      .add_to(rule_.get());
+  compare(rule_.get(), &reply, sizeof reply);
+  return *this;
+}
+
+NftRule& NftRule::connection_invalid() {
+  match_connection(rule_.get(), NFT_CT_STATE, NF_CT_STATE_INVALID_BIT);
+  return *this;
+}
+
 NftRule& NftRule::in_set(const std::string& set, const std::vector<NftField>& key, bool in) {
   load_key(rule_.get(), key);
   Expression lookup("lookup");
   lookup.number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set);
   if (!in) lookup.number(NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
   lookup.add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::network_in_set(const std::string& set, NftDestinationNetwork network, bool with_port) {
+  nftnl_rule* rule = rule_.get();
+  load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, kSourceOffset, 4, kRegister);
+  load_payload(rule, NFT_PAYLOAD_NETWORK_HEADER, kDestinationOffset, 4, kRegister + 1);
+  if (network.length < 32) mask(rule, network_mask(network.length), kRegister + 1);
+  const std::uint32_t length = network.length;
+  put_constant(rule, &length, sizeof length, kRegister + 2);
+  if (with_port) load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, kPortOffset, 2, kRegister + 3);
+  Expression("lookup").number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set).add_to(rule);
+  return *this;
+}
+
+NftRule& NftRule::in_set_by_turns(const std::string& set, std::uint32_t count) {
+  Expression("numgen")
+      .number(NFTNL_EXPR_NG_DREG, kRegister)
+      .number(NFTNL_EXPR_NG_MODULUS, count)
+      .number(NFTNL_EXPR_NG_TYPE, NFT_NG_INCREMENTAL)
+      .add_to(rule_.get());
+  Expression("lookup").number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set).add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::beyond(const NftMeter& meter) {
+  nftnl_rule_add_expr(rule_.get(), make_meter(meter));
   return *this;
 }
 
@@ -284,6 +385,15 @@ NftRule& NftRule::leave_chain() {
   return *this;
 }
 
+NftRule& NftRule::jump(const std::string& chain) {
+  Expression("immediate")
+      .number(NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT)
+      .number(NFTNL_EXPR_IMM_VERDICT, static_cast<std::uint32_t>(NFT_JUMP))
+      .text(NFTNL_EXPR_IMM_CHAIN, chain)
+      .add_to(rule_.get());
+  return *this;
+}
+
 NftRule& NftRule::masquerade() {
   Expression("masq").add_to(rule_.get());
   return *this;
@@ -291,10 +401,7 @@ NftRule& NftRule::masquerade() {
 
 NftRule& NftRule::translate_source(std::uint32_t address) {
   const std::uint32_t wanted = htonl(address);
-  Expression("immediate")
-      .number(NFTNL_EXPR_IMM_DREG, kRegister)
-      .bytes(NFTNL_EXPR_IMM_DATA, &wanted, sizeof wanted)
-      .add_to(rule_.get());
+  put_constant(rule_.get(), &wanted, sizeof wanted, kRegister);
   Expression("nat")
       .number(NFTNL_EXPR_NAT_TYPE, NFT_NAT_SNAT)
       .number(NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4)
@@ -310,12 +417,16 @@ NftRule& NftRule::translate_destination(const std::string& map, const std::vecto
       .number(NFTNL_EXPR_LOOKUP_DREG, kRegister)
       .text(NFTNL_EXPR_LOOKUP_SET, map)
       .add_to(rule_.get());
-  Expression("nat")
-      .number(NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT)
-      .number(NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4)
-      .number(NFTNL_EXPR_NAT_REG_ADDR_MIN, kRegister)
-      .number(NFTNL_EXPR_NAT_REG_PROTO_MIN, kRegister + 1)
-      .add_to(rule_.get());
+  translate_to_registers(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::translate_destination(std::uint32_t address, std::uint16_t port) {
+  const std::uint32_t wanted = htonl(address);
+  const std::uint16_t wanted_port = htons(port);
+  put_constant(rule_.get(), &wanted, sizeof wanted, kRegister);
+  put_constant(rule_.get(), &wanted_port, sizeof wanted_port, kRegister + 1);
+  translate_to_registers(rule_.get());
   return *this;
 }
 

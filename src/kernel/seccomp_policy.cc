@@ -9,10 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
+#include "sys/clone.h"
 
 namespace osb::kernel {
 namespace {
+
+using sys::raw;
 
 using Program = std::vector<sock_filter>;
 

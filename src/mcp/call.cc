@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kFlushEvery(100);
 constexpr std::size_t kMostOutput = 4096;
+// Of all pictures of a result: with the text it stays below the 1 MiB that the official Python client takes over HTTP.
+constexpr std::size_t kMostPictureBytes = 700'000;
 
 }  // namespace
 
@@ -68,6 +70,13 @@ void Call::notify(double done, std::optional<double> total, std::string_view mes
   if (total) params["total"] = *total;
   params["message"] = message;
   outlet_->send(encode_notification("notifications/progress", std::move(params)));
+}
+
+bool Call::add_picture(std::string_view mime_type, std::string_view base64) {
+  if (base64.size() > kMostPictureBytes - picture_bytes_) return false;
+  picture_bytes_ += base64.size();
+  pictures_.push_back(json::object{{"type", "image"}, {"data", base64}, {"mimeType", mime_type}});
+  return true;
 }
 
 void Call::on_cancel(std::function<void()> action) {

@@ -61,6 +61,10 @@ class Call : public std::enable_shared_from_this<Call> {
   // A line of a running command. Lines of a tenth of a second go out together, the last 4 KiB of them.
   void output(std::string_view line);
 
+  // A picture of the result, in base64. False: there is no more room, and the picture is not in the result.
+  bool add_picture(std::string_view mime_type, std::string_view base64);
+  const json::array& pictures() const { return pictures_; }  // as blocks of content
+
   bool cancelled() const { return cancelled_; }
   // Called once when the call is cancelled; at once if it is already.
   void on_cancel(std::function<void()> action);
@@ -82,6 +86,8 @@ class Call : public std::enable_shared_from_this<Call> {
   bool closed_ = false;
   std::function<void()> on_cancel_;
 
+  json::array pictures_;
+  std::size_t picture_bytes_ = 0;
   std::string pending_;     // output not sent yet
   std::uint64_t seen_ = 0;  // bytes of output so far
   bool waiting_ = false;    // output went out less than a moment ago

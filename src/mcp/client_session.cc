@@ -267,7 +267,9 @@ net::awaitable<void> ClientSession::run(std::shared_ptr<Running> running) {
 net::awaitable<RpcResult> ClientSession::work(Running& running) {
   if (running.tool == nullptr) co_return co_await read_resource(*running.call);
   const ToolResult result = co_await running.tool->run(*running.call);
-  co_return encode_tool_result(*running.tool, result, reply_style(running.id));
+  json::object reply = encode_tool_result(*running.tool, result, reply_style(running.id));
+  for (const json::value& picture : running.call->pictures()) reply["content"].as_array().push_back(picture);
+  co_return reply;
 }
 
 ReplyStyle ClientSession::reply_style(const json::value& id) const {

@@ -4,6 +4,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/constant_time.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "http/headers.h"
@@ -45,14 +46,6 @@ std::string_view bearer_token(const http::Request& request) {
 }
 
 }  // namespace
-
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  // Compares `b` with itself when the lengths differ, so that only the length of what the client sent counts.
-  const std::string_view other = a.size() == b.size() ? a : b;
-  unsigned char differs = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < b.size(); ++i) differs |= static_cast<unsigned char>(other[i] ^ b[i]);
-  return differs == 0;
-}
 
 struct HttpEndpoint::Client {
   Client(net::any_io_executor loop, std::string session_id)
@@ -99,7 +92,7 @@ HttpEndpoint::HttpEndpoint(net::any_io_executor loop, sdk::Client client, const 
 HttpEndpoint::~HttpEndpoint() = default;
 
 bool HttpEndpoint::has_token(const http::Request& request) const {
-  return options_.token.empty() || equal_in_constant_time(bearer_token(request), options_.token);
+  return options_.token.empty() || equal_in_constant_time(options_.token, bearer_token(request));
 }
 
 http::Response HttpEndpoint::refusal(const http::Request& request, bool& refused) const {

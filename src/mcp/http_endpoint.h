@@ -76,7 +76,4 @@ class HttpEndpoint {
   TaskGroup tasks_;
 };
 
-// In time that depends on the lengths only.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
-
 }  // namespace osb::mcp

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "async/race.h"
+#include "base/line_splitter.h"
 #include "base/log.h"
 #include "sys/syscall.h"
 
@@ -65,33 +66,6 @@ class Channel {
 };
 
 }  // namespace
-
-// Cuts the input into lines. A line that is too long is skipped up to its end and reported in its place.
-struct StdioServer::Lines {
-  // Calls `take` for every line and `refuse` for those that are too long; leaves an unfinished one for later.
-  template <typename Take, typename Refuse>
-  void feed(std::string_view bytes, Take take, Refuse refuse) {
-    while (!bytes.empty()) {
-      const std::size_t end = bytes.find('\n');
-      const std::string_view part = bytes.substr(0, end);
-      if (!skipping && pending.size() + part.size() > kMaxMessageBytes) {
-        skipping = true;
-        pending = std::string();
-      }
-      if (!skipping) pending.append(part);
-      if (end == std::string_view::npos) return;
-      bytes.remove_prefix(end + 1);
-      if (std::exchange(skipping, false)) {
-        refuse();
-      } else {
-        take(std::string_view(pending));
-        pending.clear();
-      }
-    }
-  }
-  std::string pending;
-  bool skipping = false;
-};
 
 // The messages to send, in order; written by one coroutine.
 class StdioServer::Output final : public Outlet {
@@ -154,23 +128,23 @@ net::awaitable<void> StdioServer::run(UniqueFd input, UniqueFd output) {
   const auto session = std::make_shared<ClientSession>(loop_, client_, tools_, options_, outlet);
 
   const auto read = [&]() -> net::awaitable<void> {
-    Lines lines;
+    LineSplitter lines;
+    const auto refuse = [&] {
+      outlet->send(encode_error(
+          nullptr, {rpc::kInvalidRequest,
+                    "a message must not be longer than " + std::to_string(kMaxMessageBytes) + " bytes", nullptr}));
+    };
     std::vector<char> buffer(64 * 1024);
     while (co_await outlet->room()) {
       const auto got = co_await in.read_some(buffer);
       if (!got || *got == 0) co_return;
-      lines.feed(
-          {buffer.data(), *got},
-          [&](std::string_view line) {
-            if (line.ends_with('\r')) line.remove_suffix(1);
-            if (!line.empty()) session->receive(decode_payload(line), outlet);
-          },
-          [&] {
-            outlet->send(encode_error(
-                nullptr,
-                {rpc::kInvalidRequest,
-                 "a message must not be longer than " + std::to_string(kMaxMessageBytes) + " bytes", nullptr}));
-          });
+      lines.feed({buffer.data(), *got}, [&](std::string_view line) {
+        if (line.size() > kMaxMessageBytes) return refuse();
+        if (!line.empty()) session->receive(decode_payload(line), outlet);
+      });
+      if (lines.pending() <= kMaxMessageBytes) continue;
+      lines.skip_line();
+      refuse();
     }
   };
   TaskGroup writer(loop_);

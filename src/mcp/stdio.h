@@ -24,7 +24,6 @@ class StdioServer {
   void stop();
 
  private:
-  struct Lines;
   class Output;
 
   net::any_io_executor loop_;

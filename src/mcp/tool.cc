@@ -43,7 +43,7 @@ std::vector<Tool> all_tools() {
   std::vector<Tool> all;
   for (auto* make :
        {tools::sandbox_tools, tools::command_tools, tools::session_tools, tools::file_tools, tools::file_list_tools,
-        tools::image_tools, tools::snapshot_tools, tools::egress_tools, tools::code_tools}) {
+        tools::image_tools, tools::snapshot_tools, tools::egress_tools, tools::credential_tools, tools::code_tools}) {
     std::vector<Tool> some = make();
     all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }

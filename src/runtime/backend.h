@@ -17,7 +17,11 @@ namespace osb::runtime {
 // The abilities of a backend beside its parts; the rules of a create depend on the inherited fields.
 struct Capabilities : api::BackendRules {
   std::string daemon = "the backend";  // the program behind it, as people call it
+  std::string no_pause;                // why sandboxes cannot be paused; "": they can
   bool signed_routes = false;
+  // Several servers may use it at once: a create with an Idempotency-Key has an id that follows from the key, so that
+  // two servers cannot make it twice.
+  bool ids_from_keys = false;
   bool public_endpoints = false;  // clients reach its endpoints wherever they reach the server
 };
 

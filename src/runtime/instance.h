@@ -51,6 +51,10 @@ struct Instance {
   std::string address;                   // an IP address, for people; "" when there is none
   std::shared_ptr<const PortMap> ports;  // null: the backend has not located it yet
   std::string execd_token;               // a secret
+  std::string egress_token;              // of its policy API, a secret; "" when it has no policy
+  api::StringMap identifiers;            // what the backend calls it: "containerId"
+  // The deadline that the backend keeps, which then counts more than the record's: another server may have moved it.
+  std::optional<Timestamp> expires_at;
 
   // For a server that has no record of the sandbox: with opensandbox.io/id among the labels the server takes it over,
   // without that label it belongs to another program. A backend gives back only labels that were put on this very

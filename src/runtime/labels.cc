@@ -44,9 +44,13 @@ api::StringMap make_labels(const std::string& id, const api::CreateSandbox& crea
     set(label::kPlatformArch, create.platform->arch);
   }
   if (!create.snapshot_id.empty()) set(label::kSnapshotId, create.snapshot_id);
-  if (const auto renew = api::access_renew_seconds(create.extensions); renew && *renew) {
+  if (!create.template_id.empty()) set(label::kTemplateId, create.template_id);
+  if (const auto renew = api::access_renew_seconds(create); renew && *renew) {
     set(label::kAccessRenew, std::to_string((*renew)->count()));
   }
+  if (create.secure_access) set(label::kSecureAccess, "true");
+  if (create.lifecycle.idle) set(label::kIdlePolicy, api::encode_idle_policy(*create.lifecycle.idle));
+  if (create.lifecycle.pre_start) set(label::kHooks, "true");
   for (const auto& [name, value] : create.extensions) {
     if (!name.starts_with(api::kEchoedExtension)) continue;
     set(std::string(label::kExtension) + name.substr(api::kEchoedExtension.size()), value);
@@ -70,7 +74,10 @@ Result<Marked> read_labels(const std::string& id, const api::StringMap& labels) 
   const std::string* arch = find(labels, label::kPlatformArch);
   if (os != nullptr && arch != nullptr) out.platform = api::Platform{*os, *arch};
   if (const std::string* snapshot = find(labels, label::kSnapshotId)) out.snapshot_id = *snapshot;
+  if (const std::string* made_of = find(labels, label::kTemplateId)) out.template_id = *made_of;
   if (const std::string* renew = find(labels, label::kAccessRenew)) out.access_renew = *renew;
+  out.secure_access = find(labels, label::kSecureAccess) != nullptr;
+  if (const std::string* idle = find(labels, label::kIdlePolicy)) out.idle = api::decode_idle_policy(*idle);
   api::StringMap metadata;
   for (const auto& [name, value] : labels) {
     if (is_metadata(name)) metadata.emplace(name, value);

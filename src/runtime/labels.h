@@ -20,7 +20,12 @@ inline constexpr std::string_view kManualCleanup = "opensandbox.io/manual-cleanu
 inline constexpr std::string_view kPlatformOs = "opensandbox.io/platform-os";
 inline constexpr std::string_view kPlatformArch = "opensandbox.io/platform-arch";
 inline constexpr std::string_view kSnapshotId = "opensandbox.io/snapshot-id";
+inline constexpr std::string_view kTemplateId = "opensandbox.io/template-id";
 inline constexpr std::string_view kAccessRenew = "opensandbox.io/access-renew-extend-seconds";
+inline constexpr std::string_view kSecureAccess = "opensandbox.io/secure-access";
+inline constexpr std::string_view kHooks =
+    "opensandbox.io/lifecycle-hooks";  // "true": its end may be a failed preStart
+inline constexpr std::string_view kIdlePolicy = "opensandbox.io/idle-policy";
 inline constexpr std::string_view kExtension = "opensandbox.io/extensions.";  // of api::kEchoedExtension
 }  // namespace label
 
@@ -32,7 +37,10 @@ struct Marked {
   std::optional<Timestamp> expires_at;  // nothing: lives until deleted
   std::optional<api::Platform> platform;
   std::string snapshot_id;
+  std::string template_id;
   std::optional<std::string> access_renew;  // as extensions["access.renew.extend.seconds"]
+  bool secure_access = false;
+  std::optional<api::IdlePolicy> idle;
   std::optional<api::StringMap> metadata;
   api::StringMap extensions;  // those that are echoed
 };

@@ -12,6 +12,7 @@ api::CreateSandbox sample() {
   create.extensions["access.renew.extend.seconds"] = " 300 ";
   create.extensions["opensandbox.extensions.team"] = "x";
   create.snapshot_id = "s";
+  create.secure_access = true;
   return create;
 }
 
@@ -25,6 +26,7 @@ TEST(Labels, SayWhatASandboxWasMadeWith) {
   EXPECT_EQ(read->expires_at, end);
   EXPECT_EQ(read->platform, sample().platform);
   EXPECT_EQ(read->snapshot_id, "s");
+  EXPECT_TRUE(read->secure_access);
   EXPECT_EQ(read->access_renew, "300");
   EXPECT_EQ(read->metadata, sample().metadata);
   EXPECT_EQ(labels.at("opensandbox.io/extensions.team"), "x");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/lifecycle_create.h"
+#include "api/lifecycle_metadata.h"
 #include "async/net.h"
 #include "base/error.h"
 #include "runtime/instance.h"
@@ -16,6 +17,7 @@ struct SandboxSpec {
   std::string id;
   std::shared_ptr<const api::CreateSandbox> create;  // checked by api::check_create()
   std::string execd_token;
+  std::string egress_token = {};  // of its policy API; "" without a policy
   // The sandbox carries these and Instance::labels gives them back, in the contract's form: the user's metadata, and
   // names below opensandbox.io/ (runtime/labels.h). A backend may add names of its own.
   api::StringMap labels = {};
@@ -57,6 +59,10 @@ class Lifecycle {
   virtual net::awaitable<Result<void>> resume(std::string id) = 0;  // one that runs: success
   // An unknown id is success: expiry, retries and restarts race. Ends a create that is under way.
   virtual net::awaitable<Result<void>> remove(std::string id) = 0;
+
+  // For backends that keep these data with the sandbox, where other servers see them (Instance::expires_at).
+  virtual net::awaitable<Result<void>> set_deadline(std::string, Timestamp) { co_return Result<void>(); }
+  virtual net::awaitable<Result<void>> patch_metadata(std::string, api::MetadataPatch) { co_return Result<void>(); }
 
   virtual net::awaitable<Result<ResourceUse>> stats(std::string id) = 0;
 };

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "sys/cgroup_text.h"
 
 namespace osb::sys {
 
@@ -35,14 +38,26 @@ struct CgroupDirectories {
 
 CgroupDirectories find_cgroups(const CgroupSources& sources = {});
 
-// A cgroup made for one command, so that nothing it starts can hide. It has no limits. The directory stays when the
-// object goes: remove() it.
-class CommandCgroup {
+// Names of the cgroups directly in a cgroup's directory.
+std::vector<std::string> cgroups_in(const std::string& directory);
+
+// A cgroup with all below it. Code::Conflict (EBUSY) while one has live members; an absent directory is a success.
+Result<void> remove_cgroup(const std::string& directory);
+
+// The processes directly in cgroup `from` to cgroup `to` of the same hierarchy. Code::Conflict if some remain.
+Result<void> move_cgroup_members(const std::string& from, const std::string& to);
+
+// One cgroup in one hierarchy: a directory with the kernel's files. A value that names it: the cgroup stays when the
+// object goes. All calls block, and may come from any thread.
+class Cgroup {
  public:
   enum class Kind { V2, V1Freezer, V1Other };
-  CommandCgroup(std::string directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+  Cgroup(std::string directory, Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+  // The files of `directory` tell its kind.
+  static Cgroup at(std::string directory);
 
   const std::string& directory() const { return directory_; }
+  Kind kind() const { return kind_; }
   // For SpawnPlan::cgroup_procs. On v1 a task joins by itself: moving it from outside waits for an RCU period.
   std::string join_file() const { return directory_ + (kind_ == Kind::V2 ? "/cgroup.procs" : "/tasks"); }
 
@@ -59,14 +74,26 @@ class CommandCgroup {
              // Linux (6.18) at once kills what is born in it from outside (CLONE_INTO_CGROUP).
   };
   Use use() const;
-  Kind kind() const { return kind_; }
   // SIGKILL to all members, against which no fork helps: cgroup.kill, else while frozen (both return before they have
   // ended), else repeated until none is left. Code::Timeout when members do not stand still or die within seconds.
   Result<void> kill() const;
-  // To the cgroup `directory` of the same hierarchy, so that this one can be removed while they live.
+  // True when the last member has ended; false when the time is up.
+  Result<bool> wait_empty(std::chrono::milliseconds limit) const;
+  // Members, also those below, to the cgroup `directory` of the same hierarchy, so that this one can be removed while
+  // they live.
   void move_members(const std::string& directory) const;
-  // With all cgroups below. Fails (EBUSY) while there are live members; an absent directory is a success.
-  Result<void> remove() const;
+  Result<void> remove() const { return remove_cgroup(directory_); }
+
+  // The others are for v2.
+
+  // Nothing when the cgroup is gone.
+  Result<std::optional<CgroupEvents>> events() const;
+  // Until `reached` or the time is up, which is false.
+  using Reached = std::function<bool(const std::optional<CgroupEvents>&)>;
+  Result<bool> wait_events(std::chrono::milliseconds limit, const Reached& reached) const;
+  // For an event loop: a descriptor with an exceptional condition (POLLPRI) after the events changed. Read it (from
+  // offset 0) to be told again.
+  Result<UniqueFd> open_events() const;
 
  private:
   std::string directory_;
@@ -83,19 +110,19 @@ class CommandCgroups {
   static std::optional<CommandCgroups> find(const CgroupSources& sources = {});
 
   // `name` is one path component that is not in use.
-  Result<CommandCgroup> create_leaf(const std::string& name) const;
+  Result<Cgroup> create_leaf(const std::string& name) const;
 
   // Names of cgroups here that begin with `prefix`.
   std::vector<std::string> leaves(std::string_view prefix) const;
 
   const std::string& directory() const { return directory_; }
-  CommandCgroup::Kind kind() const { return kind_; }
+  Cgroup::Kind kind() const { return kind_; }
 
-  CommandCgroups(std::string directory, CommandCgroup::Kind kind) : directory_(std::move(directory)), kind_(kind) {}
+  CommandCgroups(std::string directory, Cgroup::Kind kind) : directory_(std::move(directory)), kind_(kind) {}
 
  private:
   std::string directory_;
-  CommandCgroup::Kind kind_;
+  Cgroup::Kind kind_;
 };
 
 }  // namespace osb::sys

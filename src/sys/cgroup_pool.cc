@@ -35,7 +35,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
   struct Leaf;
   using Place = std::list<Leaf>::iterator;
   struct Leaf {
-    CommandCgroup cgroup;
+    Cgroup cgroup;
     Place place;
     UniqueFd watch;  // kept: its cgroup.events (v2) or the pidfd of one member (v1)
     bool leased = false;
@@ -67,7 +67,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
     own = found->directory();
     for (const std::string& name : found->leaves(kPrefix)) {
       if (const auto abandoned = lock_directory(own + "/" + name)) {
-        (void)CommandCgroup(own + "/" + name, found->kind()).remove();  // not while it has members
+        (void)Cgroup(own + "/" + name, found->kind()).remove();  // not while it has members
       }
     }
     // Another pool that begins now may take the directory for an abandoned one before it is locked.
@@ -102,7 +102,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
       leaf->place = leaf;
     }
     leaf->leased = true;
-    return Lease(&leaf->cgroup, [self = shared_from_this(), leaf](const CommandCgroup*) { self->give_back(leaf); });
+    return Lease(&leaf->cgroup, [self = shared_from_this(), leaf](const Cgroup*) { self->give_back(leaf); });
   }
 
   void give_back(Place leaf) {
@@ -118,11 +118,11 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
   bool settle(Place leaf) {
     for (int attempt = 0; attempt < kWatchAttempts; ++attempt) {
       const auto use = leaf->cgroup.use();
-      if (use == CommandCgroup::Use::Free && phase == Phase::Open && idle.size() < kMaxIdle) {
+      if (use == Cgroup::Use::Free && phase == Phase::Open && idle.size() < kMaxIdle) {
         idle.push_back(leaf);
         return false;
       }
-      if (use != CommandCgroup::Use::Busy) {
+      if (use != Cgroup::Use::Busy) {
         drop(leaf);
         return false;
       }
@@ -139,12 +139,12 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
     if (epoll.get() < 0) epoll.reset(::epoll_create1(EPOLL_CLOEXEC));
     epoll_event event{};
     event.data.ptr = &*leaf;
-    if (leaf->cgroup.kind() == CommandCgroup::Kind::V2) {
-      auto file = open_at(AT_FDCWD, leaf->cgroup.directory() + "/cgroup.events", O_RDONLY);
+    if (leaf->cgroup.kind() == Cgroup::Kind::V2) {
+      auto file = leaf->cgroup.open_events();
       char text[256];
       // A change after this read is an event, even if the descriptor is not watched yet.
       const ssize_t size = file ? ::read(file->get(), text, sizeof text) : -1;
-      if (size < 0 || std::string_view(text, size).find("populated 1") == std::string_view::npos) return false;
+      if (size < 0 || !parse_cgroup_events({text, static_cast<std::size_t>(size)}).populated) return false;
       event.events = EPOLLPRI;
       leaf->watch = std::move(*file);
     } else {
@@ -192,7 +192,7 @@ struct CgroupPool::State : std::enable_shared_from_this<State> {
       leaf = leaf->leased ? std::next(leaf) : leaves.erase(leaf);
     }
     epoll.reset();
-    if (home) (void)CommandCgroup(home->directory(), home->kind()).remove();
+    if (home) (void)Cgroup(home->directory(), home->kind()).remove();
     lock.reset();
   }
 };

@@ -20,7 +20,7 @@ namespace osb::sys {
 // One thread. A lease may outlive the pool.
 class CgroupPool {
  public:
-  using Lease = std::shared_ptr<const CommandCgroup>;
+  using Lease = std::shared_ptr<const Cgroup>;
 
   // `on_kept` is called each time a leaf has to be kept for what a command left behind.
   explicit CgroupPool(CgroupSources sources = {}, std::function<void()> on_kept = {});

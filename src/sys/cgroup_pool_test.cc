@@ -108,7 +108,7 @@ TEST_P(CgroupPoolTest, EmptyLeavesAreUsedAgain) {
   const auto copy = many.back();
   many.clear();
   EXPECT_LE(pool.idle(), 16U) << "the rest is removed";
-  EXPECT_EQ(copy->use(), CommandCgroup::Use::Free);
+  EXPECT_EQ(copy->use(), Cgroup::Use::Free);
   EXPECT_EQ(directories(directories(own_).at(0)).size(), pool.idle() + 1);
   pool.close();
   EXPECT_TRUE(directories(own_).empty());
@@ -152,7 +152,7 @@ TEST_P(CgroupPoolTest, CloseLetsTheLivingGoOnElsewhere) {
   lease = pool.lease();
   pool.close();
   EXPECT_TRUE(directories(own_).empty());
-  EXPECT_EQ(lease->use(), CommandCgroup::Use::Spoilt);
+  EXPECT_EQ(lease->use(), Cgroup::Use::Spoilt);
   lease.reset();
   const auto handle = open_pidfd(daemon);
   ASSERT_TRUE(handle);
@@ -191,8 +191,8 @@ TEST_P(CgroupPoolTest, DirectoriesOfTheDeadAreRemovedAndThoseOfTheLivingAreNot) 
   fs::create_directories(own_ + "/osb-execd-dead/c0");
   fs::create_directories(own_ + "/osb-execd-busy/c1");
   fs::create_directories(own_ + "/somebody-elses/c0");
-  const CommandCgroup busy(own_ + "/osb-execd-busy/c1", CommandCgroups::find(sources())->kind());
-  const Child child = start(std::make_shared<CommandCgroup>(busy), "echo; exec sleep 1000");
+  const Cgroup busy(own_ + "/osb-execd-busy/c1", CommandCgroups::find(sources())->kind());
+  const Child child = start(std::make_shared<Cgroup>(busy), "echo; exec sleep 1000");
 
   CgroupPool pool(sources());
   ASSERT_TRUE(pool.lease());
@@ -206,15 +206,15 @@ TEST_P(CgroupPoolTest, DirectoriesOfTheDeadAreRemovedAndThoseOfTheLivingAreNot) 
   CgroupPool third(sources());
   ASSERT_TRUE(third.lease());
   EXPECT_FALSE(fs::exists(own_ + "/osb-execd-busy"));
-  EXPECT_TRUE(CommandCgroup(own_ + "/somebody-elses", busy.kind()).remove());
+  EXPECT_TRUE(Cgroup(own_ + "/somebody-elses", busy.kind()).remove());
 }
 
 TEST_P(CgroupPoolTest, AFrozenLeafIsNotUsedAgain) {
   CgroupPool pool(sources());
   auto lease = pool.lease();
   ASSERT_TRUE(lease);
-  const bool v2 = lease->kind() == CommandCgroup::Kind::V2;
-  if (lease->kind() == CommandCgroup::Kind::V1Other) GTEST_SKIP() << "this hierarchy cannot freeze";
+  const bool v2 = lease->kind() == Cgroup::Kind::V2;
+  if (lease->kind() == Cgroup::Kind::V1Other) GTEST_SKIP() << "this hierarchy cannot freeze";
   const std::string frozen = lease->directory();
   ASSERT_TRUE(write_text(frozen + (v2 ? "/cgroup.freeze" : "/freezer.state"), v2 ? "1" : "FROZEN"));
   lease.reset();

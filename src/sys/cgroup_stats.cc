@@ -19,6 +19,9 @@ using Directory = CgroupDirectories::Directory;
 // v1 writes "no limit" as the highest number of pages; no machine has this much.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
 
+// The kernel takes memory for a cgroup in steps: a full one can be this far from its limit.
+constexpr std::uint64_t kChargeStep = 1 << 20;
+
 template <typename T>
 std::optional<T> parse(std::string_view text) {
   T value{};
@@ -43,16 +46,8 @@ std::optional<T> read_number(const std::string& path) {
   return number_in<T>(read_file(path));
 }
 
-// "key value" lines: memory.stat, cpu.stat.
 std::optional<std::uint64_t> value_of(const std::optional<std::string>& text, std::string_view key) {
-  std::optional<std::uint64_t> out;
-  if (!text) return out;
-  for_each_line(*text, [&](std::string_view line) {
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(' ')) {
-      out = parse<std::uint64_t>(line.substr(key.size() + 1));
-    }
-  });
-  return out;
+  return text ? parse_cgroup_key(*text, key) : std::nullopt;
 }
 
 // Our directory, then its parents, to the mount point.
@@ -150,7 +145,8 @@ CgroupStats::Memory CgroupStats::memory() const {
   if (used) {
     limit.bytes = number_in<std::uint64_t>(given("memory.limit_in_bytes")).value_or(kNoLimit);
     inactive = value_of(given("memory.stat"), "total_inactive_file");
-  } else if ((used = number_in<std::uint64_t>(given("memory.current")))) {
+  } else if (const auto current = number_in<std::uint64_t>(given("memory.current"))) {
+    used = current;
     limit.bytes = number_in<std::uint64_t>(given("memory.max")).value_or(kNoLimit);
     inactive = value_of(given("memory.stat"), "inactive_file");
   } else if (const Directory* memory = find(directories_, "memory")) {
@@ -179,6 +175,21 @@ std::optional<std::uint64_t> CgroupStats::oom_kills() const {
   }
   if (directories_.v2) return value_of(read_file(directories_.v2->path + "/memory.events"), "oom_kill");
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> CgroupStats::limit_hits() const {
+  if (const auto hits = value_of(given("memory.events"), "oom")) return hits;
+  if (find(directories_, "memory") != nullptr || !directories_.v2) return std::nullopt;
+  return value_of(read_file(directories_.v2->path + "/memory.events"), "oom");
+}
+
+std::optional<bool> CgroupStats::peak_was_limit() const {
+  const Directory* memory = find(directories_, "memory");
+  if (memory == nullptr) return std::nullopt;
+  const auto peak = read_number<std::uint64_t>(memory->path + "/memory.max_usage_in_bytes");
+  const auto limit = read_number<std::uint64_t>(memory->path + "/memory.limit_in_bytes");
+  if (!peak || !limit) return std::nullopt;
+  return *peak + kChargeStep >= *limit;
 }
 
 CpuMeter::CpuMeter(const CgroupStats& stats, std::string proc)

@@ -41,6 +41,10 @@ class CgroupStats {
   // Processes of our cgroup that the kernel has killed because there was no memory left, for any reason; nothing where
   // no cgroup counts them.
   std::optional<std::uint64_t> oom_kills() const;
+  // How often our cgroup had no memory left by its own limit. v1 does not count that where swap is limited too.
+  std::optional<std::uint64_t> limit_hits() const;
+  // v1: whether our cgroup has ever used as much as its limit, file pages included. Nothing where that is unknown.
+  std::optional<bool> peak_was_limit() const;
 
  private:
   std::optional<std::string> given(std::string_view name) const;

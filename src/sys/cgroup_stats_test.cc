@@ -131,9 +131,17 @@ TEST_F(StatsTest, KillsForWantOfMemoryAreThoseOfOurCgroup) {
   EXPECT_EQ(stats().oom_kills(), std::nullopt) << "no memory controller";
   write("sys/pod/box/memory.events", "low 0\noom 9\noom_kill 2\noom_group_kill 0\n");
   EXPECT_EQ(stats().oom_kills(), 2U);
+  EXPECT_EQ(stats().limit_hits(), 9U);
   make_v1();
   write("memory/box/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
   EXPECT_EQ(stats().oom_kills(), 3U);
+  EXPECT_EQ(stats().limit_hits(), std::nullopt);
+  EXPECT_EQ(stats().peak_was_limit(), std::nullopt);
+  write("memory/box/memory.limit_in_bytes", "33554432\n");
+  write("memory/box/memory.max_usage_in_bytes", "20000000\n");
+  EXPECT_EQ(stats().peak_was_limit(), false);
+  write("memory/box/memory.max_usage_in_bytes", "33550336\n");
+  EXPECT_EQ(stats().peak_was_limit(), true);
 }
 
 TEST_F(StatsTest, GivenFilesAreReadInsteadOfWhatCanBeSeen) {

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "sys/syscall.h"
 
 namespace osb::sys {
@@ -32,11 +33,10 @@ Result<void> send_signal(int pidfd, int signal) {
 }
 
 bool wait_ended(int pidfd, std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const Deadline deadline(limit);
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd ended{pidfd, POLLIN, 0};
-    const int ready = ::poll(&ended, 1, static_cast<int>(std::max<long>(left.count(), 0)));
+    const int ready = ::poll(&ended, 1, static_cast<int>(deadline.left().count()));
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }

@@ -1,7 +1,6 @@
 #include "sys/process_tree.h"
 
 #include <algorithm>
-#include <charconv>
 #include <dirent.h>
 #include <memory>
 #include <sched.h>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/deadline.h"
 #include "base/parse_number.h"
 #include "sys/cgroup.h"
 #include "sys/pidfd.h"
@@ -21,8 +21,6 @@
 
 namespace osb::sys {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A process that outruns this many scans is stopped by the kill that follows and the next round.
 constexpr int kStopScans = 200;
@@ -136,7 +134,7 @@ std::set<pid_t> whole_groups(const std::vector<Process>& wanted, const std::vect
 }
 
 // Returns the members of the last scan, all of them stopped as far as that can be done.
-std::vector<Process> stop_all(const ProcessTree& tree, Clock::time_point deadline) {
+std::vector<Process> stop_all(const ProcessTree& tree, const Deadline& deadline) {
   std::set<std::pair<pid_t, std::uint64_t>> stopped;
   for (int scan = 0, quiet = 0;; ++scan) {
     const Table table = read_table(tree.proc);
@@ -147,7 +145,7 @@ std::vector<Process> stop_all(const ProcessTree& tree, Clock::time_point deadlin
     }
     // A process in the middle of a fork stops after it.
     const bool at_rest = fresh.empty() && (++quiet > kQuietScans || std::ranges::all_of(found, &Process::stopped));
-    if (at_rest || scan >= kStopScans || Clock::now() >= deadline) return found;
+    if (at_rest || scan >= kStopScans || deadline.passed()) return found;
     if (fresh.empty()) ::sched_yield();
     for (const pid_t group : whole_groups(fresh, found, table)) ::kill(-group, SIGSTOP);
     for (const Process& process : fresh) signal_verified(process, SIGSTOP, tree.proc);
@@ -171,7 +169,9 @@ std::optional<Process> read_process(pid_t pid, const std::string& proc) {
   for (int field = 3; field <= 22; ++field) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     if (word.empty()) return std::nullopt;
-    const auto number = [&](auto& out) { std::from_chars(word.data(), word.data() + word.size(), out); };
+    const auto number = [&](auto& out) {
+      out = parse_number<std::remove_reference_t<decltype(out)>>(word).value_or(0);
+    };
     switch (field) {
       case 3:
         state = word[0];
@@ -226,7 +226,7 @@ int signal_tree(const ProcessTree& tree, int signal) {
 }
 
 Result<void> kill_tree(const ProcessTree& tree, std::chrono::milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+  const Deadline deadline(limit);
   for (;;) {
     if (tree.cgroup != nullptr) (void)tree.cgroup->kill();  // what it cannot do is done below
     const std::vector<Process> found = stop_all(tree, deadline);
@@ -235,10 +235,9 @@ Result<void> kill_tree(const ProcessTree& tree, std::chrono::milliseconds limit)
     for (const pid_t group : whole_groups(found, found, table)) ::kill(-group, SIGKILL);
     for (const Process& process : found) signal_verified(process, SIGKILL, tree.proc);
     for (const Process& process : found) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      if (const auto fd = open_verified(process, tree.proc)) wait_ended(fd->get(), std::max(left, {}));
+      if (const auto fd = open_verified(process, tree.proc)) wait_ended(fd->get(), deadline.left());
     }
-    if (Clock::now() < deadline) continue;
+    if (!deadline.passed()) continue;
     const std::size_t left = collect_tree(tree).size();
     if (left == 0) return {};
     return fail(Code::Timeout, "kill process tree of " + std::to_string(tree.leader) + ": " + std::to_string(left) +

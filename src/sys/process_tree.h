@@ -11,7 +11,7 @@
 
 namespace osb::sys {
 
-class CommandCgroup;
+class Cgroup;
 
 // One line of /proc/PID/stat. Pid and start time together name a process for good: pids are reused.
 struct Process {
@@ -37,8 +37,8 @@ struct ProcessTree {
   // Its start time, from read_process() before it is reaped; 0: not known. Once the pid means another process, (2)
   // no longer applies.
   std::uint64_t leader_start = 0;
-  std::string marker;                     // "NAME=value", different for each command; empty: none
-  const CommandCgroup* cgroup = nullptr;  // outlives the call
+  std::string marker;              // "NAME=value", different for each command; empty: none
+  const Cgroup* cgroup = nullptr;  // outlives the call
   std::string proc = "/proc";
 };
 

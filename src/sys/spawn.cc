@@ -6,29 +6,20 @@
 #include <cstring>
 #include <dirent.h>
 #include <linux/close_range.h>
-#include <linux/sched.h>
-#include <memory>
 #include <mutex>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/clone.h"
 #include "sys/openat2.h"
 #include "sys/syscall.h"
 
-// glibc's own name of clone(): ThreadSanitizer replaces `clone` by one that expects the child to have its own memory.
-extern "C" int __clone(int (*fn)(void*), void* stack, int flags, void* arg, ...) noexcept;
-
 namespace osb::sys {
 namespace {
-
-constexpr std::size_t kStackSize = 16 * 1024;
 
 enum class Step : int { None, Cgroup, OomScore, Session, Descriptors, Terminal, Groups, Gid, Uid, Cwd, Exec };
 
@@ -67,11 +58,6 @@ struct ChildArgument {
   std::size_t oom_score_size;
   int report;
 };
-
-template <typename... Args>
-OSB_IN_CHILD inline long raw(long number, Args... args) {
-  return ::syscall(number, args...);
-}
 
 [[noreturn]] OSB_IN_CHILD void give_up(const ChildArgument& a, Step step) {
   const Report report{step, errno};
@@ -172,11 +158,6 @@ OSB_IN_CHILD void run_in_child(void* argument) {
   give_up(a, Step::Exec);
 }
 
-OSB_IN_CHILD int run_for_clone(void* argument) {
-  run_in_child(argument);
-  return 127;
-}
-
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   out.reserve(strings.size() + 1);
@@ -233,17 +214,11 @@ class PreparedExec {
 
   void* argument() { return &argument_; }
   bool joined() const { return argument_.joined; }
-  // Stacks grow down and start aligned.
-  void* stack_top() { return reinterpret_cast<void*>(stack_end() & ~std::uintptr_t{15}); }
-  // The same stack, as clone3 wants it.
-  std::uintptr_t stack_bottom() const { return reinterpret_cast<std::uintptr_t>(stack_.get()); }
-  std::uintptr_t stack_end() const { return stack_bottom() + kStackSize; }
 
  private:
   std::vector<char*> argv_, envp_, cgroups_;
   std::vector<Redirect> redirects_;
   std::string oom_score_adj_;
-  std::unique_ptr<std::byte[]> stack_ = std::make_unique_for_overwrite<std::byte[]>(kStackSize);
   ChildArgument argument_;
 };
 
@@ -296,34 +271,17 @@ std::string describe(Step step, const SpawnPlan& plan) {
   return "exec";
 }
 
-struct Cloned {
-  pid_t pid = -1;
-  int pidfd = -1;
-  int error = 0;
-  bool in_cgroup = false;
-};
-
-// Like vfork: we sleep until exec, so nothing is copied and the cost does not follow our size.
-Cloned clone_child(const SpawnPlan& plan, PreparedExec& exec) {
-  const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | plan.namespaces;
-  Cloned out;
+Result<Child> start_child(const SpawnPlan& plan, PreparedExec& exec) {
+  VforkOptions options{.clone_flags = static_cast<std::uint64_t>(plan.namespaces), .exit_signal = SIGCHLD};
   if (plan.cgroup_fd >= 0) {
-    struct clone_args args{};
-    args.flags = static_cast<std::uint64_t>(flags) | CLONE_INTO_CGROUP;
-    args.pidfd = reinterpret_cast<std::uintptr_t>(&out.pidfd);
-    args.exit_signal = SIGCHLD;
-    args.stack = exec.stack_bottom();
-    args.stack_size = reinterpret_cast<std::uintptr_t>(exec.stack_top()) - exec.stack_bottom();
-    args.cgroup = static_cast<std::uint64_t>(plan.cgroup_fd);
-    const long pid = call_clone3(args, &run_in_child, exec.argument());
-    if (pid > 0) return {static_cast<pid_t>(pid), out.pidfd, 0, true};
+    options.cgroup_fd = plan.cgroup_fd;
+    auto born = vfork_child(&run_in_child, exec.argument(), options);
     // No room for a process is no fault of the cgroup. Everything else (an old kernel, a filter, a cgroup that takes no
     // processes) is: the child goes without.
-    if (pid == -EAGAIN || pid == -ENOMEM) return {-1, -1, static_cast<int>(-pid), false};
+    if (born || born.error().sys_errno == EAGAIN || born.error().sys_errno == ENOMEM) return born;
   }
-  out.pid = ::__clone(&run_for_clone, exec.stack_top(), flags | SIGCHLD, exec.argument(), &out.pidfd);
-  out.error = errno;
-  return out;
+  options.plain = true;
+  return vfork_child(&run_in_child, exec.argument(), options);
 }
 
 // /dev/null, for a standard descriptor that the plan does not name.
@@ -373,28 +331,19 @@ Result<Child> spawn(const SpawnPlan& plan) {
   if (!report) return with_context("spawn " + plan.program, report.error());
   PreparedExec exec(plan, report->write.get(), dev_null.get());
 
-  Cloned cloned;
+  Result<Child> child;
   {
     const DumpableKept dumpable(plan.uid.has_value() || plan.gid.has_value());
-    const AllSignalsBlocked blocked;
-    cloned = clone_child(plan, exec);
+    child = start_child(plan, exec);
   }
-  if (cloned.pid < 0) return from_errno("spawn " + plan.program + ": clone", cloned.error);
-  Child child{cloned.pid, UniqueFd(cloned.pidfd), cloned.in_cgroup || exec.joined()};
+  if (!child) return with_context("spawn " + plan.program, child.error());
+  child->in_cgroup = child->in_cgroup || exec.joined();
   report->write.reset();
   const Report failed = read_report(report->read.get());
   if (failed.step == Step::None) return child;
-  (void)reap(child);  // an error means that it is reaped already
+  (void)reap(*child);  // an error means that it is reaped already
   if (failed.step == Step::Exec) return from_errno("exec " + plan.program, failed.error);
   return from_errno("spawn " + plan.program + ": " + describe(failed.step, plan), failed.error);
-}
-
-Result<ExitStatus> reap(const Child& child) {
-  siginfo_t info{};
-  while (::waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED) < 0) {
-    if (errno != EINTR) return from_errno("wait for process " + std::to_string(child.pid), errno);
-  }
-  return info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
 }
 
 std::optional<std::string> find_program(const std::string& name, std::string_view path) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/unique_fd.h"
+#include "sys/child.h"
 
 namespace osb::sys {
 
@@ -35,23 +35,10 @@ struct SpawnPlan {
   std::optional<std::vector<gid_t>> groups;
   int namespaces = 0;                     // CLONE_NEW* flags
   std::vector<std::string> cgroup_procs;  // files the child writes "0" to before exec (joins these cgroups)
-  // One more cgroup, joined if the system lets us (Child::in_cgroup tells; CommandCgroup::enter sets one of the two):
+  // One more cgroup, joined if the system lets us (Child::in_cgroup tells; Cgroup::enter sets one of the two):
   int cgroup_fd = -1;        // a v2 directory: the child is born there, which costs next to nothing (clone3)
   int cgroup_tasks_fd = -1;  // the `tasks` file of a v1 one, open for writing
   std::optional<int> oom_score_adj;
-};
-
-struct Child {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-  bool in_cgroup = false;  // it and all that it starts are in the plan's cgroup_fd or cgroup_tasks_fd
-};
-
-// How a process ended.
-struct ExitStatus {
-  int code = 0;    // exit code; meaningless when signalled
-  int signal = 0;  // 0: not signalled
-  bool ok() const { return code == 0 && signal == 0; }
 };
 
 // Like vfork: the caller sleeps until exec has happened, nothing is copied, and the cost does not follow our size.
@@ -60,9 +47,6 @@ struct ExitStatus {
 // and oom_score_adj, session, descriptors, terminal, groups and ids, cwd (as the new user), exec. May be called from
 // any thread. Does not need descriptors 0, 1 and 2 to be open here.
 Result<Child> spawn(const SpawnPlan& plan);
-
-// Waits for a child of ours that has ended (its pidfd is readable) and frees its pid.
-Result<ExitStatus> reap(const Child& child);
 
 // `name` in the directories of `path` ("/usr/bin:/bin"); a name with a slash is returned as it is.
 std::optional<std::string> find_program(const std::string& name, std::string_view path);

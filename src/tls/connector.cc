@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/deadline.h"
 #include "http/url.h"
 #include "tls/resolver.h"
 #include "tls/transport.h"
@@ -12,7 +13,6 @@ namespace {
 
 using http::Transport;
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // A dead address must not use up the time of those behind it, nor a slow network look like one.
 constexpr milliseconds kShortestTry{1000};
@@ -31,7 +31,7 @@ class TlsConnector final : public http::Connector {
     const auto url = parse_origin(origin);
     if (!url) co_return Failure(url.error());
     if (url->scheme == "unix") co_return co_await http::connect_plain(http::Address::unix_socket(url->host), timeout);
-    const auto until = Clock::now() + timeout;
+    const Deadline until(timeout);
     auto plain = co_await connect_any(*url, until);
     if (!plain || url->scheme != "https") co_return plain;
     if (!context_) {
@@ -43,12 +43,10 @@ class TlsConnector final : public http::Connector {
   }
 
  private:
-  static milliseconds left(Clock::time_point until) {
-    return std::max(std::chrono::duration_cast<milliseconds>(until - Clock::now()), milliseconds(1));
-  }
+  static milliseconds left(const Deadline& until) { return std::max(until.left(), milliseconds(1)); }
 
   // The address that was checked is the one that is connected to: the name is looked up once.
-  net::awaitable<Result<std::unique_ptr<Transport>>> connect_any(const http::Url& origin, Clock::time_point until) {
+  net::awaitable<Result<std::unique_ptr<Transport>>> connect_any(const http::Url& origin, Deadline until) {
     const std::string& host = origin.host;
     const auto addresses = co_await resolver_.resolve(host, left(until));
     if (!addresses) co_return Failure(addresses.error());
@@ -56,7 +54,7 @@ class TlsConnector final : public http::Connector {
       if (auto allowed = guard_(origin, (*addresses)[i]); !allowed) co_return Failure(allowed.error());
     }
     Error last(Code::Timeout, "connect " + host + ": timed out");
-    for (std::size_t i = 0; i < addresses->size() && Clock::now() < until; ++i) {
+    for (std::size_t i = 0; i < addresses->size() && !until.passed(); ++i) {
       const auto waiting = static_cast<std::int64_t>(addresses->size() - i);
       const auto share = std::min(left(until), std::max(left(until) / waiting, kShortestTry));
       auto made = co_await http::connect_plain(http::Address::tcp((*addresses)[i], origin.port), share);

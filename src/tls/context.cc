@@ -10,6 +10,7 @@
 #include <openssl/pem.h>
 
 #include "tls/openssl.h"
+#include "tls/system_authorities.h"
 
 namespace osb::tls {
 namespace {
@@ -78,18 +79,19 @@ Result<void> trust(SSL_CTX* context, const std::string& pem, const std::string& 
 }
 
 // OpenSSL looks where it was built to look; binaries travel between distributions.
+constexpr std::array kBundles{
+    "/etc/ssl/certs/ca-certificates.crt",  // Debian, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora, RHEL
+    "/etc/ssl/ca-bundle.pem",              // openSUSE
+    "/etc/ssl/cert.pem",
+};
+
 Result<void> trust_system(SSL_CTX* context) {
   if (std::getenv(X509_get_default_cert_file_env()) != nullptr ||
       std::getenv(X509_get_default_cert_dir_env()) != nullptr) {
     if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
     return openssl_failure("CA certificates named by the environment");
   }
-  constexpr std::array kBundles{
-      "/etc/ssl/certs/ca-certificates.crt",  // Debian, Alpine
-      "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora, RHEL
-      "/etc/ssl/ca-bundle.pem",              // openSUSE
-      "/etc/ssl/cert.pem",
-  };
   for (const char* bundle : kBundles) {
     if (SSL_CTX_load_verify_file(context, bundle) == 1) return {};
   }
@@ -108,10 +110,10 @@ int select_http11(SSL*, const unsigned char** out, unsigned char* out_size, cons
   return SSL_TLSEXT_ERR_OK;
 }
 
-Result<std::shared_ptr<SSL_CTX>> server_context(const Identity& identity) {
+// Without a certificate.
+Result<std::shared_ptr<SSL_CTX>> server_context() {
   auto context = new_context(TLS_server_method());
   if (!context) return openssl_failure("TLS context");
-  if (auto used = use_identity(context.get(), identity); !used) return Failure(used.error());
   SSL_CTX_set_alpn_select_cb(context.get(), select_http11, nullptr);
   constexpr std::string_view kSessionScope = "opensandbox";
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>(kSessionScope.data()),
@@ -120,6 +122,14 @@ Result<std::shared_ptr<SSL_CTX>> server_context(const Identity& identity) {
 }
 
 }  // namespace
+
+std::string system_authorities() {
+  if (const char* named = std::getenv(X509_get_default_cert_file_env())) return read_file(named).value_or("");
+  for (const char* bundle : kBundles) {
+    if (auto text = read_file(bundle); text && !text->empty()) return std::move(*text);
+  }
+  return {};
+}
 
 Result<Identity> Identity::load(const std::filesystem::path& chain, const std::filesystem::path& key) {
   auto chain_pem = read_file(chain);
@@ -160,6 +170,18 @@ Result<std::shared_ptr<ServerContext>> ServerContext::make(const Identity& ident
   return made;
 }
 
+Result<std::shared_ptr<ServerContext>> ServerContext::make(X509* certificate, X509* issuer, EVP_PKEY* key) {
+  auto context = server_context();
+  if (!context) return Failure(context.error());
+  if (SSL_CTX_use_certificate(context->get(), certificate) != 1 ||
+      SSL_CTX_add1_chain_cert(context->get(), issuer) != 1 || SSL_CTX_use_PrivateKey(context->get(), key) != 1) {
+    return openssl_failure("certificate not usable");
+  }
+  auto made = std::make_shared<ServerContext>();
+  made->context_ = std::move(*context);
+  return made;
+}
+
 Result<std::shared_ptr<ServerContext>> ServerContext::from_files(std::filesystem::path chain,
                                                                  std::filesystem::path key) {
   auto made = std::make_shared<ServerContext>();
@@ -170,8 +192,9 @@ Result<std::shared_ptr<ServerContext>> ServerContext::from_files(std::filesystem
 }
 
 Result<void> ServerContext::replace(const Identity& identity) {
-  auto context = server_context(identity);
+  auto context = server_context();
   if (!context) return Failure(context.error());
+  if (auto used = use_identity(context->get(), identity); !used) return Failure(used.error());
   const std::lock_guard lock(mutex_);
   context_ = std::move(*context);
   return {};

@@ -8,7 +8,10 @@
 
 #include "base/error.h"
 
-struct ssl_ctx_st;  // OpenSSL's SSL_CTX: its headers stay in the .cc files
+// OpenSSL's SSL_CTX, X509 and EVP_PKEY: its headers stay in the .cc files.
+struct ssl_ctx_st;
+struct x509_st;
+struct evp_pkey_st;
 
 namespace osb::tls {
 
@@ -49,6 +52,9 @@ class ServerContext {
  public:
   static Result<std::shared_ptr<ServerContext>> make(const Identity& identity);
   static Result<std::shared_ptr<ServerContext>> from_files(std::filesystem::path chain, std::filesystem::path key);
+
+  // Of parts that OpenSSL has in memory already; reading a key from PEM takes a millisecond.
+  static Result<std::shared_ptr<ServerContext>> make(x509_st* certificate, x509_st* issuer, evp_pkey_st* key);
 
   Result<void> replace(const Identity& identity);
   // Reads the files again (SIGHUP). On an error the old certificate stays in use. Fails if there were no files.

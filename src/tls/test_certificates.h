@@ -74,4 +74,14 @@ class Certificate {
   X509Ptr certificate_;
 };
 
+// From now on the server takes only clients that show a certificate of this authority.
+inline void require_client_certificate(ServerContext& context, const Certificate& authority) {
+  SSL_CTX* settings = context.current().get();
+  const std::string pem = authority.certificate_pem();
+  const BioPtr text = memory_bio(pem);
+  const X509Ptr root(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+  X509_STORE_add_cert(SSL_CTX_get_cert_store(settings), root.get());
+  SSL_CTX_set_verify(settings, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+}
+
 }  // namespace osb::tls::testing

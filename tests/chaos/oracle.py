@@ -30,6 +30,7 @@ PROMISES = {
     "streams": "numbered lines come without holes, up to the last event or to an error that can be seen",
     "snapshots": "a snapshot that is accepted gets ready or says why not; a ready one restores what was in it",
     "traffic": "what listens in a sandbox answers through the proxy and directly",
+    "wakes": "a request to an idle, paused sandbox reaches it once; one that the wake refuses, never",
     "answers": "requests are answered, not with an error that blames the client; no operation fails every time",
     "recovery": "after each fault the server is ready again",
     "leaks": "nothing is left: processes, mounts, namespaces, interfaces, cgroups, firewall, files, descriptors, memory",

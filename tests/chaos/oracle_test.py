@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The verdict of a chaos run: what is broken is called broken. One sandbox, played by a small HTTP server."""
 
+import collections
 import http.server
 import json
 import pathlib
@@ -22,6 +23,7 @@ from client import Client  # noqa: E402
 from known import NOTHING, Journal, Known  # noqa: E402
 from oracle import Oracle, broken_by_all  # noqa: E402
 from report import Tally  # noqa: E402
+from sleepers import Sleeper  # noqa: E402
 
 INSIDE = "/v1/sandboxes/one/proxy/44772"
 
@@ -294,6 +296,27 @@ class Operations(unittest.TestCase):
 
     def test_a_run_in_which_nothing_happened_is_broken(self):
         self.assertEqual(self.verdict([]), ["nothing"])
+
+
+class SleepersTest(unittest.TestCase):
+    def broken(self, seen, answered=(), refused=(), unsure=()):
+        sleeper = Sleeper(None, "seed", None)
+        sleeper.answered, sleeper.refused, sleeper.unsure = list(answered), list(refused), list(unsure)
+        sleeper._compare(collections.Counter(seen))
+        return [promise for promise, _ in sleeper.broken]
+
+    def test_requests_that_came_once_or_never_are_fine(self):
+        self.assertEqual(self.broken({1: 1, 3: 1}, answered=[1], refused=[2], unsure=[3, 4]), [])
+
+    def test_what_was_answered_is_there(self):
+        self.assertEqual(self.broken({}, answered=[1]), ["wakes"])
+
+    def test_what_came_twice_is_seen(self):
+        self.assertEqual(self.broken({1: 2}, answered=[1]), ["wakes"])
+        self.assertEqual(self.broken({1: 2}, unsure=[1]), ["wakes"])
+
+    def test_what_the_wake_refused_never_comes(self):
+        self.assertEqual(self.broken({1: 1}, refused=[1]), ["wakes"])
 
 
 if __name__ == "__main__":

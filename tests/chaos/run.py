@@ -19,6 +19,7 @@ import time
 
 from known import load
 from report import Tally, summary
+from sleepers import Sleepers
 from world import World, enter_namespaces
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -84,6 +85,7 @@ def chaos(world, options, directory):
 
     begin = time.monotonic()
     clients = Clients(world, directory, options.clients, options.seed)
+    sleepers = Sleepers(world, max(2, options.clients // 10), options.seed)
     faults = Faults(world, clients, options.seed, begin)
     tally = Tally(clients.journals)
     faults.start()
@@ -96,6 +98,7 @@ def chaos(world, options, directory):
     except BaseException:  # Ctrl-C, mostly: nothing may be left behind
         faults.stop()
         clients.kill()
+        sleepers.stop()
         raise
     print("\nthe faults end, the clients finish ..", flush=True)
     faults.stop()
@@ -105,10 +108,13 @@ def chaos(world, options, directory):
     except AssertionError as failure:
         broken.append(("recovery", str(failure)))
     broken += [("answers", f"client {number} did not come to its end") for number in clients.stop(180)]
+    sleepers.stop()
     if text := clients.failures():
         broken.append(("answers", f"clients failed: {text[-2000:]}"))
     tally.read()
     broken += broken_by_all(tally, faults.done, begin, options.minutes)
+    broken_by_sleepers, figures = sleepers.judge()
+    broken += broken_by_sleepers
     print("what was promised is compared with what is there ..", flush=True)
     sandboxes, snapshots = [], []
     for journal in clients.journals:
@@ -125,7 +131,7 @@ def chaos(world, options, directory):
         oracle.broken.append(("answers", f"the oracle did not come to its end: {failure!r}"))
     return {"seed": options.seed, "minutes": options.minutes, "clients": options.clients,
             "seconds": round(time.monotonic() - begin), "operations": tally.operations(), "faults": faults.done,
-            "figures": oracle.figures, "ended": oracle.ended,
+            "figures": oracle.figures | figures, "ended": oracle.ended,
             "broken": [{"promise": p, "text": t} for p, t in [*tally.broken, *broken, *oracle.broken]]}
 
 

@@ -21,8 +21,12 @@ FEATURES = [
     "50 in parallel",
 ]
 
-# Only for clients that have it.
+# Only for clients that have them.
 CODE = "code execution"
+POLICY = "network policy"
+VAULT = "credential vault"
+NEWER = ["hooks", "idle and renewal policy", "templates", "isolated sessions", "diagnostics"]
+OPTIONAL = [CODE, POLICY, VAULT, *NEWER]
 
 # Features inside a sandbox: they are checked a second time with all traffic through the server's proxy.
 PROXIED = [name for name in FEATURES if name.startswith(("commands", "files")) or name in ("sessions", "metrics")]

@@ -19,8 +19,10 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
-from backend import backend, make_daemon  # noqa: E402
-from features import CODE, FEATURES, PROXIED, RESULTS  # noqa: E402
+from backend import backend  # noqa: E402
+from fake_internet import FakeInternet  # noqa: E402
+from features import FEATURES, OPTIONAL, PROXIED, RESULTS  # noqa: E402
+from policy_backend import make_policy_daemon  # noqa: E402
 from server_process import Server  # noqa: E402
 
 SECONDS = 600
@@ -45,7 +47,7 @@ def parsed(line, wanted):
 
 
 def run(server, number, suite, proxied, only, verbose):
-    offered = suite["features"] or [*FEATURES, CODE]
+    offered = suite["features"] or [*FEATURES, *OPTIONAL]
     wanted = [name for name in offered if (name in PROXIED or not proxied) and (not only or name in only)]
     if not wanted:
         return
@@ -85,28 +87,32 @@ def run(server, number, suite, proxied, only, verbose):
         errors.seek(0)
         said = errors.read().decode(errors="replace").strip().splitlines()
     why = f"the suite was ended after {SECONDS} s" if late.is_set() else f"the suite ended with {code}"
-    # Code execution is for clients that have it: those that name it.
-    required = [name for name in wanted if name != CODE or CODE in (suite["features"] or [])]
+    # Optional features are for clients that have them: those that name them.
+    required = [name for name in wanted if name not in OPTIONAL or name in (suite["features"] or [])]
     for name in required:
         if name not in seen:
             tell(suite=number, proxied=proxied, event="feature", feature=name, result="fails", seconds=0,
                  reason=f"{why}; {said[-1] if said else 'it said nothing'}"[:300])
     left = [each["id"] for each in server.client.get("/v1/sandboxes", params={"pageSize": 200}).json()["items"]]
     kept = [each["id"] for each in server.client.get("/v1/snapshots", params={"pageSize": 200}).json()["items"]]
-    if left or kept:
+    built = [each["templateId"] for each in server.client.get("/v1/templates", params={"pageSize": 200}).json()["items"]]
+    if left or kept or built:
         server.remove_all()
+        for id in built:
+            server.client.delete(f"/v1/templates/{id}")
         for id in kept:
             server.client.delete(f"/v1/snapshots/{id}")
         tell(suite=number, proxied=proxied, event="feature", feature="lifecycle", result="fails", seconds=0,
-             reason=f"left behind: {len(left)} sandboxes, {len(kept)} snapshots")
+             reason=f"left behind: {len(left)} sandboxes, {len(kept)} snapshots, {len(built)} templates")
     tell(suite=number, proxied=proxied, event="end", trouble=why if late.is_set() or code != 0 else "")
 
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     asked = json.load(sys.stdin)
-    daemon = make_daemon()
-    server = Server(daemon, settings=SETTINGS)
+    internet = FakeInternet()
+    daemon, settings = make_policy_daemon()
+    server = Server(daemon, settings={**SETTINGS, **settings})
     try:
         for number, suite in enumerate(asked["suites"]):
             for proxied in (False, True) if suite["proxied"] else (False,):
@@ -114,6 +120,7 @@ def main():
     finally:
         server.close()
         daemon.close()
+        internet.close()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+http.server.ThreadingHTTPServer.request_queue_size = 128
 server = http.server.ThreadingHTTPServer(("0.0.0.0", 8000), Handler)
 if os.fork() == 0:
     os.setsid()

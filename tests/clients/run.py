@@ -16,7 +16,7 @@ import threading
 import time
 
 import table
-from features import CODE, FEATURES
+from features import FEATURES, OPTIONAL
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -66,7 +66,8 @@ def start_backend(backend, asked, binaries, events):
     """Its suites run beside those of the other backends; what they say comes as (backend, event)."""
     environment = {**os.environ, "BACKEND": backend, "EXECD_BINARY": str(binaries / "execd"),
                    "SANDBOXD_BINARY": str(binaries / "sandboxd"),
-                   "SERVER_BINARY": str(binaries / "opensandbox-server")}
+                   "SERVER_BINARY": str(binaries / "opensandbox-server"),
+                   "EGRESS_BINARY": str(binaries / "opensandbox-egress")}
     process = subprocess.Popen([ROOT / "tests/privileged/in_namespace", sys.executable, "-B", HERE / "inside.py"],
                                env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdin.write(json.dumps(asked))
@@ -123,7 +124,7 @@ def main():
     parser.add_argument("--client", action="append", default=[], help="a folder of tests/clients, such as python")
     parser.add_argument("--version", action="append", default=[])
     parser.add_argument("--backend", action="append", default=[], choices=["native", "docker"])
-    parser.add_argument("--feature", action="append", default=[], choices=[*FEATURES, CODE])
+    parser.add_argument("--feature", action="append", default=[], choices=[*FEATURES, *OPTIONAL])
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what the suites write to standard error")
     arguments = parser.parse_args()
@@ -169,7 +170,7 @@ def main():
     for _, entry in columns:  # in the table's order, not in order of completion
         entry["results"] = {name: {backend: entry["results"][name][backend] for backend in chosen
                                    if backend in entry["results"][name]}
-                            for name in [*FEATURES, CODE] if name in entry["results"]}
+                            for name in [*FEATURES, *OPTIONAL] if name in entry["results"]}
     whole = {"commit": commit(), "command": "scripts/conformance", "backends": chosen, "clients": recorded}
     print()
     print(table.terminal(whole, colour))

@@ -28,6 +28,15 @@ BIG = 64 << 20
 # A web server inside the sandbox; the command returns when it listens.
 LISTENER = "python3 - <<'END'\n" + (HERE / "listener.py").read_text() + "END\n"
 LISTENER_PORT = 8000
+# Of the small internet that the sandboxes are beside (tests/support/fake_internet.py).
+ALLOWED, OTHER = "allowed.example.com", "other.example.com"
+# A command that says "yes" or "no": whether the web server of a name, which follows, answers.
+REACH = """python3 -c 'import sys, urllib.request
+try: print("yes" if urllib.request.urlopen("http://" + sys.argv[1], timeout=30).status == 200 else "no")
+except OSError: print("no")' """
+# The Authorization field that the web server of a name gets, or "none".
+AUTHORIZATION = """python3 -c 'import sys, urllib.request
+print(urllib.request.urlopen("http://" + sys.argv[1] + "/authorization", timeout=20).read().decode())' """
 
 
 class NotOffered(Exception):
@@ -67,6 +76,33 @@ def fetch(url, headers=None):
 def one_line(error):
     text = " ".join(f"{type(error).__name__}: {error}".split()) if not isinstance(error, Mismatch) else str(error)
     return re.sub(r" \| request_id=\w+", "", " ".join(text.split()))[:300]  # nothing that differs from run to run
+
+
+def checks_of(file):
+    """The checks that all clients have, by feature; `file` has the functions by name."""
+    named = {
+        "lifecycle": "lifecycle",
+        "commands: foreground": "foreground",
+        "commands: background": "background",
+        "commands: interrupt": "interrupt",
+        "commands: 100,000 lines": "many_lines",
+        "sessions": "sessions",
+        "files: every operation": "files",
+        "files: big": "big_files",
+        "files: odd names": "odd_names",
+        "metrics": "metrics",
+        "endpoints: direct": False,
+        "endpoints: through the proxy": True,
+        "pause and resume": "pause_and_resume",
+        "renew": "renew",
+        "metadata": "metadata",
+        "snapshots": "snapshots",
+        "errors": "errors",
+        "network policy": "network_policy",
+        "credential vault": "credential_vault",
+    }
+    named = {feature: name for feature, name in named.items() if feature not in ("network policy", "credential vault") or name in file}
+    return {feature: file[name] if isinstance(name, str) else file["endpoints"](name) for feature, name in named.items()}
 
 
 def main(checks):

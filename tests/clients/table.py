@@ -10,7 +10,7 @@ import json
 import pathlib
 import sys
 
-from features import CODE, FEATURES
+from features import FEATURES, OPTIONAL
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "docs" / "conformance.json"
@@ -22,7 +22,7 @@ SIGNS = {"works": ("✓", "32"), "not offered": ("–", "33"), "fails": ("✗", 
 
 def rows(client):
     """The features of a client's table."""
-    return [name for name in [*FEATURES, CODE] if any(name in each["results"] for each in client["versions"])]
+    return [name for name in [*FEATURES, *OPTIONAL] if any(name in each["results"] for each in client["versions"])]
 
 
 def cell(found):
@@ -86,7 +86,7 @@ def terminal(recorded, colour):
     for number, (client, version, backend) in enumerate(columns):
         out.append(" " * 30 + " │ " * number + f" ┌ {client['name']} {version['version']} {backend}\n")
     reasons = []
-    for name in [*FEATURES, CODE]:
+    for name in [*FEATURES, *OPTIONAL]:
         line = f"{name:30}"
         for client, version, backend in columns:
             found = version["results"].get(name, {}).get(backend)
@@ -127,7 +127,7 @@ def main():
         if made != page:
             sys.exit("docs/conformance.md is not what docs/conformance.json gives: run tests/clients/table.py --write")
         readme = (pathlib.Path(__file__).parent / "README.md").read_text()
-        missing = [name for name in [*FEATURES, CODE] if f"| `{name}` |" not in readme]
+        missing = [name for name in [*FEATURES, *OPTIONAL] if f"| `{name}` |" not in readme]
         if missing:
             sys.exit(f"tests/clients/README.md does not describe {missing}")
     else:

@@ -36,6 +36,14 @@ def test_python_everyday_calls(run):
     assert said[4] == "True"
 
 
+@pytest.mark.skipif(os.environ.get("BACKEND") == "docker", reason="the image of the Docker tests has no matplotlib")
+def test_python_data_analysis(run, tmp_path):
+    plot = tmp_path / "plot.png"
+    said = run(sys.executable, "-B", ROOT / "examples/python/data_analysis.py", "host", plot)
+    assert said == ["growth: '6.93 visits a day'", f"plot: {plot}"]
+    assert plot.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
 def test_javascript_quickstart(run, tmp_path):
     shutil.copy(ROOT / "examples/javascript/quickstart.mjs", tmp_path)
     (tmp_path / "node_modules").symlink_to(ROOT / "build/node/node_modules")  # where npm install puts the SDK

@@ -29,7 +29,7 @@ def directory(tmp_path):
         os.chmod(around, 0o711)  # the server has no privilege
         made = pathlib.Path(around) / "service"
         yield made
-        subprocess.run([f"{BIN}/osb", "down", "--dir", made, "--purge", "--yes"], check=True, timeout=60)
+        subprocess.run([f"{BIN}/osb", "down", "--dir", made, "--purge", "--yes"], check=True, timeout=240)
         assert not made.exists()
         assert "osb-local" not in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
 
@@ -67,11 +67,11 @@ class Up:
                        "OPEN_SANDBOX_API_KEY": key or self.key}
         words = ["-c", program] if program else [ROOT / "examples" / "python" / "quickstart.py"]
         return subprocess.run([sys.executable, "-B", *words], env=environment, capture_output=True, text=True,
-                              timeout=60)
+                              timeout=240)
 
     def end(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=240)
         return self.process.returncode, out + err
 
     def processes(self):

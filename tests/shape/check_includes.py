@@ -20,7 +20,7 @@ RUNTIME_LOADED = re.compile(r"\b(getaddrinfo|gethostbyname|getpwnam|getpwuid|get
 # openat2 answers EAGAIN during renames: sys/openat2.h repeats it, and nothing else calls it.
 RAW_OPENAT2 = re.compile(r"\bSYS_openat2\b")
 OPENAT2 = pathlib.PurePath("src/sys/openat2.cc")
-STATIC_MODULES = ("base", "sys", "archive", "async", "http", "api", "execd")
+STATIC_MODULES = ("base", "sys", "archive", "async", "http", "otlp", "api", "execd", "taskexecutor")
 
 
 def read_table(path):

@@ -24,7 +24,11 @@ class CuttingProxy:
             if self.refuse:
                 client.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self.port))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # it does not listen yet
+                client.close()
+                continue
             self.open += [client, server]
             for a, b in ((client, server), (server, client)):
                 threading.Thread(target=self._copy, args=(a, b), daemon=True).start()

@@ -21,6 +21,7 @@ from registry import busybox_layer, docker_archive
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXECD_IMAGE = "opensandbox/execd:test"
+EGRESS_IMAGE = "opensandbox/egress:test"
 ID_LABEL = "opensandbox.io/id"
 #  The contents of the image "host" here: the shell, the tools and the Python of the machine that runs the tests.
 PACKAGES = ["bash", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal", "libffi8"]
@@ -241,10 +242,16 @@ class Engine:
         self.load_archive(docker_archive(name, layers, **config))
 
     def load_execd(self, name=EXECD_IMAGE):
+        self._load_ours("execd", os.environ.get("EXECD_BINARY") or ROOT / "build" / "release" / "bin" / "execd", name)
+
+    def load_egress(self, name=EGRESS_IMAGE):
+        program = os.environ.get("EGRESS_BINARY") or ROOT / "build" / "release" / "bin" / "opensandbox-egress"
+        self._load_ours("egress", program, name)
+
+    def _load_ours(self, what, program, name):
         """With the program that makes the image for users."""
-        execd = os.environ.get("EXECD_BINARY") or ROOT / "build" / "release" / "bin" / "execd"
-        done = subprocess.run([ROOT / "scripts" / "images", "--execd", execd, "--name", name,
-                               "--out", self.directory / "execd.tar"], env={**os.environ, "DOCKER_HOST": self.url},
+        done = subprocess.run([ROOT / "scripts" / "images", what, "--program", program, "--name", name,
+                               "--out", self.directory / f"{what}.tar"], env={**os.environ, "DOCKER_HOST": self.url},
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
@@ -259,6 +266,16 @@ class Engine:
     def inspect(self, id):
         """The container of a sandbox."""
         return self.ask("GET", f"/containers/sandbox-{id}/json")
+
+    def kill_children(self, container):
+        """SIGKILL for the processes that the first one of a container has started; how many they were."""
+        first = self.ask("GET", f"/containers/{container}/json")["State"]["Pid"]
+        shown = self.ask("GET", f"/containers/{container}/top", params={"ps_args": "-eo pid,ppid"})["Processes"]
+        children = [pid for pid, parent in shown if int(parent) == first]
+        for pid in children:
+            subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--pid", "--", "kill", "-9", pid],
+                           check=True)
+        return len(children)
 
     def inventory(self):
         """Names of everything that a sandbox could leave behind. The volume that holds execd and the network belong to all.
@@ -298,7 +315,8 @@ class Engine:
     # --- the face that it shares with Sandboxd
 
     def server_settings(self):
-        return {"runtime": {"type": "docker", "execd_image": EXECD_IMAGE}, "docker": {"network_mode": "bridge"}}
+        return {"runtime": {"type": "docker", "execd_image": EXECD_IMAGE},
+                "docker": {"network_mode": "bridge", "cgroup_parent": f"/{self.cgroup_parent}"}}
 
     def server_environment(self, home):
         return {"DOCKER_HOST": self.url, "HOME": str(home)}
@@ -315,7 +333,7 @@ class Engine:
         found = []
         for each in self.containers():
             name = each["Names"][0].removeprefix("/")
-            if not name.startswith("sandbox-") or name.startswith("sandbox-execd-"):
+            if not name.startswith("sandbox-") or name.startswith(("sandbox-execd-", "sandbox-egress-")):
                 continue
             networks = each["NetworkSettings"]["Networks"] or {}
             address = next((network["IPAddress"] for network in networks.values() if network["IPAddress"]), "")
@@ -353,7 +371,11 @@ class Engine:
 
     def remove_all(self):
         for each in self.containers():
-            self.ask("DELETE", f"/containers/{each['Id']}", params={"force": "1", "v": "1"}, status=(200, 204, 404))
+            path = f"/containers/{each['Id']}"
+            removed = self.client.delete(path, params={"force": "1", "v": "1"})
+            assert removed.status_code in (204, 404, 409), removed.text
+            if removed.status_code == 409:  # a server that has just ended began the removal
+                self.ask("POST", path + "/wait", params={"condition": "removed"}, status=(200, 404))
 
 
 def _roomy():
@@ -451,6 +473,11 @@ class RootlessPodman(Podman):
     def start(self):
         self._inside(["sh", "-euc", self.DEVICES, "devices", self.directory / "dev"])
         super().start()
+
+    def server_settings(self):
+        settings = super().server_settings()
+        del settings["docker"]["cgroup_parent"]  # the user may make cgroups below its own only
+        return settings
 
     def _inside(self, command):
         subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--", *map(str, command)], check=True)

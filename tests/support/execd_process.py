@@ -13,6 +13,7 @@ import httpx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKEN_HEADER = "X-EXECD-ACCESS-TOKEN"
+PATIENCE = 60  # seconds until an execd that should end counts as hanging
 
 
 def binary():
@@ -23,11 +24,11 @@ class Execd:
     """One running execd. `client` carries the token if there is one; `url`, `port`, `pid` and `token` say the rest.
 
     `args` are further flags, `env` is added to this process's environment (a None value removes a variable),
-    `identity` the (uid, gid) it runs as, without other groups. The directory and the program are such that every user can
+    `identity` the (uid, gid) it runs as, without other groups, `under` a command that executes it. The directory and the program are such that every user can
     enter and run them, which the tree may not be: /root is closed on most machines.
     """
 
-    def __init__(self, *, token=None, args=(), env=None, cwd="/", identity=None):
+    def __init__(self, *, token=None, args=(), env=None, cwd="/", identity=None, under=()):
         self.token = token
         self._open = tempfile.TemporaryDirectory(prefix="execd-") if identity else None
         self._log = tempfile.TemporaryFile(prefix="execd-log-")
@@ -40,7 +41,7 @@ class Execd:
             if identity:
                 os.chmod(self._open.name, 0o755)
                 program = shutil.copy(program, self._open.name)
-            command = [program, f"--listen-fd={fd}", *args]
+            command = [*under, program, f"--listen-fd={fd}", *args]
             environment = {k: v for k, v in {**os.environ, **(env or {})}.items() if v is not None}
             if token is None:
                 environment.pop("EXECD_ACCESS_TOKEN", None)
@@ -85,26 +86,26 @@ class Execd:
     def _end(self):
         """The exit status of a process that should be gone; one that is not gets killed."""
         try:
-            return self._process.wait(10)
+            return self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
 
-    def wait(self, timeout=30):
+    def wait(self, timeout=PATIENCE):
         """The exit status of an execd that is ending."""
         return self._process.wait(timeout)
 
     def stop(self):
-        """SIGTERM; an execd that stays for 10 s is killed and reported, and so is one that ends with an error."""
+        """SIGTERM; an execd that stays is killed and reported, and so is one that ends with an error."""
         self.client.close()
         if not self.alive():
             return
         os.kill(self.pid, signal.SIGTERM)
         try:
-            status = self._process.wait(10)
+            status = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise AssertionError(f"execd ignored SIGTERM for 10 s\n{self.log()}") from None
+            raise AssertionError(f"execd ignored SIGTERM for {PATIENCE} s\n{self.log()}") from None
         if status not in (0, -signal.SIGTERM):
             raise AssertionError(f"execd ended with status {status} on SIGTERM\n{self.log()}")

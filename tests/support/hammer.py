@@ -5,7 +5,7 @@ import socket
 import threading
 
 EXECD, NOBODY = 44772, 9
-PATIENCE = 20  # far more than a loaded machine needs for an answer
+PATIENCE = 60  # far more than a loaded machine needs for an answer
 
 
 def connect(address, port):

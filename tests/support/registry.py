@@ -98,7 +98,7 @@ def docker_archive(name, layers, **config):
 class Registry:
     """TLS with a certificate of its own (`ca`), and one user: USER with PASSWORD. `host` is its name in references."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, tls=True):
         self.directory = pathlib.Path(directory)
         self.ca = self.directory / "ca.pem"
         key = self.directory / "key.pem"
@@ -114,8 +114,7 @@ storage: {{filesystem: {{rootdirectory: {self.directory / "data"}}}}}
 auth: {{htpasswd: {{realm: test, path: {users}}}}}
 http:
   addr: 127.0.0.1:0
-  tls: {{certificate: {self.ca}, key: {key}}}
-""")
+""" + (f"  tls: {{certificate: {self.ca}, key: {key}}}\n" if tls else ""))
         self._log = open(self.directory / "log", "wb")
         self._process = subprocess.Popen([PROGRAM, "serve", str(config)], stdin=subprocess.DEVNULL, stdout=self._log,
                                          stderr=subprocess.PIPE,
@@ -129,7 +128,7 @@ http:
         #  Its standard error is a pipe that has to be emptied.
         self._drain = subprocess.Popen(["cat"], stdin=self._process.stderr, stdout=self._log)
         self._process.stderr.close()
-        self.client = httpx.Client(base_url=f"https://{self.host}", auth=(USER, PASSWORD), trust_env=False, timeout=60,
+        self.client = httpx.Client(base_url=f"{'https' if tls else 'http'}://{self.host}", auth=(USER, PASSWORD), trust_env=False, timeout=60,
                                    verify=ssl.create_default_context(cafile=str(self.ca)))
 
     def close(self):

@@ -67,7 +67,9 @@ class Sandboxd:
                     break
                 except TimeoutError:
                     if self.process.poll() is not None:
-                        raise RuntimeError(f"sandboxd ended with {self.process.returncode}:\n{self.log()}") from None
+                        log = self.log()
+                        why = log.rstrip().rpartition("\n")[2]  # first: reports are cut off at their end
+                        raise RuntimeError(f"sandboxd ended with {self.process.returncode}: {why}\n{log}") from None
         self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.run / "sandboxd.sock")),
                                    base_url="http://sandboxd", timeout=120, trust_env=False)
 

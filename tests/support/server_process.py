@@ -8,10 +8,14 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 
 import httpx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+PATIENCE = 240  # seconds until something that should happen counts as missing
 
 KEY = "a-key-for-tests"
 KEY_HEADER = "OPEN-SANDBOX-API-KEY"
@@ -70,13 +74,14 @@ class Server:
                                         stdout=subprocess.PIPE, stderr=self.log_file,
                                         env={**os.environ, **({} if self.key else {"OPENSANDBOX_INSECURE_SERVER": "YES"}),
                                              **self.daemon.server_environment(self.directory)})
-        for line in self.process.stdout:
-            self.log_file.write(line)
+        said = b""
+        while until.encode() not in said:
+            piece = os.read(self.process.stdout.fileno(), 65536)  # unbuffered: all that is read goes to the log
+            if not piece:
+                raise RuntimeError(f"the server ended with {self.process.wait()}:\n{self.log()}")
+            self.log_file.write(piece)
             self.log_file.flush()
-            if until.encode() in line:
-                break
-        else:
-            raise RuntimeError(f"the server ended with {self.process.wait()}:\n{self.log()}")
+            said += piece
         #  Its later output goes straight to the file.
         self._drain = subprocess.Popen(["cat"], stdin=self.process.stdout, stdout=self.log_file)
         self.process.stdout.close()
@@ -93,14 +98,18 @@ class Server:
         tail = subprocess.Popen(["tail", "-f", "-c", f"+{log.stat().st_size + 1}", str(log)], stdout=subprocess.PIPE,
                                 text=True)
         said = []
+        give_up = threading.Timer(PATIENCE, tail.kill)
         try:
             yield said
+            give_up.start()
             for line in tail.stdout:
                 said.append(line)
                 times -= text in line
                 if times == 0:
                     return
+            raise AssertionError(f"the server did not say {text!r}, but:\n{''.join(said)[-3000:]}")
         finally:
+            give_up.cancel()
             tail.kill()
             tail.wait()
             tail.stdout.close()
@@ -159,10 +168,13 @@ class Server:
 
     def wait_state(self, id, *wanted):
         """Follows the sandbox's events until it is in one of these states; "deleted" is one."""
+        deadline, state = time.monotonic() + PATIENCE, None
         with self.client.stream("GET", f"/v1/sandboxes/{id}", params={"watch": "true"}) as stream:
             if stream.status_code == 404 and "deleted" in wanted:
                 return None
             for line in stream.iter_lines():
+                late = time.monotonic() > deadline  # pings keep the stream alive
+                assert not late, f"{id} is {state}, not {wanted}\n{self.log()[-3000:]}\n{self.daemon.log()[-3000:]}"
                 if not line:
                     continue
                 event = json.loads(line)

@@ -29,6 +29,15 @@ TEST_F(SdkCommands, TakeArgumentsEnvironmentAndDirectory) {
   EXPECT_EQ(with.stdout_lines, (std::vector<std::string>{"1 2", "/tmp"}));
 }
 
+TEST_F(SdkCommands, FindVariablesThatWereSetForAll) {
+  for (const std::string value : {"$HOME \\n \"x\"\n'", "$HOME \\n \"x\"\n", "it's \"two\"\n\\lines\\n\t"}) {
+    must(sandbox().commands().set_env("FOR_ALL", value));
+    EXPECT_EQ(must(sandbox().commands().run("printf '%s.' \"$FOR_ALL\"")).stdout_text(), value + ".\n");
+  }
+  EXPECT_FALSE(sandbox().commands().set_env("1A", "x"));
+  EXPECT_FALSE(sandbox().commands().set_env("A", std::string(1, '\0')));
+}
+
 TEST_F(SdkCommands, CallHandlersInOrderOnTheCallingThread) {
   const auto here = std::this_thread::get_id();
   std::vector<std::string> heard;

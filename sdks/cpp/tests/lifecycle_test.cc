@@ -149,6 +149,27 @@ TEST_F(SdkLifecycle, MakesSandboxesFromSnapshots) {
   EXPECT_TRUE(gone.error().not_found());
 }
 
+TEST_F(SdkLifecycle, MakesSandboxesOfTemplates) {
+  const auto manager = sandbox().manager();
+  const auto made = must(manager.create_template({.image = "host",
+                                                  .entrypoint = {"sh", "-c", "echo warm > /root/warm; exec sleep 1000"},
+                                                  .env = {{"COLOUR", "blue"}},
+                                                  .metadata = {{"from", "sdk"}},
+                                                  .readiness = TemplateReadiness{"cmd://test -f /root/warm", {}}}));
+  const auto built = must(manager.wait_for_template(made.id, seconds(120)));
+  EXPECT_EQ(built.phase, "Succeeded");
+  EXPECT_FALSE(built.manifest_ref.empty());
+  const auto listed = must(manager.templates({.metadata = {{"from", "sdk"}}}));
+  ASSERT_EQ(listed.items.size(), 1u);
+  EXPECT_EQ(listed.items[0].id, made.id);
+  const auto copy = must(Sandbox::create(client(), {.template_id = made.id}));
+  must(manager.delete_template(made.id));
+  EXPECT_EQ(must(copy.files().read("/root/warm")), "warm\n");
+  EXPECT_EQ(must(manager.get(copy.id())).template_id, made.id);
+  must(copy.kill());
+  EXPECT_TRUE(manager.get_template(made.id).error().not_found());
+}
+
 TEST_F(SdkLifecycle, WaitsForAHealthCheckOfTheCaller) {
   int asked = 0;
   const auto same = must(Sandbox::connect(

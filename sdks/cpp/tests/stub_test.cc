@@ -41,6 +41,22 @@ TEST(SdkOtherServers, AreLookedAtUntilTheTimeIsUp) {
   EXPECT_EQ(late.error().kind, ErrorKind::ReadyTimeout) << late.error().to_string();
 }
 
+TEST(SdkOtherServers, AreAskedAgainForASandboxThatWasNotWokenInTime) {
+  must(Sandbox::attach(stub_client(), "box").files().move("/woken", "/there"));
+  ConnectionConfig config = stub_client().config();
+  config.wake_timeout = {};
+  const auto late = Sandbox::attach(must(Client::open(config)), "box").files().move("/never", "/there");
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, "WAKE_TIMEOUT") << late.error().to_string();
+  EXPECT_EQ(late.error().kind, ErrorKind::ReadyTimeout);
+}
+
+TEST(SdkOtherServers, NameASandboxInTheirBackend) {
+  const auto context = must(SandboxManager(stub_client()).diagnostic_context("box"));
+  EXPECT_EQ(context.backend_type, "other");
+  EXPECT_EQ(context.backend_identifiers, (StringMap{{"pod", "p-1"}}));
+}
+
 TEST(SdkOtherServers, CannotSendLinesWithoutEnd) {
   const auto watched = Sandbox::attach(stub_client(), "box").watch_metrics([](const Metrics&) { return true; });
   ASSERT_FALSE(watched);
@@ -58,7 +74,7 @@ TEST(SdkOtherServers, RunCode) {
                                    return true;
                                  }}));
   EXPECT_EQ(run.id, "run-1");
-  EXPECT_EQ(run.stdout_text(), "printed\n");
+  EXPECT_EQ(run.stdout_text(), "printed");
   ASSERT_EQ(run.results.size(), 1u);
   EXPECT_EQ(run.results[0].at("text/plain"), "42");
   EXPECT_EQ(count, 7);
@@ -82,6 +98,34 @@ TEST(SdkOtherServers, ChangeEgressRules) {
   EXPECT_EQ(must(egress.remove({"b.example", "unknown"})).policy.egress.size(), 1u);
 }
 
+TEST(SdkOtherServers, ReplaceAPolicyWithPorts) {
+  const auto egress = Sandbox::attach(stub_client(), "box").egress();
+  const auto before = must(egress.get()).policy;
+  must(egress.replace({"allow", {{"deny", "10.0.0.1", {22, 25}}, {"deny", "", {53}}}}));
+  const auto policy = must(egress.get()).policy;
+  EXPECT_EQ(policy.default_action, "allow");
+  ASSERT_EQ(policy.egress.size(), 2u);
+  EXPECT_EQ(policy.egress[0].ports, (std::vector<int>{22, 25}));
+  EXPECT_EQ(policy.egress[1].target, "");
+  must(egress.replace(before));
+}
+
+TEST(SdkOtherServers, ReadEgressDecisions) {
+  const auto egress = Sandbox::attach(stub_client(), "box").egress();
+  const auto all = must(egress.decisions());
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].name, "a.example");
+  EXPECT_EQ(all[0].verdict, "deny");
+  EXPECT_EQ(all[0].count, 3);
+  EXPECT_EQ(all[0].addresses, std::vector<std::string>{"192.0.2.1"});
+  std::vector<std::string> names;
+  must(egress.follow_decisions([&](const EgressDecision& decision) {
+    names.push_back(decision.name);
+    return true;
+  }));
+  EXPECT_EQ(names, (std::vector<std::string>{"a.example", "b.example"}));
+}
+
 TEST(SdkOtherServers, KeepCredentials) {
   const auto vault = Sandbox::attach(stub_client(), "box").credential_vault();
   const auto made =
@@ -102,6 +146,37 @@ TEST(SdkOtherServers, KeepCredentials) {
   EXPECT_EQ(late.error().status, 409);
   EXPECT_EQ(late.error().message, "the revision is another one");
   must(vault.remove());
+}
+
+TEST(SdkOtherServers, UseEntriesOfTheOperatorAndReadTheAudit) {
+  const auto vault = Sandbox::attach(stub_client(), "box").credential_vault();
+  CredentialVaultPatch patch;
+  patch.add_credentials = {{.name = "m", .entry = "model-key"}};
+  patch.add_bindings = {{.name = "b", .match = {.hosts = {"api.example.com"}}}};
+  patch.add_bindings[0].auth.type = "passthrough";
+  patch.add_bindings[0].auth.substitutions = {{"m", "__KEY__", {"query", "body"}}};
+  const auto state = must(vault.patch(patch));
+  EXPECT_EQ(state.revision, 8);
+  ASSERT_EQ(state.credentials.size(), 1u);
+  EXPECT_EQ(state.credentials[0].source_type, "operator");
+  EXPECT_EQ(state.credentials[0].entry, "model-key");
+  EXPECT_EQ(state.credentials[0].hosts, std::vector<std::string>{"api.example.com"});
+  EXPECT_EQ(state.credentials[0].expires_at, "2030-01-01T00:00:00Z");
+  EXPECT_EQ(state.missing_values, std::vector<std::string>{"m"});
+
+  const auto lines = must(vault.audit());
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].decision, "injected");
+  EXPECT_EQ(lines[0].binding, "b");
+  EXPECT_EQ(lines[0].host, "api.example.com");
+  EXPECT_EQ(lines[0].revision, 4);
+  EXPECT_EQ(lines[0].status_code, 200);
+  std::vector<std::string> followed;
+  must(vault.follow_audit([&](const CredentialAuditLine& line) {
+    followed.push_back(line.operation);
+    return true;
+  }));
+  EXPECT_EQ(followed, std::vector<std::string>{"inject"});
 }
 
 }  // namespace

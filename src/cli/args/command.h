@@ -16,7 +16,7 @@
 namespace osb::cli {
 
 // The kind of value that the shell offers for completion.
-enum class Completes { Nothing, Files, Sandboxes, Snapshots, Images, RemotePaths };
+enum class Completes { Nothing, Files, Sandboxes, Snapshots, Images, RemotePaths, Policies };
 
 // An option (with a value) or a flag (without). Made by Command, refined by chaining.
 class Option {
@@ -73,7 +73,7 @@ struct Completion {
 
 // A node of the command tree: a group of commands, or a command with an action. The tree is built once, top down:
 //
-//   void add_sandbox_get(Command& group, Context& context) {
+//   void add_sandbox_get(Command& group, CommandIo& context) {
 //     Command& command = group.command("get", "Show one sandbox.");
 //     struct Options { std::string id; };
 //     Options& options = command.values<Options>();

@@ -26,7 +26,7 @@ class Duration {
 
 }  // namespace
 
-Outcome run_captured(Context& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program,
+Outcome run_captured(CommandIo& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program,
                      std::chrono::milliseconds timeout) {
   RemoteRun remote(context, RemoteRun::Output::Kept);
   opensandbox::RunOptions wanted;

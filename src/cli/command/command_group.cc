@@ -22,7 +22,7 @@ struct RunOptions {
   Duration timeout;
 };
 
-Outcome run_in_background(Context& context, RunOptions& options, opensandbox::RunOptions wanted) {
+Outcome run_in_background(CommandIo& context, RunOptions& options, opensandbox::RunOptions wanted) {
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
   wanted.background = true;
@@ -38,7 +38,7 @@ Outcome run_in_background(Context& context, RunOptions& options, opensandbox::Ru
   return 0;
 }
 
-Outcome run_in_foreground(Context& context, RunOptions& options, opensandbox::RunOptions wanted) {
+Outcome run_in_foreground(CommandIo& context, RunOptions& options, opensandbox::RunOptions wanted) {
   RemoteRun remote(context);
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
@@ -50,7 +50,7 @@ Outcome run_in_foreground(Context& context, RunOptions& options, opensandbox::Ru
 }
 
 // Not through events, which are lines of text, but through a pipe.
-Outcome run_exactly(Context& context, RunOptions& options) {
+Outcome run_exactly(CommandIo& context, RunOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
@@ -58,14 +58,14 @@ Outcome run_exactly(Context& context, RunOptions& options) {
                    options.interactive && passes_input(true), signals);
 }
 
-Outcome run_for_document(Context& context, RunOptions& options) {
+Outcome run_for_document(CommandIo& context, RunOptions& options) {
   if (options.exact) return invalid("--exact and --interactive do not go with -o json and -o yaml.");
   auto sandbox = context.sandbox(options.id);
   if (!sandbox) return failed(sandbox.error());
   return run_captured(context, *sandbox, {.argv = options.words, .cwd = options.workdir}, options.timeout.value);
 }
 
-void add_run(Command& group, Context& context) {
+void add_run(Command& group, CommandIo& context) {
   Command& command = group.command("run", "Run a command in a sandbox.");
   command.details(
       "Write -- before the command. Its words reach it as they are; for shell syntax run a shell: -- sh -c 'a | b'. "
@@ -118,7 +118,7 @@ Command& execution_command(Command& group, std::string name, std::string summary
   return command;
 }
 
-void add_status(Command& group, Context& context) {
+void add_status(Command& group, CommandIo& context) {
   OneExecution& o = group.values<OneExecution>();
   Command& command = execution_command(group, "status", "Show how a command is doing.", o);
   command.formats(kFormats);
@@ -133,7 +133,7 @@ void add_status(Command& group, Context& context) {
   });
 }
 
-void add_logs(Command& group, Context& context) {
+void add_logs(Command& group, CommandIo& context) {
   struct Options : OneExecution {
     std::optional<std::int64_t> cursor;
   };
@@ -159,7 +159,7 @@ void add_logs(Command& group, Context& context) {
   });
 }
 
-void add_interrupt(Command& group, Context& context) {
+void add_interrupt(Command& group, CommandIo& context) {
   OneExecution& o = group.values<OneExecution>();
   Command& command = execution_command(group, "interrupt", "Interrupt a running command.", o);
   command.formats(kFormats);
@@ -179,7 +179,7 @@ struct SessionOptions {
   Duration timeout;
 };
 
-void add_session_create(Command& group, Context& context) {
+void add_session_create(Command& group, CommandIo& context) {
   Command& command = group.command("create", "Start a shell that keeps its variables and directory.");
   SessionOptions& o = command.values<SessionOptions>();
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
@@ -197,7 +197,7 @@ void add_session_create(Command& group, Context& context) {
   });
 }
 
-void add_session_run(Command& group, Context& context) {
+void add_session_run(Command& group, CommandIo& context) {
   Command& command = group.command("run", "Run a command in a session. Write -- before it.");
   SessionOptions& o = command.values<SessionOptions>();
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
@@ -219,7 +219,7 @@ void add_session_run(Command& group, Context& context) {
   });
 }
 
-void add_session_delete(Command& group, Context& context) {
+void add_session_delete(Command& group, CommandIo& context) {
   Command& command = group.command("delete", "End a session.");
   SessionOptions& o = command.values<SessionOptions>();
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
@@ -237,7 +237,7 @@ void add_session_delete(Command& group, Context& context) {
 
 }  // namespace
 
-void add_command_group(Command& root, Context& context) {
+void add_command_group(Command& root, CommandIo& context) {
   Command& group = root.command("command", "Run commands in a sandbox.");
   add_run(group, context);
   add_status(group, context);

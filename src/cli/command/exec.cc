@@ -17,7 +17,7 @@ struct ExecOptions {
 };
 
 // Detached; 'osb logs' shows its output.
-Outcome start(Context& context, ExecOptions& options) {
+Outcome start(CommandIo& context, ExecOptions& options) {
   auto sandbox = context.sandbox(options.shell.id);
   if (!sandbox) return failed(sandbox.error());
   const RemoteProgram& program = options.shell.program;
@@ -42,7 +42,7 @@ Outcome start(Context& context, ExecOptions& options) {
   return 0;
 }
 
-Outcome exec(Context& context, ExecOptions& options) {
+Outcome exec(CommandIo& context, ExecOptions& options) {
   const bool structured = context.out().structured();
   RemoteProgram& program = options.shell.program;
   auto user = parse_user(options.user);
@@ -65,7 +65,7 @@ Outcome exec(Context& context, ExecOptions& options) {
 
 }  // namespace
 
-void add_exec_command(Command& root, Context& context) {
+void add_exec_command(Command& root, CommandIo& context) {
   Command& command = root.command("exec", "Run a command in an existing sandbox.");
   command.details(
       "osb exec NAME COMMAND [ARGUMENT..]: output byte for byte, the exit code is the command's. -i passes standard "

@@ -34,7 +34,7 @@ int signal_of_text(std::string_view text) {
   return 0;
 }
 
-RemoteRun::RemoteRun(Context& context, Output output)
+RemoteRun::RemoteRun(CommandIo& context, Output output)
     : context_(context),
       output_(output),
       signals_({SIGINT, SIGTERM}),
@@ -58,7 +58,7 @@ void RemoteRun::wait_for_signals() {
     if (again || execution_id_.empty()) ::_exit(exit_code_of_signal(*signal));
     const std::string id = execution_id_;
     lock.unlock();
-    (void)commands_->interrupt(id);  // the stream tells how it ended
+    interrupt_(id);  // the stream tells how it ended
   }
 }
 
@@ -67,7 +67,7 @@ bool RemoteRun::write(const ExecutionEvent& event) {
   const bool to_stdout = event.type == ExecutionEvent::Type::Stdout;
   if (!to_stdout && event.type != ExecutionEvent::Type::Stderr) return true;
   std::FILE* const file = (to_stdout ? context_.out().out() : context_.out().err()).file;
-  const std::string line = event.line();
+  const std::string line = pieces_ ? event.text : event.line();
   std::fwrite(line.data(), 1, line.size(), file);
   std::fflush(file);
   if (std::ferror(file) == 0) return true;
@@ -75,9 +75,18 @@ bool RemoteRun::write(const ExecutionEvent& event) {
 }
 
 opensandbox::ExecutionHandlers RemoteRun::handlers(opensandbox::Commands commands) {
+  return handlers([commands = std::move(commands)](const std::string& id) { (void)commands.interrupt(id); });
+}
+
+opensandbox::ExecutionHandlers RemoteRun::handlers(opensandbox::CodeInterpreter code) {
+  pieces_ = true;
+  return handlers([code = std::move(code)](const std::string& id) { (void)code.interrupt(id); });
+}
+
+opensandbox::ExecutionHandlers RemoteRun::handlers(std::function<void(const std::string& id)> interrupt) {
   {
     const std::lock_guard lock(mutex_);
-    commands_.emplace(std::move(commands));
+    interrupt_ = std::move(interrupt);
   }
   opensandbox::ExecutionHandlers out;
   out.on_event = [this](const ExecutionEvent& event) {
@@ -107,7 +116,7 @@ int ended_by(const ExecutionEvent::ErrorInfo& error) {
 Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run) {
   if (output_lost_) {
     // The reader of the output has gone (head), so the command must not go on.
-    if (!execution_id_.empty()) (void)commands_->interrupt(execution_id_);
+    if (!execution_id_.empty()) interrupt_(execution_id_);
     return exit_code_of_signal(SIGPIPE);
   }
   if (!run) return sdk_failed(context_, run.error());

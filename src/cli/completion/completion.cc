@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <opensandbox/manager.h>
+#include <opensandbox/policies.h>
 
 #include "cli/commands.h"
 #include "cli/completion/scripts.h"
@@ -53,8 +54,17 @@ void offer_images(const opensandbox::SandboxManager& manager, const std::string&
   }
 }
 
+void offer_policies(const opensandbox::SandboxManager& manager, const std::string& prefix,
+                    std::vector<Candidate>& out) {
+  const auto found = opensandbox::Policies(manager.client()).list();
+  if (!found) return;
+  for (const auto& each : found->items) {
+    if (each.name.starts_with(prefix)) out.push_back({each.name, each.description});
+  }
+}
+
 // "web:/et" is completed with the names in the sandbox's directory, "we" with the names of sandboxes.
-void offer_remote_paths(Context& context, const opensandbox::SandboxManager& manager, const std::string& word,
+void offer_remote_paths(CommandIo& context, const opensandbox::SandboxManager& manager, const std::string& word,
                         std::vector<Candidate>& out) {
   const auto remote = parse_remote_path(word);
   if (!remote) return offer_sandboxes(manager, word, ":", out);
@@ -90,7 +100,7 @@ std::vector<std::string> rejoined(const std::vector<std::string>& words) {
   return out;
 }
 
-void look_up(Context& context, Completion& found, const std::string& word) {
+void look_up(CommandIo& context, Completion& found, const std::string& word) {
   if (!context.load_config()) return;
   context.limit_request_time(kPatience);
   const auto manager = context.manager();
@@ -104,6 +114,8 @@ void look_up(Context& context, Completion& found, const std::string& word) {
       return offer_images(*manager, word, found.words);
     case Completes::RemotePaths:
       return offer_remote_paths(context, *manager, word, found.words);
+    case Completes::Policies:
+      return offer_policies(*manager, word, found.words);
     case Completes::Nothing:
     case Completes::Files:
       return;
@@ -111,7 +123,7 @@ void look_up(Context& context, Completion& found, const std::string& word) {
 }
 
 // Tab completion reports no errors: values that cannot be looked up are not offered.
-Outcome complete(Command& root, Context& context, const std::vector<std::string>& given) {
+Outcome complete(Command& root, CommandIo& context, const std::vector<std::string>& given) {
   const std::vector<std::string> words = rejoined(given);
   if (words.empty()) return 0;
   Completion found = root.complete(words);  // also sets the root options that stand in the line
@@ -120,7 +132,8 @@ Outcome complete(Command& root, Context& context, const std::vector<std::string>
     context.out().text(candidate.value + (candidate.help.empty() ? "" : "\t" + candidate.help) + "\n");
   }
   const bool path_begins = found.dynamic == Completes::RemotePaths && words.back().find(':') == std::string::npos;
-  if (found.dynamic == Completes::Files || path_begins) context.out().text(":files\n");
+  const bool file_too = found.dynamic == Completes::Files || found.dynamic == Completes::Policies;
+  if (file_too || path_begins) context.out().text(":files\n");
   const bool goes_on = std::ranges::any_of(
       found.words, [](const Candidate& each) { return each.value.ends_with('/') || each.value.ends_with(':'); });
   if (goes_on) context.out().text(":nospace\n");
@@ -129,7 +142,7 @@ Outcome complete(Command& root, Context& context, const std::vector<std::string>
 
 }  // namespace
 
-void add_completion(Command& root, Context& context) {
+void add_completion(Command& root, CommandIo& context) {
   struct Options {
     std::string shell;
     std::vector<std::string> words;

@@ -117,7 +117,7 @@ void choose_key(Config& out, const Flags& flags, const Environment& environment,
   }
   if (!out.api_key || !out.key_domain) return;
   const opensandbox::ServerAddress owner{*out.key_domain, protocol.value_or("http")};
-  if (opensandbox::key_may_go(owner, {out.domain.value_or("localhost:8080"), out.protocol})) return;
+  if (opensandbox::key_may_go(owner, {out.domain.value_or(kDefaultDomain), out.protocol})) return;
   out.withheld = WithheldKey{source, *out.key_domain};
   out.api_key.reset();
   out.key_domain.reset();

@@ -28,6 +28,9 @@ struct WithheldKey {
   std::string domain;  // of its server
 };
 
+// The server's domain where nothing names one.
+inline constexpr const char* kDefaultDomain = "localhost:8080";
+
 struct Config {
   std::optional<std::string> api_key, domain;
   std::optional<std::string> key_domain;  // the server that the key belongs to; nothing: any

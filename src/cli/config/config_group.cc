@@ -2,6 +2,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "cli/command/shell_words.h"
 #include "cli/commands.h"
 #include "cli/config/config_file.h"
 #include "cli/config/config_keys.h"
@@ -14,7 +15,7 @@ namespace {
 
 const std::vector<Format> kFormats = {Format::Table, Format::Json, Format::Yaml};
 
-void add_init(Command& group, Context& context) {
+void add_init(Command& group, CommandIo& context) {
   struct Options {
     bool force = false;
   };
@@ -35,7 +36,7 @@ void add_init(Command& group, Context& context) {
   });
 }
 
-void add_show(Command& group, Context& context) {
+void add_show(Command& group, CommandIo& context) {
   Command& command = group.command("show", "Show the resolved configuration.");
   command.formats(kFormats);
   command.action([&context]() -> Outcome {
@@ -63,6 +64,30 @@ void add_show(Command& group, Context& context) {
   });
 }
 
+void add_env(Command& group, CommandIo& context) {
+  Command& command = group.command("env", "Print the server's address and key as variables for SDKs.");
+  command.details("In a shell: eval \"$(osb config env)\". The output contains the API key. Keep it secret.");
+  command.formats(kFormats);
+  command.action([&context]() -> Outcome {
+    if (const auto loaded = context.load_config(); !loaded) return failed(loaded.error());
+    const Config& config = context.config();
+    json::object variables{{"OPEN_SANDBOX_DOMAIN", config.domain.value_or(kDefaultDomain)},
+                           {"OPEN_SANDBOX_PROTOCOL", config.protocol}};
+    if (config.api_key) variables["OPEN_SANDBOX_API_KEY"] = *config.api_key;
+    if (context.out().structured()) {
+      context.out().data(variables);
+      return 0;
+    }
+    std::string said;
+    for (const auto& [name, value] : variables) {
+      said += "export " + std::string(name) + "=" + shell_quote(value.get_string()) + "\n";
+    }
+    context.out().text(said);
+    if (!config.api_key) context.out().warning("There is no API key for this server.");
+    return 0;
+  });
+}
+
 // The file's text; it need not be valid.
 Expected<std::string> read_file(const std::filesystem::path& path) {
   auto text = sys::read_text(path.string());
@@ -82,7 +107,7 @@ Expected<void> replace_config(const std::filesystem::path& path, const std::stri
   return write_config(path, text, access);
 }
 
-void add_get(Command& group, Context& context) {
+void add_get(Command& group, CommandIo& context) {
   struct Options {
     std::string key;
   };
@@ -117,7 +142,7 @@ void add_get(Command& group, Context& context) {
   });
 }
 
-void add_set(Command& group, Context& context) {
+void add_set(Command& group, CommandIo& context) {
   struct Options {
     std::string key, value;
   };
@@ -158,7 +183,7 @@ void add_set(Command& group, Context& context) {
   });
 }
 
-void add_unset(Command& group, Context& context) {
+void add_unset(Command& group, CommandIo& context) {
   struct Options {
     std::string key;
   };
@@ -192,10 +217,11 @@ void add_unset(Command& group, Context& context) {
 
 }  // namespace
 
-void add_config_group(Command& root, Context& context) {
+void add_config_group(Command& root, CommandIo& context) {
   Command& group = root.command("config", "Manage the configuration of osb.").without_config();
   add_init(group, context);
   add_show(group, context);
+  add_env(group, context);
   add_get(group, context);
   add_set(group, context);
   add_unset(group, context);

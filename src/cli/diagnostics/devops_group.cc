@@ -11,7 +11,7 @@ struct Options {
 using Text = opensandbox::Result<std::string>;
 using Fetch = std::function<Text(const opensandbox::SandboxManager&, const Options&)>;
 
-Command& add(Command& group, Context& context, const char* name, const char* summary, Options& o, Fetch fetch,
+Command& add(Command& group, CommandIo& context, const char* name, const char* summary, Options& o, Fetch fetch,
              const char* warning) {
   Command& command = group.command(name, summary);
   command.argument("SANDBOX_ID", o.id).completes(Completes::Sandboxes);
@@ -36,7 +36,7 @@ Command& add(Command& group, Context& context, const char* name, const char* sum
 
 }  // namespace
 
-void add_devops_group(Command& root, Context& context) {
+void add_devops_group(Command& root, CommandIo& context) {
   using opensandbox::SandboxManager;
   Command& group = root.command("devops", "The same as text, for people.");
   Options& logs = group.values<Options>();

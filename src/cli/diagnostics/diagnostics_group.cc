@@ -8,7 +8,7 @@ struct Options {
   std::string id, scope;
 };
 
-Outcome show(Context& context, const opensandbox::Result<opensandbox::Diagnostics>& got, std::string_view title) {
+Outcome show(CommandIo& context, const opensandbox::Result<opensandbox::Diagnostics>& got, std::string_view title) {
   if (!got) return sdk_failed(context, got.error());
   Output& out = context.out();
   if (out.format() != Format::Raw) return out.object(encode(*got), title), 0;
@@ -26,7 +26,7 @@ Outcome show(Context& context, const opensandbox::Result<opensandbox::Diagnostic
   return 0;
 }
 
-void add(Command& group, Context& context, bool logs) {
+void add(Command& group, CommandIo& context, bool logs) {
   Command& command = logs ? group.command("logs", "Show logs of a sandbox.")
                           : group.command("events", "Show the events of a sandbox.");
   Options& o = command.values<Options>();
@@ -47,7 +47,7 @@ void add(Command& group, Context& context, bool logs) {
 
 }  // namespace
 
-void add_diagnostics_group(Command& root, Context& context) {
+void add_diagnostics_group(Command& root, CommandIo& context) {
   Command& group = root.command("diagnostics", "Logs and events of a sandbox, for programs.");
   add(group, context, true);
   add(group, context, false);

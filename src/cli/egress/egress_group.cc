@@ -1,43 +1,58 @@
 #include "cli/commands.h"
+#include "cli/egress/egress_log.h"
+#include "cli/egress/rule_text.h"
 #include "cli/egress/sidecar.h"
 #include "cli/encode.h"
+#include "cli/sandbox/create_files.h"
 
 namespace osb::cli {
 namespace {
 
 const std::vector<Format> kFormats = {Format::Table, Format::Json, Format::Yaml};
 
-std::string trimmed(const std::string& text) {
-  const auto from = text.find_first_not_of(" \t");
-  return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t") - from + 1);
-}
-
-Expected<opensandbox::NetworkRule> parse_rule(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos) {
-    return usage_error("Invalid value for '--rule': Invalid rule '" + text + "'.",
-                       "Use ACTION=TARGET, for example allow=pypi.org.");
-  }
-  std::string action = trimmed(text.substr(0, equals));
-  for (char& c : action) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  if (action != "allow" && action != "deny") {
-    return usage_error("Invalid value for '--rule': Invalid rule action '" + action + "'.", "Use allow or deny.");
-  }
-  return opensandbox::NetworkRule{action, trimmed(text.substr(equals + 1))};
+json::object encode_rule(const opensandbox::NetworkRule& rule) {
+  json::object out{{"action", rule.action}, {"target", rule.target}};
+  if (!rule.ports.empty()) out["ports"] = json::array(rule.ports.begin(), rule.ports.end());
+  return out;
 }
 
 struct Options {
-  std::string id;
-  std::vector<std::string> rules;
+  std::string id, file;
+  std::vector<std::string> rules, targets;
 };
 
-Outcome patch(Context& context, Options& o) {
+Outcome set(CommandIo& context, Options& o) {
+  auto policy = read_network_policy(o.file);
+  if (!policy) return failed(policy.error());
+  auto sandbox = context.sandbox(o.id);
+  if (!sandbox) return failed(sandbox.error());
+  context.out().busy("Replacing...");
+  const auto done = sandbox->egress().replace(*policy);
+  if (!done) return explain_silence(context, o.id, sdk_failed(context, done.error()));
+  context.out().panel("Egress Policy Replaced",
+                      {{"sandbox_id", o.id}, {"mode", done->mode}, {"rules", policy->egress.size()}});
+  return 0;
+}
+
+Outcome remove(CommandIo& context, Options& o) {
+  auto sandbox = context.sandbox(o.id);
+  if (!sandbox) return failed(sandbox.error());
+  context.out().busy("Removing...");
+  const auto done = sandbox->egress().remove(o.targets);
+  if (!done) return explain_silence(context, o.id, sdk_failed(context, done.error()));
+  json::object shown{{"sandbox_id", o.id}, {"removed_targets", json::array(o.targets.begin(), o.targets.end())}};
+  if (!done->reason.empty()) shown["note"] = done->reason;
+  context.out().panel("Egress Rules Removed", shown);
+  return 0;
+}
+
+Outcome patch(CommandIo& context, Options& o) {
   std::vector<opensandbox::NetworkRule> rules;
   json::array shown;
   for (const std::string& text : o.rules) {
     auto rule = parse_rule(text);
     if (!rule) return failed(rule.error());
-    shown.push_back({{"action", rule->action}, {"target", rule->target}});
+    shown.push_back(encode_rule(*rule));
     rules.push_back(std::move(*rule));
   }
   auto sandbox = context.sandbox(o.id);
@@ -52,7 +67,7 @@ Outcome patch(Context& context, Options& o) {
 
 }  // namespace
 
-void add_egress_group(Command& root, Context& context) {
+void add_egress_group(Command& root, CommandIo& context) {
   Command& group = root.command("egress", "See and change the hosts that a sandbox may reach.");
   Command& get = group.command("get", "Show the rules.");
   Options& g = get.values<Options>();
@@ -70,9 +85,25 @@ void add_egress_group(Command& root, Context& context) {
   Command& change = group.command("patch", "Add rules; they win over older ones for the same target.");
   Options& p = change.values<Options>();
   change.argument("SANDBOX_ID", p.id).completes(Completes::Sandboxes);
-  change.option("--rule", "ACTION=TARGET", "Rule, such as allow=pypi.org. Repeatable.", p.rules).required();
+  change.option("--rule", "ACTION=TARGET", "Rule, such as allow=pypi.org or deny=10.0.0.0/8@22. Repeatable.", p.rules)
+      .required();
   change.formats(kFormats);
   change.action([&context, &p] { return patch(context, p); });
+  Command& replace = group.command("set", "Replace the whole policy.");
+  Options& s = replace.values<Options>();
+  replace.argument("SANDBOX_ID", s.id).completes(Completes::Sandboxes);
+  replace.option("--file", "PATH", "JSON object: defaultAction, egress; - is standard input.", s.file)
+      .required()
+      .completes(Completes::Files);
+  replace.formats(kFormats);
+  replace.action([&context, &s] { return set(context, s); });
+  Command& drop = group.command("delete", "Remove the rules of some targets.");
+  Options& d = drop.values<Options>();
+  drop.argument("SANDBOX_ID", d.id).completes(Completes::Sandboxes);
+  drop.argument("TARGET", d.targets, "As 'osb egress get' shows it.");
+  drop.formats(kFormats);
+  drop.action([&context, &d] { return remove(context, d); });
+  add_egress_log(group, context);
 }
 
 }  // namespace osb::cli

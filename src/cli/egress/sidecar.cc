@@ -2,7 +2,7 @@
 
 namespace osb::cli {
 
-Outcome explain_silence(Context& context, const std::string& sandbox, Outcome outcome) {
+Outcome explain_silence(CommandIo& context, const std::string& sandbox, Outcome outcome) {
   if (outcome) return outcome;
   const Problem& told = outcome.error();
   const bool silent = told.code == "NETWORK_ERROR" || told.status == 502 || told.status == 503;
@@ -15,8 +15,10 @@ Outcome explain_silence(Context& context, const std::string& sandbox, Outcome ou
     return failed(Problem{"Sandbox Error", "SANDBOX_NOT_RUNNING", "Sandbox " + sandbox + " is " + info->status.state,
                           "'osb sandbox get " + sandbox + "' shows why."});
   }
-  Problem none{"Sandbox Error", "NO_NETWORK_POLICY", "Sandbox " + sandbox + " has no network policy",
-               "Only a sandbox made with --network-policy-file has egress rules and a credential vault."};
+  Problem none{
+      "Sandbox Error", "NO_NETWORK_POLICY", "Sandbox " + sandbox + " has no network policy",
+      "Only a sandbox made with a network policy has egress rules and a credential vault: --network-policy-file, or "
+      "--allow and --deny-all of 'osb run'."};
   none.status = told.status;
   return failed(std::move(none));
 }

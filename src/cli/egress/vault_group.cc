@@ -14,9 +14,9 @@ struct Options {
   std::string id, file, name;
 };
 
-using VaultAction = std::function<Outcome(Context&, const opensandbox::CredentialVault&, const Options&)>;
+using VaultAction = std::function<Outcome(CommandIo&, const opensandbox::CredentialVault&, const Options&)>;
 
-Command& add(Command& group, Context& context, const char* name, const char* summary, const char* name_argument,
+Command& add(Command& group, CommandIo& context, const char* name, const char* summary, const char* name_argument,
              bool payload, VaultAction run) {
   Command& command = group.command(name, summary);
   Options& o = command.values<Options>();
@@ -37,14 +37,14 @@ Command& add(Command& group, Context& context, const char* name, const char* sum
   return command;
 }
 
-Outcome show(Context& context, const opensandbox::Result<opensandbox::CredentialVaultState>& state) {
+Outcome show(CommandIo& context, const opensandbox::Result<opensandbox::CredentialVaultState>& state) {
   if (!state) return sdk_failed(context, state.error());
   context.out().object(encode(*state), kTitle);
   return 0;
 }
 
 template <typename Item>
-Outcome show_list(Context& context, const opensandbox::Result<std::vector<Item>>& items,
+Outcome show_list(CommandIo& context, const opensandbox::Result<std::vector<Item>>& items,
                   const std::vector<std::string>& columns, std::string_view title) {
   if (!items) return sdk_failed(context, items.error());
   json::array rows;
@@ -54,7 +54,7 @@ Outcome show_list(Context& context, const opensandbox::Result<std::vector<Item>>
 }
 
 template <typename Item>
-Outcome show_item(Context& context, const opensandbox::Result<Item>& item, std::string_view title) {
+Outcome show_item(CommandIo& context, const opensandbox::Result<Item>& item, std::string_view title) {
   if (!item) return sdk_failed(context, item.error());
   context.out().object(encode(*item), title);
   return 0;
@@ -62,7 +62,7 @@ Outcome show_item(Context& context, const opensandbox::Result<Item>& item, std::
 
 using opensandbox::CredentialVault;
 
-Outcome create(Context& context, const CredentialVault& vault, const Options& o) {
+Outcome create(CommandIo& context, const CredentialVault& vault, const Options& o) {
   auto payload = read_yaml_file(o.file, "credential vault payload");
   if (!payload) return failed(payload.error());
   auto contents = parse_vault_create(*payload);
@@ -70,7 +70,7 @@ Outcome create(Context& context, const CredentialVault& vault, const Options& o)
   return show(context, vault.create(contents->credentials, contents->bindings));
 }
 
-Outcome patch(Context& context, const CredentialVault& vault, const Options& o) {
+Outcome patch(CommandIo& context, const CredentialVault& vault, const Options& o) {
   auto payload = read_yaml_file(o.file, "credential vault payload");
   if (!payload) return failed(payload.error());
   auto changes = parse_vault_patch(*payload);
@@ -78,7 +78,7 @@ Outcome patch(Context& context, const CredentialVault& vault, const Options& o) 
   return show(context, vault.patch(*changes));
 }
 
-Outcome remove(Context& context, const CredentialVault& vault, const Options& o) {
+Outcome remove(CommandIo& context, const CredentialVault& vault, const Options& o) {
   if (auto done = vault.remove(); !done) return sdk_failed(context, done.error());
   context.out().panel("Credential Vault Deleted", {{"sandbox_id", o.id}, {"status", "deleted"}});
   return 0;
@@ -86,29 +86,29 @@ Outcome remove(Context& context, const CredentialVault& vault, const Options& o)
 
 }  // namespace
 
-void add_credential_vault_group(Command& root, Context& context) {
+void add_credential_vault_group(Command& root, CommandIo& context) {
   Command& group = root.command("credential-vault", "Secrets that are added to a sandbox's requests on their way out.");
   add(group, context, "create", "Create the vault of a sandbox.", nullptr, true, create);
   add(group, context, "get", "Show the vault, without its secrets.", nullptr, false,
-      [](Context& c, const CredentialVault& vault, const Options&) { return show(c, vault.get()); });
+      [](CommandIo& c, const CredentialVault& vault, const Options&) { return show(c, vault.get()); });
   add(group, context, "patch", "Add, replace and delete, all or nothing.", nullptr, true, patch);
   add(group, context, "delete", "Delete the vault of a sandbox.", nullptr, false, remove);
   Command& credentials = group.command("credential", "Credentials of the vault, without their values.");
   add(credentials, context, "list", "List them.", nullptr, false,
-      [](Context& c, const CredentialVault& vault, const Options&) {
+      [](CommandIo& c, const CredentialVault& vault, const Options&) {
         return show_list(c, vault.credentials(), {"name", "source_type", "revision"}, "Credential Vault Credentials");
       });
   add(credentials, context, "get", "Show one.", "CREDENTIAL_NAME", false,
-      [](Context& c, const CredentialVault& vault, const Options& o) {
+      [](CommandIo& c, const CredentialVault& vault, const Options& o) {
         return show_item(c, vault.credential(o.name), "Credential Vault Credential");
       });
   Command& bindings = group.command("binding", "Which credential goes where.");
   add(bindings, context, "list", "List them.", nullptr, false,
-      [](Context& c, const CredentialVault& vault, const Options&) {
+      [](CommandIo& c, const CredentialVault& vault, const Options&) {
         return show_list(c, vault.bindings(), {"name", "revision", "match", "auth"}, "Credential Vault Bindings");
       });
   add(bindings, context, "get", "Show one.", "BINDING_NAME", false,
-      [](Context& c, const CredentialVault& vault, const Options& o) {
+      [](CommandIo& c, const CredentialVault& vault, const Options& o) {
         return show_item(c, vault.binding(o.name), "Credential Vault Binding");
       });
 }

@@ -15,8 +15,13 @@ opensandbox::Credential read_credential(ObjectReader& in) {
   opensandbox::Credential out;
   out.name = in.required_string("name");
   const bool given = in.object("source", [&](ObjectReader& source) {
-    if (source.optional_string("type").value_or("inline") != "inline") source.reject("type", "must be inline");
-    out.value = source.required_string("value");
+    const std::string type = source.optional_string("type").value_or("inline");
+    if (type == "operator") {
+      out.entry = source.required_string("entry");
+    } else {
+      if (type != "inline") source.reject("type", "must be inline or operator");
+      out.value = source.required_string("value");
+    }
   });
   if (!given) in.reject("source", "is required");
   return out;
@@ -48,6 +53,10 @@ opensandbox::CredentialBinding read_binding(ObjectReader& in) {
     out.auth.name = auth.optional_string("name").value_or("");
     auth.array("headers", [&](ObjectReader& header) {
       out.auth.headers.push_back({header.required_string("name"), header.required_string("credential")});
+    });
+    auth.array("substitutions", [&](ObjectReader& each) {
+      out.auth.substitutions.push_back({each.required_string("credential"), each.required_string("placeholder"),
+                                        each.string_list("in").value_or(Words())});
     });
   });
   if (!matched) in.reject("match", "is required");

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/read_input.h"
+#include "yaml/reader.h"
 
 namespace osb::cli {
 namespace {
 
 boost::json::value yaml(const std::string& text) {
-  auto parsed = parse_yaml(text);
+  auto parsed = yaml::parse(text);
   EXPECT_TRUE(parsed) << parsed.error().message;
   return parsed.value_or(nullptr);
 }
@@ -28,6 +28,24 @@ bindings:
   const auto missing = parse_vault_create(yaml("credentials: []"));
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message, "Credential vault payload field 'bindings' must be a list.");
+}
+
+TEST(VaultPayload, EntriesAndPlaceholdersAreRead) {
+  const auto contents = parse_vault_create(yaml(R"(
+credentials: [{name: gh, source: {type: operator, entry: github-bot}}]
+bindings:
+  - name: api
+    match: {hosts: [api.example.com]}
+    auth: {type: passthrough, substitutions: [{credential: gh, placeholder: __TOKEN__, in: [query, body]}]}
+)"));
+  ASSERT_TRUE(contents) << contents.error().message;
+  EXPECT_EQ(contents->credentials[0].entry, "github-bot");
+  EXPECT_EQ(contents->credentials[0].value, "");
+  const auto& substitution = contents->bindings[0].auth.substitutions.at(0);
+  EXPECT_EQ(substitution.placeholder, "__TOKEN__");
+  EXPECT_EQ(substitution.in, (std::vector<std::string>{"query", "body"}));
+  EXPECT_FALSE(parse_vault_create(yaml("credentials: [{name: a, source: {type: file, value: v}}]\nbindings: []")));
+  EXPECT_FALSE(parse_vault_create(yaml("credentials: [{name: a, source: {type: operator}}]\nbindings: []")));
 }
 
 TEST(VaultPayload, ErrorsNeverHoldASecret) {

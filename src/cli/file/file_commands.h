@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/args/command.h"
-#include "cli/context.h"
+#include "cli/command_io.h"
 
 namespace osb::cli {
 
@@ -22,6 +22,6 @@ struct PermissionOptions {
   opensandbox::Permission get() const { return {mode ? mode->value : 755, owner, group}; }
 };
 
-void add_file_transfers(Command& group, Context& context);  // cat, write, upload, download
+void add_file_transfers(Command& group, CommandIo& context);  // cat, write, upload, download
 
 }  // namespace osb::cli

@@ -23,7 +23,7 @@ Command& paths_command(Command& group, std::string name, std::string summary, Ma
   return command;
 }
 
-void show_paths(Context& context, const ManyPaths& o, std::string_view status, std::string_view title) {
+void show_paths(CommandIo& context, const ManyPaths& o, std::string_view status, std::string_view title) {
   json::array rows;
   for (const std::string& path : o.paths) rows.push_back({{"path", path}, {"status", status}});
   context.out().rows(rows, {"path", "status"}, title);
@@ -33,7 +33,7 @@ using Remove = opensandbox::Result<void> (opensandbox::Files::*)(const std::vect
 
 // execd calls it a success when there is nothing to delete. So the paths are looked at first: those that exist are
 // deleted, the others are an error.
-Outcome remove_paths(Context& context, ManyPaths& o, Remove remove, std::string_view status, std::string_view title) {
+Outcome remove_paths(CommandIo& context, ManyPaths& o, Remove remove, std::string_view status, std::string_view title) {
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
   context.out().busy("Deleting...");
@@ -60,7 +60,7 @@ Outcome remove_paths(Context& context, ManyPaths& o, Remove remove, std::string_
   return failed(std::move(problem));
 }
 
-void add_remove(Command& group, Context& context, const char* name, const char* summary, Remove remove,
+void add_remove(Command& group, CommandIo& context, const char* name, const char* summary, Remove remove,
                 const char* status, const char* title) {
   ManyPaths& o = group.values<ManyPaths>();
   Command& command = paths_command(group, name, summary, o);
@@ -68,7 +68,7 @@ void add_remove(Command& group, Context& context, const char* name, const char* 
   command.action([&context, &o, remove, status, title] { return remove_paths(context, o, remove, status, title); });
 }
 
-void add_mkdir(Command& group, Context& context) {
+void add_mkdir(Command& group, CommandIo& context) {
   ManyPaths& o = group.values<ManyPaths>();
   Command& command = paths_command(group, "mkdir", "Create directories, with their parents.", o);
   o.permission.add_to(command);
@@ -84,7 +84,7 @@ void add_mkdir(Command& group, Context& context) {
   });
 }
 
-void add_info(Command& group, Context& context) {
+void add_info(Command& group, CommandIo& context) {
   ManyPaths& o = group.values<ManyPaths>();
   paths_command(group, "info", "Show size, owner, mode and times.", o).action([&context, &o]() -> Outcome {
     auto sandbox = context.sandbox(o.id);
@@ -110,7 +110,7 @@ void add_info(Command& group, Context& context) {
   });
 }
 
-void add_mv(Command& group, Context& context) {
+void add_mv(Command& group, CommandIo& context) {
   struct Options {
     std::string id, from, to;
   };
@@ -130,7 +130,7 @@ void add_mv(Command& group, Context& context) {
   });
 }
 
-void add_search(Command& group, Context& context) {
+void add_search(Command& group, CommandIo& context) {
   struct Options {
     std::string id, path, pattern;
   };
@@ -158,7 +158,7 @@ void add_search(Command& group, Context& context) {
   });
 }
 
-void add_chmod(Command& group, Context& context) {
+void add_chmod(Command& group, CommandIo& context) {
   struct Options {
     std::string id, path;
     PermissionOptions permission;
@@ -181,7 +181,7 @@ void add_chmod(Command& group, Context& context) {
   });
 }
 
-void add_replace(Command& group, Context& context) {
+void add_replace(Command& group, CommandIo& context) {
   struct Options {
     std::string id, path, old_text, new_text;
   };
@@ -219,7 +219,7 @@ void add_replace(Command& group, Context& context) {
 
 }  // namespace
 
-void add_file_group(Command& root, Context& context) {
+void add_file_group(Command& root, CommandIo& context) {
   Command& group = root.command("file", "Work with files of a sandbox.");
   add_file_transfers(group, context);
   add_remove(group, context, "rm", "Delete files.", &opensandbox::Files::remove, "deleted", "Deleted Files");

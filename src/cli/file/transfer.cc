@@ -36,7 +36,7 @@ struct CatOptions {
   std::string id, path, encoding = "utf-8";
 };
 
-Outcome cat(Context& context, CatOptions& o) {
+Outcome cat(CommandIo& context, CatOptions& o) {
   auto sandbox = context.sandbox(o.id);
   if (!sandbox) return failed(sandbox.error());
   Output& out = context.out();
@@ -79,7 +79,7 @@ Expected<std::optional<std::string>> content_of(const WriteOptions& o) {
   return std::optional(std::move(*converted));
 }
 
-Outcome write(Context& context, WriteOptions& o) {
+Outcome write(CommandIo& context, WriteOptions& o) {
   const bool typed = !o.content && ::isatty(STDIN_FILENO) == 1;
   if (typed) context.out().error_text("Reading from stdin (Ctrl+D to finish):\n");
   auto content = content_of(o);
@@ -104,7 +104,7 @@ struct TransferOptions {
   std::string id, from, to;
 };
 
-Outcome upload(Context& context, TransferOptions& o) {
+Outcome upload(CommandIo& context, TransferOptions& o) {
   const UniqueFd file(::open(o.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 && errno == ENOENT) {
     return usage_error("Invalid value for 'LOCAL_PATH': Path '" + o.from + "' does not exist.");
@@ -123,7 +123,7 @@ Outcome upload(Context& context, TransferOptions& o) {
   return 0;
 }
 
-Outcome download(Context& context, TransferOptions& o) {
+Outcome download(CommandIo& context, TransferOptions& o) {
   std::error_code error;
   const std::filesystem::path local(o.to);
   if (local.has_parent_path()) std::filesystem::create_directories(local.parent_path(), error);
@@ -155,7 +155,7 @@ Outcome download(Context& context, TransferOptions& o) {
 
 }  // namespace
 
-void add_file_transfers(Command& group, Context& context) {
+void add_file_transfers(Command& group, CommandIo& context) {
   Command& cat_command = group.command("cat", "Print a file of the sandbox.");
   CatOptions& c = cat_command.values<CatOptions>();
   cat_command.argument("SANDBOX_ID", c.id).completes(Completes::Sandboxes);

@@ -6,7 +6,7 @@
 
 namespace osb::cli {
 
-Expected<std::unique_ptr<BackgroundForwarder>> BackgroundForwarder::start(Context& context,
+Expected<std::unique_ptr<BackgroundForwarder>> BackgroundForwarder::start(CommandIo& context,
                                                                           const opensandbox::Sandbox& sandbox,
                                                                           const std::vector<ForwardSpec>& specs) {
   if (specs.empty()) return nullptr;

@@ -14,14 +14,14 @@ namespace osb::cli {
 class BackgroundForwarder {
  public:
   // Listens on 127.0.0.1 and says so on standard error. Nothing for no ports.
-  static Expected<std::unique_ptr<BackgroundForwarder>> start(Context& context, const opensandbox::Sandbox& sandbox,
+  static Expected<std::unique_ptr<BackgroundForwarder>> start(CommandIo& context, const opensandbox::Sandbox& sandbox,
                                                               const std::vector<ForwardSpec>& specs);
   ~BackgroundForwarder();
   BackgroundForwarder(const BackgroundForwarder&) = delete;
   BackgroundForwarder& operator=(const BackgroundForwarder&) = delete;
 
  private:
-  explicit BackgroundForwarder(const Context& context) : forwarder_(context, loop_) {}
+  explicit BackgroundForwarder(const CommandIo& context) : forwarder_(context, loop_) {}
 
   net::io_context loop_{1};
   Forwarder forwarder_;

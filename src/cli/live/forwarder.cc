@@ -102,7 +102,7 @@ struct Forwarder::Open {
   http::Transport& transport;
 };
 
-Forwarder::Forwarder(const Context& context, net::io_context& loop)
+Forwarder::Forwarder(const CommandIo& context, net::io_context& loop)
     : context_(context),
       loop_(loop),
       tasks_(loop.get_executor()),

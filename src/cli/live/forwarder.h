@@ -11,7 +11,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "async/task_group.h"
-#include "cli/context.h"
+#include "cli/command_io.h"
 #include "cli/live/forward_spec.h"
 #include "http/client.h"
 #include "http/headers.h"
@@ -37,7 +37,7 @@ std::string forwarding_line(const ForwardedPort& port);
 // the server only names a path below itself, connections take the tunnel at once.
 class Forwarder {
  public:
-  Forwarder(const Context& context, net::io_context& loop);
+  Forwarder(const CommandIo& context, net::io_context& loop);
   ~Forwarder();
   Forwarder(const Forwarder&) = delete;
   Forwarder& operator=(const Forwarder&) = delete;
@@ -75,7 +75,7 @@ class Forwarder {
   net::awaitable<http::Response> forward(const Target& target, http::Request& request);
   static void complain(const std::string& message);
 
-  const Context& context_;
+  const CommandIo& context_;
   net::io_context& loop_;
   std::set<http::Transport*> open_;
   TaskGroup tasks_;

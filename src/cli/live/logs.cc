@@ -39,7 +39,7 @@ std::string_view last_lines(std::string_view text, std::int64_t lines) {
 }
 
 // False: the reader of the output has gone.
-bool print(Context& context, std::string_view text) {
+bool print(CommandIo& context, std::string_view text) {
   context.out().text(text);
   context.out().flush();
   return context.out().write_error() == 0;
@@ -53,7 +53,7 @@ bool is_over(const opensandbox::SandboxInfo& info) {
 }
 
 // The entrypoint's output from a server that does not tell what comes: looks again and again.
-Outcome look_repeatedly(Context& context, const LogsOptions& options) {
+Outcome look_repeatedly(CommandIo& context, const LogsOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP});
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
@@ -90,7 +90,7 @@ std::string text_of(std::span<const opensandbox::LogOutput> pieces, bool times, 
 }
 
 // The entrypoint's output, told by the server as it comes.
-Outcome entrypoint_logs(Context& context, LogsOptions& options) {
+Outcome entrypoint_logs(CommandIo& context, LogsOptions& options) {
   auto manager = context.manager_of_sandbox(options.id);
   if (!manager) return failed(manager.error());
   net::io_context loop(1);
@@ -121,7 +121,7 @@ Outcome entrypoint_logs(Context& context, LogsOptions& options) {
 }
 
 // A background command's; following it the sandbox tells every line as it comes.
-Outcome command_logs(Context& context, LogsOptions& options) {
+Outcome command_logs(CommandIo& context, LogsOptions& options) {
   if (!options.since.empty() || options.timestamps) {
     return usage_error("--since and --timestamps are for the entrypoint: a background command's lines have no times.");
   }
@@ -168,7 +168,7 @@ Outcome command_logs(Context& context, LogsOptions& options) {
 
 }  // namespace
 
-void add_logs_command(Command& root, Context& context) {
+void add_logs_command(Command& root, CommandIo& context) {
   Command& command = root.command("logs", "Print the output of the entrypoint or of a background command.");
   command.details("With -f also new output, until the program ends or Ctrl-C; Ctrl-C does not stop the program.");
   LogsOptions& options = command.values<LogsOptions>();

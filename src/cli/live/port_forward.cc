@@ -30,7 +30,7 @@ void show(Output& out, const std::vector<ForwardedPort>& ports) {
   out.flush();
 }
 
-Outcome port_forward(Context& context, ForwardOptions& options) {
+Outcome port_forward(CommandIo& context, ForwardOptions& options) {
   auto specs = parse_forward_specs(options.specs);
   if (!specs) return usage_error(specs.error().message + ".");
   ignore_sigpipe();
@@ -53,7 +53,7 @@ Outcome port_forward(Context& context, ForwardOptions& options) {
 
 }  // namespace
 
-void add_port_forward_command(Command& root, Context& context) {
+void add_port_forward_command(Command& root, CommandIo& context) {
   Command& command = root.command("port-forward", "Reach ports of a sandbox from this machine, until Ctrl-C.");
   command.details(
       "Any TCP protocol passes, also to servers that listen on the sandbox's loopback only. A connection goes to the "

@@ -106,7 +106,7 @@ struct Screen {
   const bool wide_;
 };
 
-Outcome follow(Context& context, const TopOptions& options, SignalFd& signals, Sampler& sampler) {
+Outcome follow(CommandIo& context, const TopOptions& options, SignalFd& signals, Sampler& sampler) {
   auto first = sampler.sample();
   if (!first) return sdk_failed(context, first.error());
   auto terminal = RawTerminal::open();
@@ -135,7 +135,7 @@ Outcome follow(Context& context, const TopOptions& options, SignalFd& signals, S
   }
 }
 
-Outcome top(Context& context, const TopOptions& options) {
+Outcome top(CommandIo& context, const TopOptions& options) {
   SignalFd signals({SIGINT, SIGTERM, SIGHUP, SIGWINCH});
   auto client = context.client();
   if (!client) return failed(client.error());
@@ -165,7 +165,7 @@ Outcome top(Context& context, const TopOptions& options) {
 
 }  // namespace
 
-void add_top_command(Command& root, Context& context) {
+void add_top_command(Command& root, CommandIo& context) {
   Command& command = root.command("top", "Watch sandboxes: CPU, memory, age and deadline.");
   command.details(
       "On a terminal the table is redrawn until q or Ctrl-C; elsewhere, and with json or yaml, it is printed once.");

@@ -58,7 +58,7 @@ net::awaitable<void> watch_all(opensandbox::async::SandboxManager manager, std::
   co_await (watch(manager, wanted, all[from]) && watch_all(manager, wanted, all, from + 1));
 }
 
-Outcome wait(Context& context, const WaitOptions& options) {
+Outcome wait(CommandIo& context, const WaitOptions& options) {
   auto known = context.manager();
   if (!known) return failed(known.error());
   net::io_context loop(1);
@@ -108,7 +108,7 @@ Outcome wait(Context& context, const WaitOptions& options) {
 
 }  // namespace
 
-void add_wait_command(Command& root, Context& context) {
+void add_wait_command(Command& root, CommandIo& context) {
   Command& command = root.command("wait", "Wait until sandboxes are in a state.");
   command.details(
       "The server tells every change as it happens. Exit code 0 when all are there; 1 when one has ended in another "

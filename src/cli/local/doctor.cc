@@ -67,6 +67,25 @@ void check_key(const Config& config, const opensandbox::Client& client, Findings
   }
 }
 
+// Shows the features of the server; a feature that it does not have is not a fault.
+void check_features(const opensandbox::Client& client, Findings& findings) {
+  const auto said = opensandbox::SandboxManager(client).request("GET", "/capabilities");
+  const auto value = said ? api::parse_json(*said) : Result<json::value>(fail(Code::Unavailable, ""));
+  const json::object* object = value ? value->if_object() : nullptr;
+  const json::value* features = object != nullptr ? object->if_contains("features") : nullptr;
+  if (features == nullptr || !features->is_array()) return findings.skipped("features", "this server does not tell");
+  std::string has, lacks;
+  for (const json::value& each : features->get_array()) {
+    const json::object* feature = each.if_object();
+    const json::value* name = feature != nullptr ? feature->if_contains("name") : nullptr;
+    const json::value* available = feature != nullptr ? feature->if_contains("available") : nullptr;
+    if (name == nullptr || !name->is_string() || available == nullptr || !available->is_bool()) continue;
+    std::string& list = available->get_bool() ? has : lacks;
+    list += (list.empty() ? "" : ", ") + std::string(name->get_string());
+  }
+  findings.ok("features", has + (lacks.empty() ? "" : "; not here: " + lacks));
+}
+
 // False: no server answers.
 bool check_server(const Config& config, const opensandbox::Client& client, Findings& findings) {
   std::string base = client.config().base_url();
@@ -83,6 +102,7 @@ bool check_server(const Config& config, const opensandbox::Client& client, Findi
     findings.warning("versions", "osb is " OSB_VERSION ", the server " + version, "install the same version of both");
   }
   check_key(config, client, findings);
+  check_features(client, findings);
   const auto ready = http_get(root + "/health/ready");
   if (!ready || ready->status == 404) {
     findings.skipped("backend", "this server does not tell");
@@ -148,8 +168,19 @@ void check_kernel(Findings& findings) {
   }
 }
 
+// Whether systemd makes the engine's cgroups, and there is no slice as docs/limits.md describes it.
+bool needs_slice(const json::value& info) {
+  const json::object* object = info.if_object();
+  const json::value* driver = object != nullptr ? object->if_contains("CgroupDriver") : nullptr;
+  if (driver == nullptr || !driver->is_string() || driver->get_string() != "systemd") return false;
+  for (const char* place : {"/etc", "/run", "/usr/lib", "/lib"}) {
+    if (::access((std::string(place) + "/systemd/system/opensandbox.slice").c_str(), F_OK) == 0) return false;
+  }
+  return true;
+}
+
 // The container engine of this host, for servers that use it. Nothing to say where there is none.
-void check_engine(const Context& context, Findings& findings) {
+void check_engine(const CommandIo& context, Findings& findings) {
   constexpr std::string_view kUnix = "unix://";
   const std::string engine = context.environment()("DOCKER_HOST").value_or("unix:///var/run/docker.sock");
   if (!engine.starts_with(kUnix) || ::access(engine.substr(kUnix.size()).c_str(), R_OK | W_OK) != 0) return;
@@ -160,7 +191,11 @@ void check_engine(const Context& context, Findings& findings) {
     return findings.warning("container engine", engine + ": " + info.error().message,
                             "only servers with [runtime] type = \"docker\" need it");
   }
-  const auto missing = api::missing_engine_walls(*info);
+  auto missing = api::missing_engine_walls(*info);
+  if (needs_slice(*info)) {
+    missing.emplace_back(
+        "a limit of all sandboxes together: make opensandbox.slice and name it in [docker] cgroup_parent");
+  }
   for (const std::string& wall : missing) {
     findings.warning("container engine", engine + " lacks " + wall,
                      "for servers with [runtime] type = \"docker\": docs/docker.md, Walls");
@@ -168,7 +203,7 @@ void check_engine(const Context& context, Findings& findings) {
   if (missing.empty()) findings.ok("container engine", engine + " has all walls that the server asks for");
 }
 
-void examine(Context& context, Findings& findings) {
+void examine(CommandIo& context, Findings& findings) {
   const std::filesystem::path path = context.config_path();
   std::error_code ignored;
   if (auto loaded = context.load_config(); !loaded) {
@@ -185,7 +220,7 @@ void examine(Context& context, Findings& findings) {
   check_engine(context, findings);
 }
 
-Outcome doctor(Context& context) {
+Outcome doctor(CommandIo& context) {
   Findings findings;
   {
     const Spinner spinner(context.out(), "Looking around");
@@ -210,7 +245,7 @@ Outcome doctor(Context& context) {
 
 }  // namespace
 
-void add_doctor_command(Command& root, Context& context) {
+void add_doctor_command(Command& root, CommandIo& context) {
   Command& command = root.command("doctor", "Check configuration, server, backend and kernel, and say what to do.");
   command.details("Exit code 1 when something keeps osb from working. Warnings concern optional features.");
   command.formats({Format::Table, Format::Json, Format::Yaml});

@@ -19,7 +19,7 @@ struct DownOptions {
   bool purge = false, yes = false;
 };
 
-Outcome nothing_there(Context& context, const fs::path& directory) {
+Outcome nothing_there(CommandIo& context, const fs::path& directory) {
   if (context.out().structured()) {
     context.out().data(json::object{{"status", "absent"}, {"directory", directory.string()}});
   } else {
@@ -29,7 +29,7 @@ Outcome nothing_there(Context& context, const fs::path& directory) {
 }
 
 // Asks on the terminal. Nothing is deleted without an answer.
-Expected<bool> confirmed(Context& context, const fs::path& directory, const ServiceRecord& record) {
+Expected<bool> confirmed(CommandIo& context, const fs::path& directory, const ServiceRecord& record) {
   const std::size_t running = count_running_sandboxes(record);
   const std::string what =
       "all sandboxes (" + std::to_string(running) + " running), images, snapshots and volumes in " + directory.string();
@@ -44,7 +44,7 @@ Expected<bool> confirmed(Context& context, const fs::path& directory, const Serv
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-Outcome purge(Context& context, const fs::path& directory, bool yes) {
+Outcome purge(CommandIo& context, const fs::path& directory, bool yes) {
   const auto record = read_record(directory);
   if (!record) return failed(record.error());
   if (!*record) return nothing_there(context, directory);
@@ -78,7 +78,7 @@ Outcome purge(Context& context, const fs::path& directory, bool yes) {
   return 0;
 }
 
-Outcome down(Context& context, const DownOptions& options) {
+Outcome down(CommandIo& context, const DownOptions& options) {
   const fs::path directory = fs::absolute(options.directory).lexically_normal();
   if (options.yes && !options.purge) return usage_error("--yes belongs to --purge.");
   if (auto root = become_root(); !root) return failed(root.error());
@@ -112,7 +112,7 @@ void show_stopped(Output& out, const fs::path& directory, const StoppedService& 
   out.text("Start it again: " + up + "\nDelete everything: " + purge + "\n");
 }
 
-void add_down_command(Command& root, Context& context) {
+void add_down_command(Command& root, CommandIo& context) {
   Command& command = root.command("down", "Stop the service of 'osb up'; nothing is deleted without --purge.");
   command.details(
       "Ends the server and sandboxd. Images, snapshots, volumes and sandboxes stay; running sandboxes keep running, "

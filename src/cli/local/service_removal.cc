@@ -1,23 +1,19 @@
 #include "cli/local/service_removal.h"
 
-#include <algorithm>
-#include <csignal>
 #include <set>
-#include <unistd.h>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 
 #include "api/json.h"
 #include "async/run_loop.h"
-#include "base/parse_number.h"
 #include "cli/local/daemon_start.h"
 #include "cli/local/list_directory.h"
 #include "cli/local/service_network.h"
 #include "http/client.h"
+#include "sys/cgroup.h"
 #include "sys/pidfd.h"
 #include "sys/spawn.h"
-#include "sys/text_file.h"
 
 namespace osb::cli {
 namespace {
@@ -73,48 +69,14 @@ std::vector<fs::path> cgroups_of(const std::string& parent) {
   return out;
 }
 
-// The cgroup and all below it, each before its children.
-std::vector<fs::path> with_children(const fs::path& cgroup) {
-  std::vector<fs::path> out{cgroup};
-  std::error_code ignored;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    for (const fs::path& each : list_directory(out[i])) {
-      if (fs::is_directory(each, ignored)) out.push_back(each);
-    }
-  }
-  return out;
-}
-
-// Ends what is in one cgroup, also where a dead sandboxd has left it frozen, and removes it.
-void remove_cgroup(const fs::path& cgroup) {
-  for (const auto& [name, value] :
-       {std::pair{"cgroup.kill", "1"}, {"freezer.state", "THAWED"}, {"cgroup.freeze", "0"}}) {
-    if (::access((cgroup / name).c_str(), W_OK) == 0) (void)sys::write_text(cgroup / name, value);
-  }
-  if (const auto text = sys::read_text(cgroup / "cgroup.procs")) {
-    sys::for_each_line(*text, [](std::string_view line) {
-      const auto pidfd = sys::open_pidfd(parse_number<pid_t>(line).value_or(0));
-      if (!pidfd) return;
-      (void)sys::send_signal(pidfd->get(), SIGKILL);
-      (void)sys::wait_ended(pidfd->get(), kDeath);
-    });
-  }
-  (void)::rmdir(cgroup.c_str());
-}
-
 // Sandboxes outlive a sandboxd that has died; processes in cgroups of our name are ours.
 void remove_cgroups(const std::string& parent) {
   for (const fs::path& top : cgroups_of(parent)) {
-    const std::vector<fs::path> all = with_children(top);
-    for (auto each = all.rbegin(); each != all.rend(); ++each) remove_cgroup(*each);
+    const auto cgroup = sys::Cgroup::at(top);
+    (void)cgroup.kill();
+    (void)cgroup.wait_empty(kDeath);
+    (void)cgroup.remove();
   }
-}
-
-bool is_populated(const fs::path& cgroup) {
-  return std::ranges::any_of(with_children(cgroup), [](const fs::path& each) {
-    const auto text = sys::read_text(each / "cgroup.procs");
-    return text && !text->empty();
-  });
 }
 
 // Best effort: a host may have neither program, and then has nothing of ours there.
@@ -135,9 +97,8 @@ void run_quietly(const std::vector<std::string>& words) {
 std::size_t count_running_sandboxes(const ServiceRecord& record) {
   std::set<std::string> names;
   for (const fs::path& top : cgroups_of(record.cgroup_parent)) {
-    std::error_code ignored;
-    for (const fs::path& each : list_directory(top)) {
-      if (fs::is_directory(each, ignored) && is_populated(each)) names.insert(each.filename());
+    for (std::string& name : sys::cgroups_in(top)) {
+      if (sys::Cgroup::at(top / name).use() == sys::Cgroup::Use::Busy) names.insert(std::move(name));
     }
   }
   return names.size();

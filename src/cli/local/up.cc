@@ -71,14 +71,14 @@ std::optional<std::uint16_t> local_port(const opensandbox::ConnectionConfig& con
   return parse_number<std::uint16_t>(std::string_view(host).substr(colon + 1));
 }
 
-std::optional<std::string> server_key(const Context& context) {
+std::optional<std::string> server_key(const CommandIo& context) {
   auto key = context.environment()("OPENSANDBOX_SERVER_API_KEY");
   if (key && key->empty()) key.reset();
   return key;
 }
 
 // Of a new service: the configured key, if that is not another server's.
-std::string first_key(const Context& context, std::uint16_t port) {
+std::string first_key(const CommandIo& context, std::uint16_t port) {
   const Config& config = context.config();
   const bool fits = !config.key_domain || opensandbox::key_may_go({*config.key_domain, "http"},
                                                                   {"127.0.0.1:" + std::to_string(port), "http"});
@@ -92,7 +92,7 @@ struct Reach {
   std::string problem = {};  // why it could not be saved, or does not count
 };
 
-Reach save(Context& context, const fs::path& directory, const ServiceRecord& service, bool wanted) {
+Reach save(CommandIo& context, const fs::path& directory, const ServiceRecord& service, bool wanted) {
   Reach out;
   if (wanted) {
     const fs::path file = fs::absolute(context.config_path());
@@ -106,7 +106,7 @@ Reach save(Context& context, const fs::path& directory, const ServiceRecord& ser
   }
   const auto config = resolve_config(context.flags, context.environment(), context.config_path());
   out.by_itself = config && config->api_key == service.key && config->protocol == "http" &&
-                  opensandbox::key_may_go({service.domain()}, {config->domain.value_or("localhost:8080")});
+                  opensandbox::key_may_go({service.domain()}, {config->domain.value_or(kDefaultDomain)});
   const auto variable = [&](const char* name) { return context.environment()(name).value_or(""); };
   const std::string domain = variable("OPEN_SANDBOX_DOMAIN"), key = variable("OPEN_SANDBOX_API_KEY");
   const char* other = nullptr;
@@ -122,7 +122,7 @@ std::string count(std::size_t number, const std::string& thing) {
   return std::to_string(number) + " " + thing + (number == 1 ? "" : "es");
 }
 
-void show(Context& context, const fs::path& directory, const StartedService& started, const Reach& reach,
+void show(CommandIo& context, const fs::path& directory, const StartedService& started, const Reach& reach,
           bool foreground) {
   const ServiceRecord& service = started.record;
   const std::string stop = local_command("down", directory);
@@ -152,7 +152,8 @@ void show(Context& context, const fs::path& directory, const StartedService& sta
   }
   said += std::string("  osb ") + (by_profile ? "--profile " + reach.profile + " " : "") + "run host -- echo hello\n\n";
   if (!reach.profile.empty()) {
-    said += "Address and key: profile '" + reach.profile + "' in " + context.config_path().string() + "\n";
+    said += "Address and key: profile '" + reach.profile + "' in " + context.config_path().string() +
+            "\nFor SDKs: eval \"$(osb " + (by_profile ? "--profile " + reach.profile + " " : "") + "config env)\"\n";
   } else {
     said += "Anyone with this key can run code here. Keep it secret.\n";
   }
@@ -186,7 +187,7 @@ bool is_ours(const fs::path& directory, const opensandbox::Client& client) {
   return ready && ready->status == 503;
 }
 
-Outcome stay(Context& context, const fs::path& directory, const ServiceRecord& service, Foreground& foreground) {
+Outcome stay(CommandIo& context, const fs::path& directory, const ServiceRecord& service, Foreground& foreground) {
   context.out().flush();
   const auto end = foreground.wait(service);
   if (!end) return failed(end.error());
@@ -204,7 +205,7 @@ Outcome stay(Context& context, const fs::path& directory, const ServiceRecord& s
   return end->signal == SIGINT ? 0 : exit_code_of_signal(end->signal);
 }
 
-Outcome up(Context& context, const UpOptions& options) {
+Outcome up(CommandIo& context, const UpOptions& options) {
   const fs::path directory = fs::absolute(options.directory).lexically_normal();
   auto client = context.client();
   if (!client) return failed(client.error());
@@ -254,7 +255,7 @@ std::string local_command(std::string_view command, const fs::path& directory) {
   return directory == kServiceDirectory ? line : line + " --dir " + directory.string();
 }
 
-void add_up_command(Command& root, Context& context) {
+void add_up_command(Command& root, CommandIo& context) {
   Command& command = root.command("up", "Start sandboxd and the server on this machine, unless one answers.");
   command.details(
       "They run in the background on 127.0.0.1. All that they keep is in one directory. 'osb up' after 'osb down', a "

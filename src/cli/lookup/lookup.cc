@@ -44,7 +44,16 @@ opensandbox::Result<std::vector<Referable>> snapshots_like(const opensandbox::Sa
   }
 }
 
-Expected<std::string> chosen(const Context& context, std::string_view kind, const std::string& given,
+opensandbox::Result<std::vector<Referable>> templates_like(const opensandbox::SandboxManager& manager,
+                                                           const std::string& text) {
+  auto page = manager.templates({.page_size = kPageSize, .match = text});
+  if (!page) return std::unexpected(page.error());
+  std::vector<Referable> out;
+  for (const auto& each : page->items) out.push_back({each.id, "", each.phase == opensandbox::state::kFailed});
+  return out;
+}
+
+Expected<std::string> chosen(const CommandIo& context, std::string_view kind, const std::string& given,
                              const opensandbox::Result<std::vector<Referable>>& known) {
   if (!known && has_no_list(known.error())) return given;
   if (!known) return sdk_failed(context, known.error());
@@ -59,16 +68,23 @@ std::string name_of(const opensandbox::SandboxInfo& info) {
   return found == info.metadata->end() ? std::string() : found->second;
 }
 
-Expected<std::string> find_sandbox(const Context& context, const opensandbox::SandboxManager& manager,
+Expected<std::string> find_sandbox(const CommandIo& context, const opensandbox::SandboxManager& manager,
                                    const std::string& given) {
   if (is_whole_id(given)) return given;
   return chosen(context, "sandbox", given, sandboxes_like(manager, given));
 }
 
-Expected<std::string> find_snapshot(const Context& context, const opensandbox::SandboxManager& manager,
+Expected<std::string> find_snapshot(const CommandIo& context, const opensandbox::SandboxManager& manager,
                                     const std::string& given) {
   if (is_whole_id(given)) return given;
   return chosen(context, "snapshot", given, snapshots_like(manager, given));
+}
+
+Expected<std::string> find_template(const CommandIo& context, const opensandbox::SandboxManager& manager,
+                                    const std::string& given) {
+  const std::string id = (given.starts_with("tpl") ? "" : "tpl-") + given;
+  if (is_whole_id(std::string_view(id).substr(4)) || id.size() < 4) return id;
+  return chosen(context, "template", id, templates_like(manager, id));
 }
 
 void claim_name(opensandbox::CreateOptions& create, const std::string& name) {
@@ -76,7 +92,7 @@ void claim_name(opensandbox::CreateOptions& create, const std::string& name) {
   create.extensions["name.unique"] = "true";
 }
 
-Expected<void> check_free_name(const Context& context, const opensandbox::SandboxManager& manager,
+Expected<void> check_free_name(const CommandIo& context, const opensandbox::SandboxManager& manager,
                                const std::string& name) {
   if (auto fine = check_name(name); !fine) return fine;
   const auto known = sandboxes_like(manager, name);

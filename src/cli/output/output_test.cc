@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "api/json.h"
-#include "cli/read_input.h"
+#include "yaml/reader.h"
 
 namespace osb::cli {
 namespace {
@@ -142,18 +142,18 @@ TEST(Output, YamlReadsBackAsTheSameData) {
       {"key with: colon", 1},
   };
   const std::string text = to_yaml(value);
-  const auto back = parse_yaml(text);
+  const auto back = yaml::parse(text);
   ASSERT_TRUE(back) << back.error().message << "\n" << text;
   EXPECT_EQ(*back, value) << text;
   EXPECT_LT(text.find("empty:"), text.find("nested:")) << "keys are sorted";
 }
 
 TEST(YamlReader, TakesJsonAndRefusesWhatIsNoPlainData) {
-  const auto parsed = parse_yaml(R"({"a": [1, "2", null], "b": {"c": true}})");
+  const auto parsed = yaml::parse(R"({"a": [1, "2", null], "b": {"c": true}})");
   ASSERT_TRUE(parsed);
   EXPECT_EQ(*parsed, (json::value{{"a", {1, "2", nullptr}}, {"b", {{"c", true}}}}));
   for (const char* bad : {"a: [1", "a: &x 1\nb: *x", "--- 1\n--- 2\n", "? [a]\n: b\n", "\tx: 1"}) {
-    EXPECT_FALSE(parse_yaml(bad)) << bad;
+    EXPECT_FALSE(yaml::parse(bad)) << bad;
   }
 }
 

@@ -39,7 +39,7 @@ json::object to_row(const Image& image) {
   return out;
 }
 
-void show(Context& context, const std::vector<Image>& images) {
+void show(CommandIo& context, const std::vector<Image>& images) {
   json::array rows;
   const bool structured = context.out().structured();
   for (const Image& each : images) rows.push_back(structured ? to_json(each) : to_row(each));
@@ -82,7 +82,7 @@ class PullBar {
   Spinner spinner_;
 };
 
-Outcome pull(Context& context, const Options& options) {
+Outcome pull(CommandIo& context, const Options& options) {
   if (options.username.empty() != options.password.empty()) return invalid("--username and --password go together.");
   opensandbox::PullOptions wanted;
   wanted.image = options.image;
@@ -111,7 +111,7 @@ Outcome pull(Context& context, const Options& options) {
   return 0;
 }
 
-Outcome list(Context& context) {
+Outcome list(CommandIo& context) {
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
   auto images = manager->images();
@@ -120,7 +120,7 @@ Outcome list(Context& context) {
   return 0;
 }
 
-Outcome remove(Context& context, const Options& options) {
+Outcome remove(CommandIo& context, const Options& options) {
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
   json::array rows;
@@ -145,7 +145,7 @@ opensandbox::Result<std::vector<Image>> load_stdin(const opensandbox::SandboxMan
   return manager.load_image([&] { return input.next(); }, name);
 }
 
-Outcome load(Context& context, const Options& options) {
+Outcome load(CommandIo& context, const Options& options) {
   if (options.image == "-" && ::isatty(STDIN_FILENO) != 0)
     return invalid("Standard input is a terminal, not an archive.");
   if (options.image != "-" && ::access(options.image.c_str(), R_OK) != 0) {
@@ -166,12 +166,12 @@ Outcome load(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_images_command(Command& root, Context& context) {
+void add_images_command(Command& root, CommandIo& context) {
   Command& command = root.command("images", "List images; the same as 'osb image list'.");
   command.formats(kListFormats).action([&context] { return list(context); });
 }
 
-void add_image_group(Command& root, Context& context) {
+void add_image_group(Command& root, CommandIo& context) {
   Command& group = root.command("image", "The images of a server with its own image store (native runtime).");
   const std::vector<Format> formats = {Format::Table, Format::Json, Format::Yaml};
   {

@@ -11,7 +11,7 @@ struct Options {
   std::vector<std::string> keys;
 };
 
-void show(Context& context, const opensandbox::SandboxInfo& info) {
+void show(CommandIo& context, const opensandbox::SandboxInfo& info) {
   const json::object metadata = encode(info.metadata.value_or(opensandbox::StringMap()));
   if (metadata.empty() && !context.out().structured()) {
     context.out().info("No metadata.");
@@ -20,7 +20,7 @@ void show(Context& context, const opensandbox::SandboxInfo& info) {
   }
 }
 
-Outcome get(Context& context, Options& options) {
+Outcome get(CommandIo& context, Options& options) {
   auto manager = context.manager_of_sandbox(options.id);
   if (!manager) return failed(manager.error());
   auto info = manager->get(options.id);
@@ -42,7 +42,7 @@ Outcome get(Context& context, Options& options) {
   return 0;
 }
 
-Outcome patch(Context& context, std::string& id, const opensandbox::MetadataPatch& change) {
+Outcome patch(CommandIo& context, std::string& id, const opensandbox::MetadataPatch& change) {
   auto manager = context.manager_of_sandbox(id);
   if (!manager) return failed(manager.error());
   auto info = manager->patch_metadata(id, change);
@@ -53,7 +53,7 @@ Outcome patch(Context& context, std::string& id, const opensandbox::MetadataPatc
 
 }  // namespace
 
-void add_metadata_group(Command& root, Context& context) {
+void add_metadata_group(Command& root, CommandIo& context) {
   Command& group = root.command("metadata", "Read and change the metadata of a sandbox.");
   const std::vector<Format> formats = {Format::Table, Format::Json, Format::Yaml};
   {

@@ -23,8 +23,8 @@ json::object to_row(const Snapshot& snapshot) {
   return out;
 }
 
-void show(Context& context, const Snapshot& snapshot) {
-  context.out().object(context.out().structured() ? to_json(snapshot) : to_row(snapshot));
+void show(CommandIo& context, const Snapshot& snapshot) {
+  context.out().object(context.out().structured() ? to_json(snapshot) : to_row(snapshot), "Snapshot Info");
 }
 
 struct Options {
@@ -32,27 +32,26 @@ struct Options {
   std::vector<std::string> ids, states;
   std::string sandbox;
   std::int64_t page = 0, page_size = 0;
-  bool no_wait = false;
+  bool wait = false, no_wait = false;
   Duration timeout{std::chrono::seconds(600)};
 };
 
-Outcome create(Context& context, Options& options) {
+Outcome create(CommandIo& context, Options& options) {
   auto manager = context.manager_of_sandbox(options.id);
   if (!manager) return failed(manager.error());
   Spinner spinner(context.out(), "Taking a snapshot of " + options.id);
   auto snapshot = manager->create_snapshot(options.id, options.name);
-  if (snapshot && !options.no_wait) snapshot = manager->wait_for_snapshot(snapshot->id, options.timeout.value);
+  if (snapshot && options.wait) snapshot = manager->wait_for_snapshot(snapshot->id, options.timeout.value);
   spinner.stop();
   if (!snapshot) return sdk_failed(context, snapshot.error());
-  if (context.out().structured()) {
-    context.out().data(to_json(*snapshot));
-  } else {
-    context.out().panel("Snapshot", to_row(*snapshot));
-  }
+  context.out().panel("Snapshot Created", {{"id", snapshot->id},
+                                           {"sandbox_id", snapshot->sandbox_id},
+                                           {"name", text_or_null(snapshot->name)},
+                                           {"status", snapshot->status.state}});
   return 0;
 }
 
-Outcome list(Context& context, Options& options) {
+Outcome list(CommandIo& context, Options& options) {
   auto manager = options.sandbox.empty() ? context.manager() : context.manager_of_sandbox(options.sandbox);
   if (!manager) return failed(manager.error());
   Spinner spinner(context.out(), "Asking for the snapshots");
@@ -82,7 +81,7 @@ Outcome list(Context& context, Options& options) {
   return 0;
 }
 
-Outcome get(Context& context, Options& options) {
+Outcome get(CommandIo& context, Options& options) {
   auto manager = context.manager_of_snapshot(options.id);
   if (!manager) return failed(manager.error());
   auto snapshot = manager->snapshot(options.id);
@@ -91,7 +90,7 @@ Outcome get(Context& context, Options& options) {
   return 0;
 }
 
-Outcome remove(Context& context, Options& options) {
+Outcome remove(CommandIo& context, Options& options) {
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
   json::array rows;
@@ -104,28 +103,34 @@ Outcome remove(Context& context, Options& options) {
     rows.push_back(json::object{{"snapshot_id", id}, {"status", "deleted"}});
   }
   spinner.stop();
-  context.out().rows(rows, {"snapshot_id", "status"});
+  if (rows.size() == 1) {
+    context.out().ok("Snapshot deleted: " + options.ids.front());
+  } else {
+    context.out().rows(rows, {"snapshot_id", "status"});
+  }
   return 0;
 }
 
 }  // namespace
 
-void add_snapshot_group(Command& root, Context& context) {
+void add_snapshot_group(Command& root, CommandIo& context) {
   Command& group = root.command("snapshot", "Keep the files of a sandbox and start others from them.");
   const std::vector<Format> formats = {Format::Table, Format::Json, Format::Yaml};
   {
-    Command& command = group.command("create", "Take a snapshot and wait until it is ready.");
+    Command& command = group.command("create", "Take a snapshot of a sandbox.");
     Options& options = command.values<Options>();
     command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);
     command.option("-n,--name", "TEXT", "A name for it.", options.name);
-    command.flag("--no-wait", "Do not wait until it is ready.", options.no_wait);
-    command.option("--timeout", "DURATION", "How long to wait; ten minutes.", options.timeout);
+    command.flag("--wait", "Wait until it is ready.", options.wait);
+    command.flag("--no-wait", "The default; for older scripts.", options.no_wait);
+    command.option("--timeout", "DURATION", "How long --wait waits; ten minutes.", options.timeout);
     command.formats(formats).action([&context, &options] { return create(context, options); });
   }
   {
     Command& command = group.command("list", "List snapshots.");
     Options& options = command.values<Options>();
-    command.option("--sandbox", "ID", "Of this sandbox only.", options.sandbox).completes(Completes::Sandboxes);
+    command.option("--sandbox-id,--sandbox", "ID", "Of this sandbox only.", options.sandbox)
+        .completes(Completes::Sandboxes);
     command.option("-n,--name", "TEXT", "With this name only.", options.name);
     command.option("-s,--state", "STATE", "In this state; repeatable.", options.states)
         .choices({"Creating", "Ready", "Failed", "Deleting"});

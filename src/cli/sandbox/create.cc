@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include "api/json.h"
+#include "api/resource_limits.h"
 #include "cli/commands.h"
 #include "cli/lookup/lookup.h"
 #include "cli/read_input.h"
 #include "cli/sandbox/create_files.h"
+#include "cli/sandbox/request_file.h"
 #include "cli/sandbox/sandbox_commands.h"
 
 namespace osb::cli {
 namespace {
 
 struct Options {
-  std::optional<std::string> image, snapshot_id, name, username, password, network_policy_file, volumes_file;
+  std::optional<std::string> image, snapshot_id, template_id, request_file, name, username, password,
+      network_policy_file, volumes_file;
   std::optional<NullableDuration> timeout;
   std::vector<KeyValue> env, metadata, extensions, resources;
   std::vector<std::string> entrypoint;
@@ -35,7 +38,41 @@ opensandbox::StringMap to_map(const std::vector<KeyValue>& pairs) {
   return out;
 }
 
+// Joins the names of the options that were given.
+class GivenOptions {
+ public:
+  void add(bool given, std::string_view option) {
+    if (given) names_ += (names_.empty() ? "" : ", ") + std::string(option);
+  }
+  const std::string& names() const { return names_; }
+
+ private:
+  std::string names_;
+};
+
+std::string conflicts_with_template(const Options& o) {
+  GivenOptions given;
+  given.add(o.image.has_value(), "--image");
+  given.add(o.username || o.password, "--image-auth-username/--image-auth-password");
+  given.add(!o.env.empty(), "--env");
+  given.add(!o.resources.empty(), "--resource");
+  given.add(!o.entrypoint.empty(), "--entrypoint");
+  given.add(o.volumes_file.has_value(), "--volumes-file");
+  given.add(o.credential_proxy, "--credential-proxy");
+  given.add(o.secure_access, "--secure-access");
+  return given.names();
+}
+
 Expected<void> set_source(const Options& options, const Config& config, opensandbox::CreateOptions& out) {
+  if (options.template_id) {
+    if (options.snapshot_id) return invalid("--template and --snapshot-id are mutually exclusive.");
+    if (const std::string given = conflicts_with_template(options); !given.empty()) {
+      return invalid("Template mode fixes the workload shape on the server; " + given +
+                     " cannot be combined with --template.");
+    }
+    out.template_id = *options.template_id;
+    return {};
+  }
   if (options.snapshot_id) {
     if (options.image) return invalid("--snapshot-id and --image are mutually exclusive.");
     if (options.username || options.password)
@@ -69,7 +106,71 @@ Expected<void> must_exist(const char* option, const std::optional<std::string>& 
   return usage_error("Invalid value for '" + std::string(option) + "': Path '" + *path + "' does not exist.");
 }
 
-Outcome create(Context& context, const Options& options) {
+// The options that a request file replaces and that were given all the same.
+std::string conflicts_with_file(const Options& o) {
+  GivenOptions given;
+  const auto add = [&](bool is, std::string_view option) { given.add(is, option); };
+  add(o.image.has_value(), "--image");
+  add(o.username || o.password, "--image-auth-username/--image-auth-password");
+  add(o.template_id.has_value(), "--template");
+  add(o.snapshot_id.has_value(), "--snapshot-id");
+  add(o.name.has_value(), "--name");
+  add(o.timeout.has_value(), "--timeout");
+  add(!o.env.empty(), "--env");
+  add(!o.metadata.empty(), "--metadata");
+  add(!o.extensions.empty(), "--extension");
+  add(!o.resources.empty(), "--resource");
+  add(!o.entrypoint.empty(), "--entrypoint");
+  add(o.network_policy_file.has_value(), "--network-policy-file");
+  add(o.credential_proxy, "--credential-proxy");
+  add(o.volumes_file.has_value(), "--volumes-file");
+  add(o.secure_access, "--secure-access");
+  return given.names();
+}
+
+std::string timeout_text(const RequestFile& file) {
+  if (!file.has_timeout) return "sdk-default";
+  return file.timeout ? clock_text(std::chrono::seconds(*file.timeout)) : "manual-cleanup";
+}
+
+Outcome create_from_file(CommandIo& context, const Options& options) {
+  const std::string& path = *options.request_file;
+  if (auto there = must_exist("--file' / '-f", options.request_file); !there) return failed(there.error());
+  if (const std::string given = conflicts_with_file(options); !given.empty()) {
+    return invalid("--file cannot be combined with: " + given + ".");
+  }
+  auto file = read_request_file(path);
+  if (!file) return failed(file.error());
+  auto manager = context.manager();
+  if (!manager) return failed(manager.error());
+  context.out().busy("Creating sandbox...");
+  const auto answer = manager->request("POST", "/sandboxes", json::serialize(file->body));
+  if (!answer) return sdk_failed(context, answer.error());
+  const auto made = api::parse_json(*answer);
+  const json::object* sandbox = made ? made->if_object() : nullptr;
+  const json::value* id = sandbox != nullptr ? sandbox->if_contains("id") : nullptr;
+  if (id == nullptr || !id->is_string()) return invalid("The server's answer names no sandbox.");
+  const std::string name(id->get_string());
+  opensandbox::ConnectOptions wanted;
+  wanted.ready.skip = options.skip_health_check;
+  if (options.ready_timeout) wanted.ready.timeout = options.ready_timeout->value;
+  if (auto ready = opensandbox::Sandbox::connect(manager->client(), name, wanted); !ready) {
+    (void)manager->kill(name);
+    return sdk_failed(context, ready.error());
+  }
+  const std::string kind = file->source == "image"        ? "image"
+                           : file->source == "templateId" ? "template"
+                                                          : "snapshot_id";
+  context.out().panel("Sandbox Created", {{"id", name},
+                                          {"status", "created"},
+                                          {"timeout", timeout_text(*file)},
+                                          {"request_file", path},
+                                          {kind, file->value}});
+  return 0;
+}
+
+Outcome create(CommandIo& context, const Options& options) {
+  if (options.request_file) return create_from_file(context, options);
   if (auto there = must_exist("--network-policy-file", options.network_policy_file); !there)
     return failed(there.error());
   if (auto there = must_exist("--volumes-file", options.volumes_file); !there) return failed(there.error());
@@ -81,6 +182,12 @@ Outcome create(Context& context, const Options& options) {
   }
   auto timeout = wanted_timeout(options, context.config());
   if (!timeout) return failed(timeout.error());
+  if (options.template_id && !*timeout) {
+    return invalid("--timeout is required when creating a sandbox from a template (e.g. --timeout 30m).");
+  }
+  if (options.template_id && !(*timeout)->value) {
+    return invalid("--timeout none (manual cleanup) is not supported in template mode.");
+  }
   if (*timeout) wanted.timeout = (*timeout)->value;
   wanted.env = to_map(options.env);
   wanted.metadata = to_map(options.metadata);
@@ -102,7 +209,9 @@ Outcome create(Context& context, const Options& options) {
   wanted.ready.skip = options.skip_health_check;
   if (options.ready_timeout) wanted.ready.timeout = options.ready_timeout->value;
 
-  auto manager = wanted.snapshot_id.empty() ? context.manager() : context.manager_of_snapshot(wanted.snapshot_id);
+  auto manager = !wanted.template_id.empty()   ? context.manager_of_template(wanted.template_id)
+                 : !wanted.snapshot_id.empty() ? context.manager_of_snapshot(wanted.snapshot_id)
+                                               : context.manager();
   if (!manager) return failed(manager.error());
   context.out().busy("Creating sandbox...");
   if (options.name) {
@@ -112,7 +221,9 @@ Outcome create(Context& context, const Options& options) {
   auto sandbox = opensandbox::Sandbox::create(manager->client(), wanted);
   if (!sandbox) return sdk_failed(context, sandbox.error());
   json::object made{{"id", sandbox->id()}};
-  if (wanted.snapshot_id.empty()) {
+  if (!wanted.template_id.empty()) {
+    made["template"] = wanted.template_id;
+  } else if (wanted.snapshot_id.empty()) {
     made["image"] = wanted.image;
   } else {
     made["snapshot_id"] = wanted.snapshot_id;
@@ -126,8 +237,8 @@ Outcome create(Context& context, const Options& options) {
 
 }  // namespace
 
-void add_sandbox_create(Command& group, Context& context) {
-  Command& command = group.command("create", "Create a sandbox from an image or a snapshot.");
+void add_sandbox_create(Command& group, CommandIo& context) {
+  Command& command = group.command("create", "Create a sandbox from an image, a template or a snapshot.");
   Options& o = command.values<Options>();
   command.option("-i,--image", "TEXT", "Image, such as python:3.12; default: defaults.image of the config.", o.image)
       .completes(Completes::Images);
@@ -135,12 +246,16 @@ void add_sandbox_create(Command& group, Context& context) {
   command.option("--image-auth-password", "TEXT", "Registry password or token.", o.password);
   command.option("--snapshot-id", "TEXT", "Start from this snapshot instead of an image.", o.snapshot_id)
       .completes(Completes::Snapshots);
+  command.option("--template", "TEXT", "Start from this template instead of an image.", o.template_id);
+  command.option("-f,--file", "PATH", "JSON of the API's create request instead of the other options.", o.request_file)
+      .completes(Completes::Files);
   command.option("--name", "NAME", "A name for it, to be used instead of its id.", o.name);
   command.option("-t,--timeout", "DURATION", "Lifetime (10m, 1h30m), or none: lives until it is killed.", o.timeout);
   command.option("-e,--env", "KEY=VALUE", "Environment variable. Repeatable.", o.env);
   command.option("-m,--metadata", "KEY=VALUE", "Metadata. Repeatable.", o.metadata);
   command.option("--extension", "KEY=VALUE", "Extension parameter. Repeatable.", o.extensions);
-  command.option("--resource", "KEY=VALUE", "Limit, such as cpu=1 or memory=2Gi. Repeatable.", o.resources);
+  command.option("--resource", "KEY=VALUE",
+                 "Limit, as in memory=2Gi. Repeatable. Names: " + api::resource_limit_names() + ".", o.resources);
   command.option("--entrypoint", "TEXT", "One word of the entrypoint. Repeatable.", o.entrypoint);
   command.option("--network-policy-file", "PATH", "JSON object: defaultAction, egress.", o.network_policy_file)
       .completes(Completes::Files);

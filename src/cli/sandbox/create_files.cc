@@ -39,6 +39,23 @@ opensandbox::Volume read_volume(api::ObjectReader& in) {
   return out;
 }
 
+std::vector<int> read_ports(api::ObjectReader& rule) {
+  std::vector<int> out;
+  const api::json::value* value = rule.find("ports");
+  if (value == nullptr) return out;
+  const api::json::array* list = value->if_array();
+  if (list == nullptr) rule.reject("ports", "must be an array of numbers");
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const std::int64_t* port = (*list)[i].if_int64();
+    if (port == nullptr || *port < 1 || *port > 65535) {
+      rule.reject("ports", "must be numbers from 1 to 65535");
+      break;
+    }
+    out.push_back(static_cast<int>(*port));
+  }
+  return out;
+}
+
 }  // namespace
 
 Expected<opensandbox::NetworkPolicy> read_network_policy(const std::string& path) {
@@ -49,7 +66,10 @@ Expected<opensandbox::NetworkPolicy> read_network_policy(const std::string& path
   api::ObjectReader in(*value, api::kLifecycleReading);
   out.default_action = in.optional_string("defaultAction").value_or("deny");
   in.array("egress", [&](api::ObjectReader& rule) {
-    out.egress.push_back({rule.required_string("action"), rule.required_string("target")});
+    opensandbox::NetworkRule& made = out.egress.emplace_back();
+    made.action = rule.required_string("action");
+    made.ports = read_ports(rule);
+    made.target = made.ports.empty() ? rule.required_string("target") : rule.optional_string("target").value_or("");
   });
   const auto check = [&](const std::string& action, std::string_view where) {
     if (action != "allow" && action != "deny") in.reject(where, "must be allow or deny");

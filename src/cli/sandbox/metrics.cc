@@ -20,7 +20,7 @@ std::string sample_line(const opensandbox::Metrics& m) {
                      m.cpu_used_pct, m.cpu_count, m.mem_used_mib, m.mem_total_mib);
 }
 
-Outcome watch(Context& context, const opensandbox::Sandbox& sandbox) {
+Outcome watch(CommandIo& context, const opensandbox::Sandbox& sandbox) {
   // Every sample is flushed before the next is waited for, so Ctrl-C loses nothing.
   std::signal(SIGINT, [](int) { ::_exit(0); });
   Output& out = context.out();
@@ -45,7 +45,7 @@ Outcome watch(Context& context, const opensandbox::Sandbox& sandbox) {
 
 }  // namespace
 
-void add_sandbox_metrics(Command& group, Context& context) {
+void add_sandbox_metrics(Command& group, CommandIo& context) {
   Command& command = group.command("metrics", "Show the CPU and memory use of a sandbox.");
   Options& options = command.values<Options>();
   command.argument("SANDBOX_ID", options.id).completes(Completes::Sandboxes);

@@ -51,7 +51,7 @@ struct ListOptions {
   int page = 0, page_size = 0;
 };
 
-Outcome list(Context& context, const ListOptions& options) {
+Outcome list(CommandIo& context, const ListOptions& options) {
   opensandbox::ListOptions wanted;
   for (const std::string& text : options.states) {
     auto state = canonical_state(text);
@@ -83,7 +83,7 @@ Outcome list(Context& context, const ListOptions& options) {
   return 0;
 }
 
-void add_list(Command& group, Context& context, std::string name, std::string summary) {
+void add_list(Command& group, CommandIo& context, std::string name, std::string summary) {
   Command& command = group.command(std::move(name), std::move(summary));
   ListOptions& options = command.values<ListOptions>();
   command.option("-s,--state", "TEXT", "Only this state (Pending, Running, Paused, ..). Repeatable.", options.states);
@@ -94,7 +94,7 @@ void add_list(Command& group, Context& context, std::string name, std::string su
   command.action([&context, &options] { return list(context, options); });
 }
 
-void add_get(Command& group, Context& context) {
+void add_get(Command& group, CommandIo& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "get", "Show one sandbox.", options.id).action([&context, &options]() -> Outcome {
     auto manager = context.manager_of_sandbox(options.id);
@@ -107,7 +107,7 @@ void add_get(Command& group, Context& context) {
   });
 }
 
-void add_kill(Command& group, Context& context) {
+void add_kill(Command& group, CommandIo& context) {
   struct Options {
     std::vector<std::string> ids;
   };
@@ -132,19 +132,19 @@ void add_kill(Command& group, Context& context) {
   });
 }
 
-void add_pause(Command& group, Context& context) {
+void add_pause(Command& group, CommandIo& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "pause", "Pause a running sandbox.", options.id).action([&context, &options]() -> Outcome {
     auto manager = context.manager_of_sandbox(options.id);
     if (!manager) return failed(manager.error());
     context.out().busy("Pausing sandbox...");
     if (auto done = manager->pause(options.id); !done) return sdk_failed(context, done.error());
-    context.out().ok("Sandbox paused: " + options.id);
+    context.out().ok("Pause request accepted: " + options.id);
     return 0;
   });
 }
 
-void add_resume(Command& group, Context& context) {
+void add_resume(Command& group, CommandIo& context) {
   struct Options {
     std::string id;
     bool skip = false;
@@ -168,7 +168,7 @@ void add_resume(Command& group, Context& context) {
   });
 }
 
-void add_renew(Command& group, Context& context) {
+void add_renew(Command& group, CommandIo& context) {
   struct Options {
     std::string id;
     Duration timeout;
@@ -188,7 +188,7 @@ void add_renew(Command& group, Context& context) {
   });
 }
 
-void add_endpoint(Command& group, Context& context) {
+void add_endpoint(Command& group, CommandIo& context) {
   struct Options {
     std::string id;
     int port = 0;
@@ -212,7 +212,7 @@ void add_endpoint(Command& group, Context& context) {
   });
 }
 
-void add_health(Command& group, Context& context) {
+void add_health(Command& group, CommandIo& context) {
   OneSandbox& options = group.values<OneSandbox>();
   sandbox_command(group, "health", "Check whether a sandbox answers.", options.id)
       .action([&context, &options]() -> Outcome {
@@ -239,11 +239,11 @@ void add_health(Command& group, Context& context) {
 
 }  // namespace
 
-void add_ps_command(Command& root, Context& context) {
+void add_ps_command(Command& root, CommandIo& context) {
   add_list(root, context, "ps", "List sandboxes; the same as 'osb sandbox list'.");
 }
 
-void add_rm_command(Command& root, Context& context) {
+void add_rm_command(Command& root, CommandIo& context) {
   struct Options {
     std::vector<std::string> ids;
     bool force = false;
@@ -278,7 +278,7 @@ void add_rm_command(Command& root, Context& context) {
   });
 }
 
-void add_sandbox_group(Command& root, Context& context) {
+void add_sandbox_group(Command& root, CommandIo& context) {
   Command& group = root.command("sandbox", "Create, look at and end sandboxes.");
   add_sandbox_create(group, context);
   add_list(group, context, "list", "List sandboxes.");

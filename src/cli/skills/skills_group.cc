@@ -22,13 +22,13 @@ std::vector<std::string> target_names(bool with_all) {
   return out;
 }
 
-std::filesystem::path base_of(const Context& context, std::string_view scope) {
+std::filesystem::path base_of(const CommandIo& context, std::string_view scope) {
   return scope == "project" ? "" : context.environment()("HOME").value_or("/");
 }
 
 json::value to_json(const std::optional<std::string>& text) { return text ? json::value(*text) : json::value(nullptr); }
 
-Outcome list(Context& context) {
+Outcome list(CommandIo& context) {
   json::array skills, targets;
   std::string text = "Bundled skills:\n\n";
   for (const Skill& skill : all_skills()) {
@@ -71,7 +71,7 @@ Outcome list(Context& context) {
   return 0;
 }
 
-Outcome show(Context& context, const Skill& skill) {
+Outcome show(CommandIo& context, const Skill& skill) {
   const std::string_view body = skill_body(skill.markdown());
   const auto when = skill_section(body, "When To Use");
   const auto quick = skill_section(body, "Quick Start");
@@ -121,7 +121,7 @@ Expected<void> check(const Options& o) {
 
 using Change = Expected<std::string> (*)(const SkillTarget&, const std::filesystem::path&, const Skill&);
 
-Outcome change(Context& context, const Options& o, Change run) {
+Outcome change(CommandIo& context, const Options& o, Change run) {
   if (auto fine = check(o); !fine) return failed(fine.error());
   const auto base = base_of(context, o.scope);
   json::array operations;
@@ -158,7 +158,7 @@ void add_place_options(Command& command, Options& o) {
 
 }  // namespace
 
-void add_skills_group(Command& root, Context& context) {
+void add_skills_group(Command& root, CommandIo& context) {
   Command& group = root.command("skills", "Guides to OpenSandbox for coding tools.").without_config();
   group.details(
       "List them with 'osb skills list', read one with 'osb skills show NAME', install with\n"

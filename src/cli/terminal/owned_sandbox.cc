@@ -21,8 +21,10 @@ using namespace race;
 constexpr std::chrono::seconds kLife(600), kRenewEvery(300);
 // An image may have to be fetched first; Ctrl-C ends the wait sooner.
 constexpr std::chrono::minutes kReady(15);
-// The reason in the status of a sandbox that is not created yet because the server's backend does not answer.
+// The reason in the status of a sandbox that is not created yet because the server's backend does not answer. A backend
+// that restarts is back sooner than the limit.
 constexpr std::string_view kBackendAway = "BACKEND_UNAVAILABLE";
+constexpr std::chrono::seconds kAwayLimit(30);
 
 // Waits for a sandbox and, where that fails or a signal comes, removes it again. A second signal ends that too, because
 // the server may not answer any more.
@@ -31,27 +33,35 @@ class Startup {
   // Called with each status that the sandbox gets meanwhile. Empty: the server is not asked.
   using Show = std::function<void(const opensandbox::Status&)>;
 
-  Startup(opensandbox::async::Client client, std::string id, Show show, SignalFd& signals, Descriptor signal_fd)
+  Startup(net::any_io_executor loop, opensandbox::async::Client client, std::string id, Show show, SignalFd& signals,
+          Descriptor signal_fd)
       : client_(std::move(client)),
         id_(std::move(id)),
         show_(std::move(show)),
         signals_(signals),
-        signal_fd_(std::move(signal_fd)) {}
+        signal_fd_(std::move(signal_fd)),
+        away_changed_(std::move(loop)) {}
 
   net::awaitable<void> run(opensandbox::ReadyOptions ready) {
-    co_await (wait_ready(ready) || show_changes() || next_signal());
+    co_await (wait_ready(ready) || show_changes() || backend_stays_away() || next_signal());
     first_signal_ = std::exchange(signal_, std::nullopt);
     if (!is_ready()) co_await (remove() || next_signal());
   }
 
-  bool is_ready() const { return !first_signal_ && ready_ && *ready_; }
+  bool is_ready() const { return !first_signal_ && !gave_up_ && ready_ && *ready_; }
 
   // Why it is not.
-  Problem problem(const Context& context) const {
+  Problem problem(const CommandIo& context) const {
     const auto signal = signal_ ? signal_ : first_signal_;
     const bool gone = removed_ && (*removed_ || removed_->error().not_found());
     Problem out{"", "INTERRUPTED", "Interrupted before the sandbox was ready; it was removed."};
-    if (!signal) out = sdk_failed(context, ready_->error()).error();
+    if (!signal && gave_up_) {
+      // The status goes on with what happens when it is back.
+      out = Problem{"Sandbox Error", std::string(kBackendAway), away_.substr(0, away_.find(';')),
+                    "'osb doctor' looks for the reason."};
+    } else if (!signal) {
+      out = sdk_failed(context, ready_->error()).error();
+    }
     if (signal) out.exit_code = exit_code_of_signal(*signal);
     if (gone) return out;
     const std::string why = removed_ ? ": " + removed_->error().message : "";
@@ -69,11 +79,28 @@ class Startup {
   // Until it is cancelled.
   net::awaitable<void> show_changes() {
     opensandbox::async::StateSink show = [this](const opensandbox::SandboxInfo* now) -> opensandbox::async::Task<bool> {
-      if (now != nullptr) show_(now->status);
+      if (now != nullptr) note(now->status);
       co_return now != nullptr;
     };
     if (show_) (void)co_await opensandbox::async::SandboxManager(client_).watch(id_, std::move(show));
     (void)co_await sleep_for(kReady);
+  }
+
+  void note(const opensandbox::Status& status) {
+    show_(status);
+    const bool away = status.reason == kBackendAway;
+    if (away == !away_.empty()) return;
+    away_ = away ? status.message : "";
+    away_changed_.notify_all();
+  }
+
+  // Returns when it has been away for too long.
+  net::awaitable<void> backend_stays_away() {
+    while (co_await away_changed_.wait_until([this] { return !away_.empty(); })) {
+      const auto outcome = co_await (away_changed_.wait() || sleep_for(kAwayLimit));
+      gave_up_ = outcome.index() == 1 && std::get<1>(outcome);
+      if (gave_up_) co_return;
+    }
   }
 
   net::awaitable<void> remove() { removed_ = co_await opensandbox::async::SandboxManager(client_).kill(id_); }
@@ -94,20 +121,23 @@ class Startup {
   Show show_;
   SignalFd& signals_;
   Descriptor signal_fd_;
+  Notifier away_changed_;
+  std::string away_;  // what the server says about its backend; "" while that answers
+  bool gave_up_ = false;
   std::optional<opensandbox::Result<opensandbox::async::Sandbox>> ready_;
   std::optional<opensandbox::Result<void>> removed_;
   std::optional<int> signal_, first_signal_;
 };
 
 // On a loop of its own, where a signal can end what is under way.
-Expected<void> wait_or_remove(const Context& context, const opensandbox::Client& client, const std::string& id,
+Expected<void> wait_or_remove(const CommandIo& context, const opensandbox::Client& client, const std::string& id,
                               opensandbox::ReadyOptions ready, Startup::Show show, SignalFd& signals) {
   net::io_context loop(1);
   auto connection = opensandbox::async::Client::open(loop.get_executor(), client.config());
   if (!connection) return sdk_failed(context, connection.error());
   auto signal_fd = Descriptor::open(loop.get_executor(), UniqueFd(::fcntl(signals.fd(), F_DUPFD_CLOEXEC, 0)));
   if (!signal_fd) return failed(signal_fd.error());
-  Startup startup(std::move(*connection), id, std::move(show), signals, std::move(*signal_fd));
+  Startup startup(loop.get_executor(), std::move(*connection), id, std::move(show), signals, std::move(*signal_fd));
   run_until_done(loop, startup.run(ready));
   if (!startup.is_ready()) return failed(startup.problem(context));
   return {};
@@ -115,7 +145,7 @@ Expected<void> wait_or_remove(const Context& context, const opensandbox::Client&
 
 }  // namespace
 
-Expected<std::unique_ptr<OwnedSandbox>> OwnedSandbox::create(Context& context, opensandbox::CreateOptions options,
+Expected<std::unique_ptr<OwnedSandbox>> OwnedSandbox::create(CommandIo& context, opensandbox::CreateOptions options,
                                                              bool renewed, SignalFd& signals) {
   auto manager = context.manager();
   if (!manager) return failed(manager.error());
@@ -140,7 +170,7 @@ Expected<std::unique_ptr<OwnedSandbox>> OwnedSandbox::create(Context& context, o
   return std::unique_ptr<OwnedSandbox>(new OwnedSandbox(context, std::move(sandbox), renewed));
 }
 
-OwnedSandbox::OwnedSandbox(Context& context, opensandbox::Sandbox sandbox, bool renewed)
+OwnedSandbox::OwnedSandbox(CommandIo& context, opensandbox::Sandbox sandbox, bool renewed)
     : context_(context), sandbox_(std::move(sandbox)) {
   if (renewed) renewing_ = std::thread([this] { renew(); });
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/context.h"
+#include "cli/command_io.h"
 #include "cli/terminal/signal_fd.h"
 
 namespace osb::cli {
@@ -19,7 +19,7 @@ class OwnedSandbox {
  public:
   // `options.timeout` unset by the user (`renewed`): ten minutes, renewed half-way. A signal meanwhile removes what was
   // begun and is given back as the error's exit code.
-  static Expected<std::unique_ptr<OwnedSandbox>> create(Context& context, opensandbox::CreateOptions options,
+  static Expected<std::unique_ptr<OwnedSandbox>> create(CommandIo& context, opensandbox::CreateOptions options,
                                                         bool renewed, SignalFd& signals);
   ~OwnedSandbox();  // removes it, unless it was kept
   OwnedSandbox(const OwnedSandbox&) = delete;
@@ -29,10 +29,10 @@ class OwnedSandbox {
   void keep() { kept_ = true; }
 
  private:
-  OwnedSandbox(Context& context, opensandbox::Sandbox sandbox, bool renewed);
+  OwnedSandbox(CommandIo& context, opensandbox::Sandbox sandbox, bool renewed);
   void renew();
 
-  Context& context_;
+  CommandIo& context_;
   opensandbox::Sandbox sandbox_;
   bool kept_ = false;
   std::mutex mutex_;

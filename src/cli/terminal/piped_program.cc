@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
+#include "base/deadline.h"
 #include "cli/terminal/piped_input.h"
 #include "cli/terminal/terminal_session.h"
 
@@ -50,7 +52,7 @@ const char* name_of(int signal) {
 
 class PipedProgram {
  public:
-  PipedProgram(Context& context, opensandbox::Ptys ptys, std::string pty, bool with_input, SignalFd& signals)
+  PipedProgram(CommandIo& context, opensandbox::Ptys ptys, std::string pty, bool with_input, SignalFd& signals)
       : context_(context), ptys_(std::move(ptys)), pty_(std::move(pty)), signals_(signals) {
     if (with_input) input_.emplace();
   }
@@ -179,16 +181,16 @@ class PipedProgram {
     options.read_only = !input_;
     options.takeover = options.input_acks = input_.has_value();
     options.start = !input_;
-    const auto deadline = Clock::now() + kReconnectFor;
-    for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    const Deadline deadline(kReconnectFor);
+    for (Backoff pause(kFirstPause, kLongestPause);;) {
       auto again = ptys_.attach(pty_, options);
-      if (again || !may_come_back(again.error()) || Clock::now() >= deadline) return again;
+      if (again || !may_come_back(again.error()) || deadline.passed()) return again;
       pollfd wait{signals_.fd(), POLLIN, 0};
-      if (::poll(&wait, 1, static_cast<int>(pause.count())) > 0) return again;  // a signal came: do not wait
+      if (::poll(&wait, 1, static_cast<int>(pause.next().count())) > 0) return again;  // a signal came: do not wait
     }
   }
 
-  Context& context_;
+  CommandIo& context_;
   opensandbox::Ptys ptys_;
   std::string pty_;
   SignalFd& signals_;
@@ -202,8 +204,8 @@ class PipedProgram {
 
 }  // namespace
 
-Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program, bool with_input,
-                  SignalFd& signals) {
+Outcome run_piped(CommandIo& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program,
+                  bool with_input, SignalFd& signals) {
   const opensandbox::Ptys ptys = sandbox.ptys();
   auto pty = ptys.create(piped_options(program, with_input));
   if (!pty) return sdk_failed(context, pty.error());

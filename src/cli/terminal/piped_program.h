@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/context.h"
+#include "cli/command_io.h"
 #include "cli/terminal/remote_program.h"
 #include "cli/terminal/signal_fd.h"
 
@@ -10,7 +10,7 @@ namespace osb::cli {
 // (128 + N where signal N ended it, there or here). SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the program;
 // if that does not end it soon, or one comes again, we do not wait for it any longer. A reader of ours that goes away
 // ends it like SIGPIPE. `with_input`: its standard input is ours (see PipedInput); otherwise empty.
-Outcome run_piped(Context& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program, bool with_input,
-                  SignalFd& signals);
+Outcome run_piped(CommandIo& context, const opensandbox::Sandbox& sandbox, const RemoteProgram& program,
+                  bool with_input, SignalFd& signals);
 
 }  // namespace osb::cli

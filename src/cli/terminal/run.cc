@@ -1,7 +1,9 @@
 #include <csignal>
 #include <unistd.h>
 
+#include "api/resource_limits.h"
 #include "cli/command/captured_run.h"
+#include "cli/egress/rule_text.h"
 #include "cli/live/background_forwarder.h"
 #include "cli/lookup/lookup.h"
 #include "cli/more_commands.h"
@@ -19,17 +21,31 @@ struct RunOptions {
   std::string image;
   RemoteProgram program;
   std::vector<KeyValue> env, metadata, resources, extensions;
-  std::vector<std::string> volumes, ports;
+  std::vector<std::string> volumes, ports, allow;
+  std::string policy;
   std::optional<NullableDuration> timeout;
   std::string user, name, username, password;
   std::string detach_keys = "ctrl-p,ctrl-q";
-  bool interactive = false, tty = false, keep = false, detach = false, remove = false;
+  bool interactive = false, tty = false, keep = false, detach = false, remove = false, deny_all = false;
 };
 
 // The smallest images have this one.
 const std::vector<std::string> kSleep = {"sleep", "2147483647"};
 
-Expected<opensandbox::CreateOptions> create_options(const Context& context, const RunOptions& options) {
+// --allow and --deny-all both close the network; --allow opens it again for some hosts.
+Expected<std::optional<opensandbox::NetworkPolicy>> network_policy(const RunOptions& options) {
+  if (options.allow.empty() && !options.deny_all) return std::nullopt;
+  opensandbox::NetworkPolicy out;
+  out.default_action = "deny";
+  for (const std::string& text : options.allow) {
+    auto rule = parse_target("--allow", "allow", text);
+    if (!rule) return std::unexpected(rule.error());
+    out.egress.push_back(std::move(*rule));
+  }
+  return out;
+}
+
+Expected<opensandbox::CreateOptions> create_options(const CommandIo& context, const RunOptions& options) {
   opensandbox::CreateOptions out;
   out.image = options.image;
   out.entrypoint = kSleep;
@@ -41,6 +57,10 @@ Expected<opensandbox::CreateOptions> create_options(const Context& context, cons
   fill(out.env, options.env);
   fill(out.metadata, options.metadata);
   fill(out.extensions, options.extensions);
+  if (!options.policy.empty()) out.extensions["policy.template"] = options.policy;
+  auto policy = network_policy(options);
+  if (!policy) return std::unexpected(policy.error());
+  out.network_policy = std::move(*policy);
   if (!options.name.empty()) claim_name(out, options.name);
   if (!options.resources.empty()) out.resource_limits.clear();
   fill(out.resource_limits, options.resources);
@@ -50,11 +70,11 @@ Expected<opensandbox::CreateOptions> create_options(const Context& context, cons
   return out;
 }
 
-void say_kept(Context& context, const std::string& id) {
+void say_kept(CommandIo& context, const std::string& id) {
   context.out().error_text("Sandbox " + id + " is kept until its deadline. Remove it with: osb rm " + id + "\n");
 }
 
-Outcome run_in_terminal(Context& context, const RunOptions& options, DetachKeys keys, OwnedSandbox& owned,
+Outcome run_in_terminal(CommandIo& context, const RunOptions& options, DetachKeys keys, OwnedSandbox& owned,
                         SignalFd& signals) {
   const opensandbox::Sandbox& sandbox = owned.sandbox();
   const opensandbox::Ptys ptys = sandbox.ptys();
@@ -92,7 +112,7 @@ std::vector<std::string> entrypoint_of(const RemoteProgram& program) {
   return out;
 }
 
-Outcome run_detached(Context& context, const RunOptions& options, opensandbox::CreateOptions wanted,
+Outcome run_detached(CommandIo& context, const RunOptions& options, opensandbox::CreateOptions wanted,
                      SignalFd& signals) {
   wanted.entrypoint = entrypoint_of(options.program);
   if (!options.timeout) wanted.timeout = std::nullopt;  // until it is removed
@@ -141,7 +161,7 @@ Expected<void> check(const RunOptions& options, bool structured) {
   return {};
 }
 
-Outcome run(Context& context, RunOptions& options) {
+Outcome run(CommandIo& context, RunOptions& options) {
   const bool structured = context.out().structured();
   if (options.program.argv.empty() && options.interactive && !options.tty) options.program.argv = {"sh"};
   if (auto fine = check(options, structured); !fine) return failed(fine.error());
@@ -184,7 +204,7 @@ Outcome run(Context& context, RunOptions& options) {
 
 }  // namespace
 
-void add_run_command(Command& root, Context& context) {
+void add_run_command(Command& root, CommandIo& context) {
   Command& command = root.command("run", "Run a command in a sandbox of its own, which is removed afterwards.");
   command.details(
       "osb run IMAGE COMMAND [ARGUMENT..]: standard output and error come apart and byte for byte, the exit code is "
@@ -207,10 +227,17 @@ void add_run_command(Command& root, Context& context) {
       .completes(Completes::Files);
   command.option("-p,--publish", "LOCAL:PORT", "Forward a local port while the command runs; repeatable.",
                  options.ports);
+  command.option("--allow", "HOST", "Reach this host only: a name, *.name, address or network; repeatable.",
+                 options.allow);
+  command.flag("--deny-all", "No network, but for --allow.", options.deny_all);
+  command.option("--policy", "NAME", "Network policy template of the server.", options.policy)
+      .completes(Completes::Policies);
   command.option("-u,--user", "USER", "User for the command: NAME, UID or UID:GID.", options.user);
   command.option("-w,--workdir", "PATH", "Directory to start in.", options.program.cwd);
   command.option("-m,--metadata", "KEY=VALUE", "Metadata of the sandbox; repeatable.", options.metadata);
-  command.option("--resource", "KEY=VALUE", "Limit, as in cpu=2 or memory=512Mi; repeatable.", options.resources);
+  command.option("--resource", "KEY=VALUE",
+                 "Limit, as in memory=512Mi; repeatable. Names: " + api::resource_limit_names() + ".",
+                 options.resources);
   command.option("--extension", "KEY=VALUE", "Extension of the create request; repeatable.", options.extensions);
   command.option("--timeout", "DURATION", "End the sandbox after so long, in any case; or none.", options.timeout);
   command.flag("--keep", "Do not remove the sandbox.", options.keep);

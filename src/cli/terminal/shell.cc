@@ -8,7 +8,7 @@
 namespace osb::cli {
 namespace {
 
-Outcome after_shell(Context& context, const ShellOptions& options, const opensandbox::Ptys& ptys,
+Outcome after_shell(CommandIo& context, const ShellOptions& options, const opensandbox::Ptys& ptys,
                     const std::string& pty, const TerminalEnd& end) {
   const std::string again = "osb shell " + options.id + " --attach " + pty;
   switch (end.kind) {
@@ -34,7 +34,7 @@ Outcome after_shell(Context& context, const ShellOptions& options, const opensan
 
 }  // namespace
 
-Outcome run_shell(Context& context, ShellOptions& options) {
+Outcome run_shell(CommandIo& context, ShellOptions& options) {
   if (auto ok = RawTerminal::check(); !ok) {
     return failed(ok.error(), "Without a terminal use: osb command run " + options.id + " -- COMMAND");
   }
@@ -82,7 +82,7 @@ Outcome run_shell(Context& context, ShellOptions& options) {
   return after_shell(context, options, ptys, pty, *end);
 }
 
-void add_shell_command(Command& root, Context& context) {
+void add_shell_command(Command& root, CommandIo& context) {
   Command& command = root.command("shell", "Open an interactive terminal in a sandbox.");
   command.details(
       "Keys go to the sandbox as they are, Ctrl-C too. Ctrl-P Ctrl-Q leaves the terminal running and says how to come "

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cli/context.h"
+#include "cli/command_io.h"
 #include "cli/terminal/remote_program.h"
 
 namespace osb::cli {
@@ -16,6 +16,6 @@ struct ShellOptions {
 };
 
 // A terminal in a sandbox, connected with the user's until one of them ends. The exit code is the program's.
-Outcome run_shell(Context& context, ShellOptions& options);
+Outcome run_shell(CommandIo& context, ShellOptions& options);
 
 }  // namespace osb::cli

@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
+#include "base/deadline.h"
 #include "cli/terminal/raw_terminal.h"
 #include "cli/terminal/typed_input.h"
 #include "sys/pty.h"
@@ -17,7 +19,6 @@ namespace {
 
 using opensandbox::PtyConnection;
 using opensandbox::PtyFrame;
-using Clock = std::chrono::steady_clock;
 using Kind = TerminalEnd::Kind;
 
 constexpr std::chrono::milliseconds kForever(-1);
@@ -200,20 +201,17 @@ class TerminalLoop {
   }
 
   std::optional<PtyConnection> reconnect() {
-    const auto deadline = Clock::now() + kReconnectFor;
+    const Deadline deadline(kReconnectFor);
     output_ += "\r\nosb: the connection was lost, trying again\r\n";
-    for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    for (Backoff pause(kFirstPause, kLongestPause);;) {
       auto again = attach_again();
       if (again) return std::move(*again);
-      if (!may_come_back(again.error()) || Clock::now() >= deadline) {
+      if (!may_come_back(again.error()) || deadline.passed()) {
         finish({.kind = Kind::Lost, .message = again.error().message});
         return std::nullopt;
       }
-      const auto until = Clock::now() + pause;
-      while (!end_ && Clock::now() < until) {
-        step(nullptr, std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()) +
-                          std::chrono::milliseconds(1));
-      }
+      const Deadline next(pause.next());
+      while (!end_ && !next.passed()) step(nullptr, next.left());
       if (end_) return std::nullopt;
     }
   }
@@ -249,7 +247,7 @@ int exit_code_of(const PtyFrame& exit) {
 
 SignalFd terminal_signals() { return SignalFd({SIGWINCH, SIGTSTP, SIGCONT, SIGINT, SIGTERM, SIGHUP, SIGQUIT}); }
 
-Expected<TerminalEnd> run_terminal(const Context& context, const opensandbox::Ptys& ptys, const std::string& pty,
+Expected<TerminalEnd> run_terminal(const CommandIo& context, const opensandbox::Ptys& ptys, const std::string& pty,
                                    TerminalOptions options, SignalFd& signals) {
   auto tty = RawTerminal::another_descriptor();
   if (!tty) return failed(tty.error());

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/context.h"
+#include "cli/command_io.h"
 #include "cli/problem.h"
 #include "cli/terminal/detach_keys.h"
 #include "cli/terminal/signal_fd.h"
@@ -43,7 +43,7 @@ struct TerminalOptions {
 // Connects the user's terminal with the one in the sandbox until one of them ends or detaches. Keys go there as they
 // are, Ctrl-C too; the size follows ours. A connection that breaks is made again and continues where it was. The user's
 // terminal is as before when this returns, in every case. `signals` was made before the connection to the server.
-Expected<TerminalEnd> run_terminal(const Context& context, const opensandbox::Ptys& ptys, const std::string& pty,
+Expected<TerminalEnd> run_terminal(const CommandIo& context, const opensandbox::Ptys& ptys, const std::string& pty,
                                    TerminalOptions options, SignalFd& signals);
 
 }  // namespace osb::cli

@@ -61,7 +61,7 @@ bool is_directory(const std::optional<opensandbox::FileInfo>& info) { return inf
 
 class Copy {
  public:
-  explicit Copy(Context& context) : context_(context) {}
+  explicit Copy(CommandIo& context) : context_(context) {}
 
   Outcome to_sandbox(const std::string& from, RemotePath to) {
     auto sandbox = context_.sandbox(to.sandbox);
@@ -200,10 +200,10 @@ class Copy {
     return 0;
   }
 
-  Context& context_;
+  CommandIo& context_;
 };
 
-Outcome copy(Context& context, const CpOptions& options) {
+Outcome copy(CommandIo& context, const CpOptions& options) {
   const auto from = parse_remote_path(options.from), to = parse_remote_path(options.to);
   if (from && to) {
     return usage_error("Both are in a sandbox.", "Copy to here first, or with: osb cp A:PATH - | osb cp - B:PATH");
@@ -218,7 +218,7 @@ Outcome copy(Context& context, const CpOptions& options) {
 
 }  // namespace
 
-void add_cp_command(Command& root, Context& context) {
+void add_cp_command(Command& root, CommandIo& context) {
   Command& command = root.command("cp", "Copy files and directories to and from a sandbox.");
   command.details(
       "One of the two is ID:PATH. A directory goes with all that is in it, modes, times and links included; into a "

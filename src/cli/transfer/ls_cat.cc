@@ -40,7 +40,7 @@ json::object to_json(const opensandbox::FileInfo& info) {
           {"created_at", opensandbox::format_timestamp(info.created_at)}};
 }
 
-Outcome list(Context& context, PathOptions& options) {
+Outcome list(CommandIo& context, PathOptions& options) {
   take_path_of_id(options);
   if (options.paths.empty()) options.paths.emplace_back("/");
   auto sandbox = context.sandbox(options.id);
@@ -87,7 +87,7 @@ Outcome list(Context& context, PathOptions& options) {
   return 0;
 }
 
-Outcome cat(Context& context, PathOptions& options) {
+Outcome cat(CommandIo& context, PathOptions& options) {
   take_path_of_id(options);
   if (options.paths.empty()) return usage_error("Which file?", "osb cat ID PATH");
   std::signal(SIGPIPE, SIG_DFL);  // like cat: a reader that has gone is no error
@@ -106,7 +106,7 @@ Outcome cat(Context& context, PathOptions& options) {
 
 }  // namespace
 
-void add_ls_command(Command& root, Context& context) {
+void add_ls_command(Command& root, CommandIo& context) {
   Command& command = root.command("ls", "List a directory of a sandbox.");
   PathOptions& options = command.values<PathOptions>();
   command.argument("SANDBOX_ID", options.id, "Or ID:PATH.").completes(Completes::Sandboxes);
@@ -118,7 +118,7 @@ void add_ls_command(Command& root, Context& context) {
   command.action([&context, &options] { return list(context, options); });
 }
 
-void add_cat_command(Command& root, Context& context) {
+void add_cat_command(Command& root, CommandIo& context) {
   Command& command = root.command("cat", "Print files of a sandbox, byte for byte.");
   PathOptions& options = command.values<PathOptions>();
   command.argument("SANDBOX_ID", options.id, "Or ID:PATH.").completes(Completes::Sandboxes);

@@ -42,7 +42,7 @@ void Cell::output(bool is_stderr, std::string_view text) {
   writer_.output(is_stderr, text);
 }
 
-void Cell::result(const std::map<std::string, std::string>& data, bool display) {
+void Cell::result(const std::map<std::string, std::string>& data, bool display, std::uint64_t count) {
   if (data.empty() || ended()) return;
   std::string fields = R"({"type":"result","results":{)";
   std::string dropped;
@@ -72,7 +72,9 @@ void Cell::result(const std::map<std::string, std::string>& data, bool display) 
   }
   writer_.stamp(unix_millis());
   if (fields.back() != '{') {
-    if (!display) writer_.write(concat(R"({"type":"execution_count","execution_count":)", plan_.number));
+    if (!display) {
+      writer_.write(concat(R"({"type":"execution_count","execution_count":)", count > 0 ? count : plan_.number));
+    }
     writer_.write(fields + '}');
   }
   if (!dropped.empty()) writer_.output(true, dropped);
@@ -86,7 +88,11 @@ void Cell::error(std::string_view name, std::string_view value, std::span<const 
   if (std::exchange(failed_, true) || ended()) return;
   writer_.stamp(unix_millis());
   if (timed_out_) {
-    writer_.error(kExecutionTimeout, timeout_text() + "; the context keeps its state", traceback, timeout_reason());
+    // Clients that show the traceback only have to tell it from an interrupt by hand.
+    const std::string text = timeout_text() + "; the context keeps its state";
+    std::vector<std::string> lines(traceback.begin(), traceback.end());
+    lines.push_back(concat(kExecutionTimeout, ": ", text));
+    writer_.error(kExecutionTimeout, text, lines, timeout_reason());
   } else {
     writer_.error(name, value, traceback);
   }

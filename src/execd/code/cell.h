@@ -17,7 +17,7 @@
 
 namespace osb::execd {
 
-// The error names that clients see when a kernel, not the code in it, is the reason.
+// The error names that clients see when a runner, not the code in it, is the reason.
 inline constexpr std::string_view kKernelDied = "KernelDied";
 inline constexpr std::string_view kKernelKilled = "KernelKilled";
 inline constexpr std::string_view kExecutionTimeout = "ExecutionTimeout";
@@ -48,9 +48,10 @@ class Cell {
   // Readers see what was written after publish(), finish() or fail().
   void output(bool is_stderr, std::string_view text);
   // A value by MIME type; of the code itself, or (display) shown on the way. Values too large for an event are cut or
-  // left out, and standard error says so.
-  void result(const std::map<std::string, std::string>& data, bool display);
+  // left out, and standard error says so. `count` is the kernel's own number of the run; 0: the context's.
+  void result(const std::map<std::string, std::string>& data, bool display, std::uint64_t count = 0);
   void error(std::string_view name, std::string_view value, std::span<const std::string> traceback);
+  bool failed() const { return failed_; }
   void publish() { log_->publish(); }
 
   // From here on an error of the code is reported as a timeout.

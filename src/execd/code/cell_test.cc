@@ -70,7 +70,7 @@ TEST_F(CellTest, ErrorOfTheCodeComesOnceAndIsFollowedByTheEnd) {
   EXPECT_EQ(outcomes_, std::vector<bool>{false});
 }
 
-TEST_F(CellTest, FailureOfTheKernelIsTheLastEvent) {
+TEST_F(CellTest, FailureOfTheRunnerIsTheLastEvent) {
   const auto cell = make();
   cell->output(false, "last words");
   cell->fail(kKernelDied, "it died");

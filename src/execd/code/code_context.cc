@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/concat.h"
-#include "execd/code/driver_kernel.h"
 
 namespace osb::execd {
 namespace {
@@ -13,40 +12,38 @@ constexpr std::chrono::seconds kAfterKill{10};
 
 }  // namespace
 
-CodeContext::CodeContext(RunHost& host, CommandEnvironment& environment, Telemetry& telemetry, TaskGroup& tasks,
-                         Plan plan)
-    : host_(host), environment_(environment), telemetry_(telemetry), tasks_(tasks), plan_(std::move(plan)) {}
+CodeContext::CodeContext(const net::any_io_executor& executor, Telemetry& telemetry, TaskGroup& tasks, Plan plan)
+    : executor_(executor), telemetry_(telemetry), tasks_(tasks), plan_(std::move(plan)) {}
 
 CodeContext::~CodeContext() = default;
 
-Result<void> CodeContext::start_kernel() {
+Result<void> CodeContext::start_runner() {
   if (deleted_) return fail(Code::NotFound, concat("context ", plan_.id, " was deleted"));
-  if (kernel_ && kernel_->alive()) return {};
-  const Environment env = environment_.for_command(plan_.envs);
-  sys::SpawnPlan process;
-  process.cwd = plan_.directory;
-  process.env = to_environ(env);
-  if (auto found = plan_.language->set_program(env, process); !found) return found;
-  auto kernel = DriverKernel::start(host_, *plan_.language, std::move(process));
-  if (!kernel) return Failure(kernel.error());
-  kernel_ = std::move(*kernel);
+  if (runner_ && runner_->alive()) return {};
+  auto runner = plan_.runners->start(plan_.settings);
+  if (!runner) return Failure(runner.error());
+  runner_ = std::move(*runner);
   return {};
 }
 
 net::awaitable<Result<void>> CodeContext::ready(std::chrono::milliseconds limit) {
   const auto self = shared_from_this();
-  const auto kernel = kernel_;
-  co_return co_await kernel->ready(limit);
+  const auto runner = runner_;
+  co_return co_await runner->ready(limit);
 }
 
 std::shared_ptr<Cell> CodeContext::make_cell(std::uint64_t number, std::chrono::milliseconds timeout) {
-  return std::make_shared<Cell>(host_.executor(), Cell::Plan{plan_.id, number, timeout, plan_.log,
-                                                             [&telemetry = telemetry_](bool success, auto took) {
-                                                               telemetry.record_execution("run_code", success, took);
-                                                             }});
+  const auto on_end = [&telemetry = telemetry_, runners = plan_.runners](bool success, auto took) {
+    telemetry.record_execution("run_code", success, took);
+    runners->run_ended();
+  };
+  return std::make_shared<Cell>(executor_, Cell::Plan{plan_.id, number, timeout, plan_.log, on_end});
 }
 
-Result<std::shared_ptr<Cell>> CodeContext::run(std::string_view code, std::chrono::milliseconds timeout) {
+Result<std::shared_ptr<Cell>> CodeContext::run(std::string_view code, std::chrono::milliseconds timeout,
+                                               const RunSettings& settings) {
+  if (auto taken = plan_.runners->takes(settings); !taken) return Failure(taken.error());
+  if (timeout.count() == 0) timeout = plan_.timeout;
   if (busy()) {
     auto refused = make_cell(cell_->number() + 1, timeout);
     refused->fail("RUNTIME_ERROR",
@@ -54,48 +51,48 @@ Result<std::shared_ptr<Cell>> CodeContext::run(std::string_view code, std::chron
                          " runs other code now. Wait for its end, interrupt it, or use another context."));
     return refused;
   }
-  const std::string lost = kernel_ ? kernel_->end_text() : "";
-  if (auto started = start_kernel(); !started) return Failure(started.error());
+  const std::string lost = runner_ ? runner_->end_text() : "";
+  if (auto started = start_runner(); !started) return Failure(started.error());
   cell_ = make_cell(++runs_, timeout);
   if (!lost.empty()) {
     cell_->output(true, concat("[", lost, ". This run starts with a new process; earlier variables are gone.]\n"));
   }
-  kernel_->run(cell_, code);
+  runner_->run(cell_, code, settings);
   if (timeout.count() > 0) tasks_.spawn("cell timeout", watch_timeout(cell_));
   return cell_;
 }
 
 net::awaitable<void> CodeContext::watch_timeout(std::shared_ptr<Cell> cell) {
   const auto self = shared_from_this();
-  const auto kernel = kernel_;
+  const auto runner = runner_;
   if (co_await cell->wait_end(cell->timeout())) co_return;
   cell->set_timed_out();
-  co_await stop(kernel, cell, plan_.interrupt_grace);
+  co_await stop(runner, cell, plan_.interrupt_grace);
 }
 
-net::awaitable<void> CodeContext::stop(std::shared_ptr<Kernel> kernel, std::shared_ptr<Cell> cell,
+net::awaitable<void> CodeContext::stop(std::shared_ptr<CodeRunner> runner, std::shared_ptr<Cell> cell,
                                        std::chrono::milliseconds grace) {
-  kernel->interrupt();
+  runner->interrupt();
   if (co_await cell->wait_end(grace)) co_return;
-  kernel->kill(concat("the code went on for ", grace.count(), " ms after an interrupt"));
+  runner->kill(concat("the code went on for ", grace.count(), " ms after an interrupt"));
   co_await cell->wait_end(kAfterKill);
 }
 
 net::awaitable<void> CodeContext::interrupt() {
   const auto self = shared_from_this();
-  if (busy()) co_await stop(kernel_, cell_, plan_.interrupt_grace);
+  if (busy()) co_await stop(runner_, cell_, plan_.interrupt_grace);
 }
 
 void CodeContext::kill() {
   deleted_ = true;
-  if (kernel_) kernel_->kill("the context was deleted");
+  if (runner_) runner_->kill("the context was deleted");
 }
 
 net::awaitable<void> CodeContext::end() {
   const auto self = shared_from_this();
   kill();
-  const auto kernel = kernel_;
-  if (kernel) co_await kernel->wait_gone();
+  const auto runner = runner_;
+  if (runner) co_await runner->wait_gone();
 }
 
 }  // namespace osb::execd

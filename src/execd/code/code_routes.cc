@@ -40,7 +40,7 @@ http::Response stream(std::shared_ptr<EventLog> log, std::uint64_t after) {
       [log = std::move(log), after](http::BodyWriter& writer) { return stream_events(log, after, writer); });
 }
 
-// Where the contract sends code that is no kernel's: no language at all, and the two names for commands.
+// Where the contract sends code that is no runner's: no language at all, and the two names for commands.
 bool is_command(const api::RunCode& wanted) {
   if (wanted.language.empty()) return wanted.context_id.empty();
   return wanted.language == "command" || wanted.language == "background-command";

@@ -7,21 +7,16 @@
 #include "base/id.h"
 #include "base/json_escape.h"
 #include "base/log.h"
+#include "execd/code/code_language.h"
+#include "execd/code/driver_factory.h"
+#include "execd/code/jupyter/jupyter_factory.h"
 
 namespace osb::execd {
 namespace {
 
 // Below the 30 s that clients wait for an answer.
 constexpr std::chrono::seconds kReady{25};
-
-std::chrono::milliseconds grace_from(const Environment& env, std::chrono::milliseconds usual) {
-  const auto it = env.find("EXECD_CODE_INTERRUPT_GRACE");
-  if (it == env.end() || it->second.empty()) return usual;
-  const auto grace = parse_duration(it->second);
-  if (grace && grace->count() > 0) return std::chrono::ceil<std::chrono::milliseconds>(*grace);
-  log_warn("EXECD_CODE_INTERRUPT_GRACE is no duration", {{"value", it->second}});
-  return usual;
-}
+constexpr std::size_t kMaxLanguage = 64;
 
 Failure refuse(Code code, std::string message) {
   Error error(code, std::move(message));
@@ -31,36 +26,71 @@ Failure refuse(Code code, std::string message) {
 
 }  // namespace
 
-CodeService::CodeService(RunHost& host, CommandEnvironment& environment, EventLog::Options log,
-                         std::chrono::milliseconds interrupt_grace, Telemetry& telemetry)
+std::chrono::milliseconds code_interrupt_grace(const Environment& env, std::chrono::milliseconds usual) {
+  const auto it = env.find("EXECD_CODE_INTERRUPT_GRACE");
+  if (it == env.end() || it->second.empty()) return usual;
+  const auto grace = parse_duration(it->second);
+  if (grace && grace->count() > 0) return std::chrono::ceil<std::chrono::milliseconds>(*grace);
+  log_warn("EXECD_CODE_INTERRUPT_GRACE is no duration", {{"value", it->second}});
+  return usual;
+}
+
+CodeService::CodeService(RunHost& host, CommandEnvironment& environment, Options options, Telemetry& telemetry)
     : host_(host),
       environment_(environment),
       telemetry_(telemetry),
       tasks_(host.executor()),
-      log_(std::move(log)),
-      interrupt_grace_(grace_from(environment.daemon(), interrupt_grace)) {}
+      options_(std::move(options)) {
+  if (options_.jupyter && *options_.jupyter) jupyter_.emplace(**options_.jupyter);
+}
 
 CodeService::~CodeService() = default;
 
-Result<std::shared_ptr<CodeContext>> CodeService::make(const std::string& name, const std::string& cwd,
-                                                       std::map<std::string, std::string> envs) {
-  if (closing_) return refuse(Code::Unavailable, "the daemon is shutting down");
-  const KernelLanguage* language = KernelLanguage::find(name);
-  if (language == nullptr) {
-    return refuse(Code::Internal, concat("language ", in_quotes(name), ": not one of ", KernelLanguage::names()));
+RunnerFactory* CodeService::runners(const std::string& name) {
+  if (const auto it = runners_.find(name); it != runners_.end()) return it->second.get();
+  std::unique_ptr<RunnerFactory> made;
+  if (jupyter_) {
+    if (name.empty() || name == "sql" || name.size() > kMaxLanguage) return nullptr;
+    made = std::make_unique<jupyter::JupyterFactory>(host_.executor(), *jupyter_, tasks_, name);
+  } else if (const CodeLanguage* language = CodeLanguage::find(name)) {
+    made = std::make_unique<DriverFactory>(host_, environment_, *language);
+  } else {
+    return nullptr;
   }
-  auto directory = environment_.new_directory(cwd);
+  return runners_.emplace(name, std::move(made)).first->second.get();
+}
+
+Result<std::shared_ptr<CodeContext>> CodeService::make(api::CreateCodeContext request) {
+  const std::string& name = request.language;
+  if (closing_) return refuse(Code::Unavailable, "the daemon is shutting down");
+  if (options_.jupyter && !*options_.jupyter) return refuse(Code::Internal, options_.jupyter->error().message);
+  RunnerFactory* factory = runners(name);
+  if (factory == nullptr) {
+    const std::string known = jupyter_ ? "a language of the Jupyter server" : "one of " + CodeLanguage::names();
+    return refuse(Code::Internal, concat("language ", in_quotes(name), ": not ", known));
+  }
+  auto directory = environment_.new_directory(request.cwd);
   if (!directory) return Failure(directory.error());
   auto context = std::make_shared<CodeContext>(
-      host_, environment_, telemetry_, tasks_,
-      CodeContext::Plan{new_uuid(), language, cwd, std::move(*directory), std::move(envs), log_, interrupt_grace_});
-  if (auto started = context->start_kernel(); !started) return refuse(Code::Internal, started.error().message);
+      host_.executor(), telemetry_, tasks_,
+      CodeContext::Plan{.id = new_uuid(),
+                        .language = name,
+                        .runners = factory,
+                        .settings = {request.cwd, std::move(*directory), std::move(request.envs)},
+                        .timeout = request.timeout,
+                        .log = options_.log,
+                        .interrupt_grace = options_.interrupt_grace});
+  if (auto started = context->start_runner(); !started) {
+    const bool refused = started.error().code == Code::InvalidRequest;
+    if (refused) return Failure(started.error());
+    return refuse(Code::Internal, started.error().message);
+  }
   contexts_.emplace(context->id(), context);
   return context;
 }
 
 net::awaitable<Result<std::shared_ptr<CodeContext>>> CodeService::create(api::CreateCodeContext request) {
-  auto context = make(request.language, request.cwd, std::move(request.envs));
+  auto context = make(std::move(request));
   if (!context) co_return Failure(context.error());
   if (auto ready = co_await (*context)->ready(kReady); !ready) {
     co_await remove((*context)->id());
@@ -101,7 +131,19 @@ net::awaitable<void> CodeService::remove_all(std::string language) {
   for (const auto& context : all) co_await remove(context->id());
 }
 
+Result<RunSettings> CodeService::settings(const api::RunCode& request) const {
+  RunSettings out;
+  out.envs = request.envs;
+  if (request.cwd.empty()) return out;
+  auto directory = environment_.directory(request.cwd, environment_.for_command(request.envs));
+  if (!directory) return Failure(directory.error());
+  out.directory = std::move(*directory);
+  return out;
+}
+
 Result<std::shared_ptr<Cell>> CodeService::run(const api::RunCode& request) {
+  const auto wanted = settings(request);
+  if (!wanted) return Failure(wanted.error());
   std::shared_ptr<CodeContext> context;
   if (!request.context_id.empty()) {
     context = find(request.context_id);
@@ -111,13 +153,14 @@ Result<std::shared_ptr<Cell>> CodeService::run(const api::RunCode& request) {
       context = it->second.lock();
     }
     if (!context) {
-      auto made = make(request.language, "", {});
+      auto made = make({.language = request.language});
       if (!made) return Failure(made.error());
       context = *made;
       default_contexts_.insert_or_assign(request.language, context);
     }
   }
-  auto cell = context->run(request.code, request.timeout);
+  auto cell = context->run(request.code, request.timeout, *wanted);
+  if (!cell && cell.error().code == Code::InvalidRequest) return Failure(cell.error());
   if (!cell) return refuse(Code::Internal, cell.error().message);
   return cell;
 }
@@ -132,6 +175,7 @@ net::awaitable<std::optional<Result<void>>> CodeService::interrupt(std::string i
 net::awaitable<void> CodeService::shutdown() {
   closing_ = true;
   co_await remove_all("");
+  for (const auto& [language, factory] : runners_) co_await factory->end();
   co_await tasks_.close();
 }
 

@@ -2,26 +2,37 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/execd_requests.h"
 #include "execd/code/code_context.h"
+#include "execd/code/jupyter/jupyter_server.h"
+#include "execd/run/environment.h"
 #include "execd/run/interruptible.h"
+#include "execd/run/run_host.h"
 
 namespace osb::execd {
+
+// How long interrupted code may go on: EXECD_CODE_INTERRUPT_GRACE, else `usual`.
+std::chrono::milliseconds code_interrupt_grace(const Environment& env, std::chrono::milliseconds usual);
 
 // The contexts of a daemon. Nothing is started before the first of them. Errors carry the contract's reasons. One
 // thread; everything given to the constructor outlives it.
 class CodeService final : public Interruptible {
  public:
-  // `log` and `interrupt_grace` are those of commands; EXECD_CODE_INTERRUPT_GRACE overrides the second.
-  CodeService(RunHost& host, CommandEnvironment& environment, EventLog::Options log,
-              std::chrono::milliseconds interrupt_grace, Telemetry& telemetry = no_telemetry());
+  struct Options {
+    EventLog::Options log;  // that of commands
+    std::chrono::milliseconds interrupt_grace;
+    // Its kernels run the code; an error is the answer to all code. Nothing: processes of ours run it.
+    std::optional<Result<jupyter::JupyterServer::Options>> jupyter = {};
+  };
+  CodeService(RunHost& host, CommandEnvironment& environment, Options options, Telemetry& telemetry = no_telemetry());
   ~CodeService() override;
 
-  // Returns when the kernel takes code.
+  // Returns when the runner takes code.
   net::awaitable<Result<std::shared_ptr<CodeContext>>> create(api::CreateCodeContext request);
   // Null: unknown, or deleted.
   std::shared_ptr<CodeContext> find(std::string_view id) const;
@@ -39,15 +50,18 @@ class CodeService final : public Interruptible {
   net::awaitable<void> shutdown();
 
  private:
-  Result<std::shared_ptr<CodeContext>> make(const std::string& language, const std::string& cwd,
-                                            std::map<std::string, std::string> envs);
+  // Null: no such language.
+  RunnerFactory* runners(const std::string& language);
+  Result<std::shared_ptr<CodeContext>> make(api::CreateCodeContext request);
+  Result<RunSettings> settings(const api::RunCode& request) const;
 
   RunHost& host_;
   CommandEnvironment& environment_;
   Telemetry& telemetry_;
-  TaskGroup tasks_;  // of the contexts
-  const EventLog::Options log_;
-  const std::chrono::milliseconds interrupt_grace_;
+  TaskGroup tasks_;  // of the contexts and their runners
+  const Options options_;
+  std::optional<jupyter::JupyterServer> jupyter_;
+  std::map<std::string, std::unique_ptr<RunnerFactory>, std::less<>> runners_;       // by language
   std::map<std::string, std::shared_ptr<CodeContext>, std::less<>> contexts_;        // by id
   std::map<std::string, std::weak_ptr<CodeContext>, std::less<>> default_contexts_;  // by language
   bool closing_ = false;

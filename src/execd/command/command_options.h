@@ -19,7 +19,7 @@ struct CommandOptions {
 
   // Finished commands: how long they can be asked about, how many, and how much of their output is kept together. Where
   // a limit is passed the oldest lose their output first and are forgotten then.
-  std::chrono::nanoseconds retention = std::chrono::hours(1);
+  std::chrono::nanoseconds retention = std::chrono::hours(24);
   std::size_t finished = 10'000;
   std::size_t finished_with_output = 1'000;
   std::size_t finished_memory = 32 * 1024 * 1024;

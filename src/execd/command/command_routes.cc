@@ -1,9 +1,6 @@
 #include "execd/command/command_routes.h"
 
-#include <array>
-#include <fcntl.h>
 #include <optional>
-#include <unistd.h>
 #include <utility>
 
 #include "base/json_escape.h"
@@ -11,6 +8,7 @@
 #include "base/time.h"
 #include "execd/run/event_stream.h"
 #include "execd/run/event_writer.h"
+#include "execd/run/output_log_response.h"
 #include "http/url.h"
 
 namespace osb::execd {
@@ -19,7 +17,6 @@ namespace {
 constexpr std::string_view kBadRequest = "INVALID_REQUEST_BODY";
 constexpr std::string_view kRuntimeError = "RUNTIME_ERROR";
 constexpr std::string_view kCursorHeader = "EXECD-COMMANDS-TAIL-CURSOR";
-// Not in the contract: how many bytes between the request's cursor and the first byte of the answer are gone.
 constexpr std::string_view kSkippedHeader = "EXECD-COMMANDS-SKIPPED-BYTES";
 constexpr std::size_t kMaxBody = 16 * 1024 * 1024;
 
@@ -53,48 +50,9 @@ std::string status_json(const Command& command) {
   return out + '}';
 }
 
-// Two files cannot be one sendfile; this copies.
-net::awaitable<Result<void>> send_parts(std::vector<OutputLog::Part> parts, http::BodyWriter& writer) {
-  std::string buffer(256 * 1024, '\0');
-  for (OutputLog::Part& part : parts) {
-    while (part.length > 0) {
-      const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(part.length, buffer.size()));
-      const ssize_t n = ::pread(part.file->get(), buffer.data(), want, static_cast<off_t>(part.offset));
-      if (n <= 0) co_return fail(Code::Internal, "the log ended early");
-      if (auto sent = co_await writer.write(std::string_view(buffer.data(), static_cast<std::size_t>(n))); !sent) {
-        co_return sent;
-      }
-      part.offset += static_cast<std::uint64_t>(n);
-      part.length -= static_cast<std::uint64_t>(n);
-    }
-  }
-  co_return Result<void>();
-}
-
 http::Response logs_response(const Command& command, std::int64_t cursor) {
-  const std::uint64_t wanted = static_cast<std::uint64_t>(cursor);
-  const std::uint64_t begin = command.output ? command.output->begin() : command.output_end;
-  const std::uint64_t end = command.output ? command.output->end() : command.output_end;
-  const std::uint64_t from = std::max(wanted, begin);
-  std::vector<OutputLog::Part> parts;
-  if (command.output) parts = command.output->slice(from);
-
-  http::Response response = http::text_response(200, "");
-  response.headers.set("Content-Type", "text/plain; charset=utf-8");
-  response.headers.add(std::string(kCursorHeader), std::to_string(std::max(wanted, end)));
-  if (wanted < begin) response.headers.add(std::string(kSkippedHeader), std::to_string(begin - wanted));
-  if (parts.size() == 1) {
-    const OutputLog::Part& part = parts.front();
-    UniqueFd file(::fcntl(part.file->get(), F_DUPFD_CLOEXEC, 0));
-    if (!file) return http::problem(500, kRuntimeError, "no descriptor left");
-    response.body = http::FileBody{std::move(file), part.offset, part.length};
-  } else if (parts.size() > 1) {
-    std::uint64_t length = 0;
-    for (const auto& part : parts) length += part.length;
-    response.body = http::StreamBody{
-        [parts = std::move(parts)](http::BodyWriter& writer) { return send_parts(parts, writer); }, length};
-  }
-  return response;
+  return output_log_response(command.output.get(), command.output_end, static_cast<std::uint64_t>(cursor),
+                             kCursorHeader, kSkippedHeader);
 }
 
 net::awaitable<http::Response> run_command(CommandService& service, http::Request& request) {

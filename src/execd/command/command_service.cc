@@ -19,27 +19,15 @@ namespace {
 constexpr int kNotStarted = 255;
 constexpr std::size_t kLoggedText = 500;
 
-// For people: words that a shell would change are quoted.
-std::string join_arguments(const std::vector<std::string>& argv) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%^";
+// As the contract has it: a JSON array.
+std::string content_of(const api::RunCommand& request) {
+  if (request.argv.empty()) return request.command;
   std::string out;
-  for (const std::string& argument : argv) {
-    if (!out.empty()) out += ' ';
-    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
-      out += argument;
-      continue;
-    }
-    out += '\'';
-    for (const char c : argument) {
-      if (c == '\'') {
-        out += "'\\''";
-      } else {
-        out += c;
-      }
-    }
-    out += '\'';
+  for (const std::string& argument : request.argv) {
+    out += out.empty() ? '[' : ',';
+    append_json_string(out, argument);
   }
-  return out;
+  return out + ']';
 }
 
 }  // namespace
@@ -62,8 +50,7 @@ CommandService::CommandService(RunHost& host, CommandEnvironment& environment, C
 CommandService::~CommandService() = default;
 
 Result<void> CommandService::set_program(const api::RunCommand& request, const Environment& env, sys::SpawnPlan& plan) {
-  auto program =
-      request.argv.empty() ? environment_.shell() : CommandEnvironment::program(request.argv.front(), env, plan.cwd);
+  auto program = request.argv.empty() ? environment_.shell() : CommandEnvironment::program(request.argv.front(), env);
   if (!program) return Failure(program.error());
   plan.program = *program;
   plan.argv = request.argv;
@@ -89,13 +76,13 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
 
   auto command = std::make_shared<Command>();
   command->id = new_hex_id();
-  command->content = request.argv.empty() ? request.command : join_arguments(request.argv);
+  command->content = content_of(request);
   command->background = request.background;
-  command->started_at = std::chrono::system_clock::now();
+  command->started_at = host_.clock().now();
   if (request.background) {
     command->output = std::make_shared<OutputLog>(options_.temp_directory, options_.log_bytes);
   }
-  const auto before = std::chrono::steady_clock::now();
+  const auto before = host_.clock().steady_now();
 
   const Result<void> ready = set_program(request, env, *process);
   RunPlan run_plan;
@@ -121,8 +108,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   commands_.emplace(command->id, command);
 
   const Result<void> started = ready ? command->run->start() : ready;
-  command->spawn_time =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - before);
+  command->spawn_time = std::chrono::duration_cast<std::chrono::milliseconds>(host_.clock().steady_now() - before);
   if (log_enabled(LogLevel::Info)) {
     const std::string text = mask_secrets(std::string_view(command->content).substr(0, kLoggedText));
     log_info("command", {{"id", command->id},
@@ -133,7 +119,7 @@ Result<std::shared_ptr<Command>> CommandService::start(const api::RunCommand& re
   if (!started) {
     command->run->fail(kCommandError, started.error().message);
     command->outcome = Outcome{kNotStarted, started.error().message};
-    command->finished_at = std::chrono::system_clock::now();
+    command->finished_at = host_.clock().now();
     if (request.background) {
       finished(command);
     } else {
@@ -189,7 +175,7 @@ net::awaitable<void> CommandService::shutdown(std::chrono::milliseconds grace) {
 
 void CommandService::finished(const std::shared_ptr<Command>& command) {
   command->run.reset();
-  command->kept_since = std::chrono::steady_clock::now();
+  command->kept_since = host_.clock().steady_now();
   command->kept_memory = command->events->memory_bytes();
   kept_text_ += command->content.size();
   command->kept_files = command->events->file_bytes() + (command->output ? command->output->file_bytes() : 0);
@@ -226,18 +212,19 @@ void CommandService::forget_oldest() {
   commands_.erase(command->id);
 }
 
-void CommandService::expire(std::chrono::steady_clock::time_point now) {
+void CommandService::expire() {
+  const auto now = host_.clock().steady_now();
   while (!finished_.empty() && finished_.front()->kept_since + options_.retention <= now) forget_oldest();
 }
 
 void CommandService::schedule_expiry() {
   if (expiry_->armed || closing_ || finished_.empty()) return;
   expiry_->armed = true;
-  expiry_->timer.expires_at(finished_.front()->kept_since + options_.retention);
+  expiry_->timer.expires_after(finished_.front()->kept_since + options_.retention - host_.clock().steady_now());
   expiry_->timer.async_wait([this](boost::system::error_code stopped) {
     if (stopped) return;
     expiry_->armed = false;
-    expire(std::chrono::steady_clock::now());
+    expire();
     schedule_expiry();
   });
 }

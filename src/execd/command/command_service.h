@@ -24,7 +24,7 @@ namespace osb::execd {
 // One command, running or finished, as status, logs and event streams need it.
 struct Command {
   std::string id;
-  std::string content;  // the shell's text, or the arguments joined as a shell would take them
+  std::string content;  // the shell's text, or the arguments as a JSON array
   bool background = false;
   std::chrono::system_clock::time_point started_at;
   std::chrono::milliseconds spawn_time{0};
@@ -64,8 +64,8 @@ class CommandService final : public Interruptible {
   // their final event.
   net::awaitable<void> shutdown(std::chrono::milliseconds grace);
 
-  // Forgets the commands that ended before now - retention. Happens by itself when it is time.
-  void expire(std::chrono::steady_clock::time_point now);
+  // Forgets the commands that ended longer ago than the retention. Happens by itself when it is time.
+  void expire();
 
   std::size_t known() const { return commands_.size(); }
   std::size_t running() const { return commands_.size() - finished_.size(); }

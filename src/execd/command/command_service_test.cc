@@ -138,7 +138,8 @@ class CommandServiceTest : public ::testing::Test {
   net::io_context io{1};
   BlockingPool pool{2};
   ChildReaper reaper{io.get_executor()};
-  RunHost host{io.get_executor(), reaper, pool};
+  FakeClock clock;
+  RunHost host{io.get_executor(), reaper, pool, {}, {}, clock};
   CommandOptions options;
   std::unique_ptr<CommandEnvironment> environment;
   std::unique_ptr<CommandService> service;
@@ -246,7 +247,7 @@ TEST_F(CommandServiceTest, AProgramRunsWithoutAShell) {
   EXPECT_THAT(run("", with({"printf", "%s|", "a b", "$HOME", "*", "", "'q'"})),
               ElementsAre("init", "stdout:a b|$HOME|*||'q'|", "execution_complete"));
   EXPECT_THAT(run("", with({"sh", "-c", "exit 7"})), ElementsAre("init", "error:7"));
-  EXPECT_EQ(start("", with({"echo", "a b", "it's", "", "-x=1"}))->content, R"(echo 'a b' 'it'\''s' '' -x=1)");
+  EXPECT_EQ(start("", with({"echo", "a b", "it's", "", "-x=1"}))->content, R"(["echo","a b","it's","","-x=1"])");
 
   std::ofstream(dir / "show") << "#!/bin/sh\necho \"$A $PWD\"\n";
   std::filesystem::permissions(dir / "show", std::filesystem::perms(0755));
@@ -334,6 +335,8 @@ TEST_F(CommandServiceTest, ATimeoutKillsTheWholeTree) {
 }
 
 TEST_F(CommandServiceTest, InterruptTerminatesPolitelyAndThenKills) {
+  options.interrupt_grace = std::chrono::minutes(10);
+  make({});
   const auto polite = start("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 1000 & wait; done");
   run_until([&] { return polite->events->last_seq() >= 2; });
   EXPECT_TRUE(testing::await(io, service->interrupt(polite->id))->has_value());
@@ -458,14 +461,20 @@ TEST_F(CommandServiceTest, FinishedCommandsAreForgottenByNumberAndAge) {
   EXPECT_EQ(service->find(commands[10]->id), commands[10]);
   EXPECT_THAT(summary(stream(commands[10])), ElementsAre("gap", "execution_complete"));
   EXPECT_THAT(summary(stream(commands[29])), ElementsAre("init", "stdout:output", "execution_complete"));
-  service->expire(std::chrono::steady_clock::now() + options.retention);
+  clock.advance(options.retention - std::chrono::nanoseconds(1));
+  service->expire();
+  EXPECT_EQ(service->known(), 20U);
+  clock.advance(std::chrono::nanoseconds(1));
+  service->expire();
   EXPECT_EQ(service->known(), 0U);
 }
 
 TEST_F(CommandServiceTest, FinishedCommandsAreForgottenWhenTheirTimeIsUp) {
   options.retention = std::chrono::milliseconds(1);
   make({});
-  start("true");
+  const auto command = start("true");
+  run_until([&] { return !command->running(); });
+  clock.advance(options.retention);
   run_until([&] { return service->known() == 0; });
 }
 

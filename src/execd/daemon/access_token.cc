@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "base/constant_time.h"
+#include "execd/daemon/sha256.h"
 #include "http/middleware.h"
 #include "http/path_token.h"
 
@@ -18,28 +20,28 @@ http::Handler refusing(std::string_view why) {
 
 }  // namespace
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  // Compares `b` with itself when the lengths differ, so that only the length of what the client sent counts.
-  const std::string_view other = a.size() == b.size() ? a : b;
-  volatile unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    difference = difference | static_cast<unsigned char>(other[i] ^ b[i]);
-  }
-  return difference == 0;
+bool AccessToken::matches(std::string_view given) const {
+  if (!state_->hash.empty()) return equal_in_constant_time(state_->hash, sha256_hex(given));
+  return state_->token.empty() || equal_in_constant_time(state_->token, given);
 }
 
-http::Handler with_access_token(std::string token, http::Handler inner) {
-  if (token.empty()) return inner;
+void AccessToken::require_hash(std::string hash) {
+  state_->token.clear();
+  state_->hash = std::move(hash);
+}
+
+http::Handler with_access_token(AccessToken token, http::Handler inner) {
   return [token = std::move(token), inner = std::move(inner),
           missing = refusing("the header X-EXECD-ACCESS-TOKEN is missing"),
           wrong = refusing("the header X-EXECD-ACCESS-TOKEN does not hold the access token"),
           wrong_path = refusing("the path does not hold the access token behind /access-token/")](
              http::Request& request) -> net::awaitable<http::Response> {
+    if (token.empty()) return inner(request);
     const std::optional<std::string> in_path = http::take_path_token(request.target);
     // Of several such headers the first counts, and a second one is no way around it.
     const std::string* header = request.headers.find(kAccessTokenHeader);
     const std::string_view given = in_path ? *in_path : header != nullptr ? std::string_view(*header) : "";
-    if (!equal_in_constant_time(token, given)) {
+    if (!token.matches(given)) {
       // The path of a refused request may contain a token somewhere; it does not get into logs.
       request.target = "/";
       return (in_path ? wrong_path : header != nullptr ? wrong : missing)(request);

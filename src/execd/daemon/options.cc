@@ -1,9 +1,12 @@
 #include "execd/daemon/options.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <optional>
 
+#include "api/lifecycle_hooks.h"
 #include "base/duration.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
@@ -12,6 +15,7 @@ namespace osb::execd {
 namespace {
 
 constexpr std::string_view kTokenVariable = "EXECD_ACCESS_TOKEN";
+constexpr std::array kHooksVariables = {api::kHooksVariable, std::string_view("OPEN_SANDBOX_LIFECYCLE")};
 
 using Check = std::expected<void, std::string>;  // what is wrong with a value
 
@@ -75,6 +79,15 @@ Check read_log_times(std::string_view text, Options& out) {
   return {};
 }
 
+Check read_disk_reserve(std::string_view text, Options& out) {
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const auto bytes = parse_number<std::int64_t>(text.substr(0, comma));
+  const auto inodes = parse_number<std::int64_t>(text.substr(std::min(comma + 1, text.size())));
+  if (!bytes || !inodes || *bytes < -1 || *inodes < -1) return std::unexpected("expected BYTES,INODES");
+  out.reserve = out.isolation.reserve = {*bytes, *inodes};
+  return {};
+}
+
 Check read_cgroup_file(std::string_view text, Options& out) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string_view::npos || equals + 1 == text.size()) {
@@ -84,10 +97,57 @@ Check read_cgroup_file(std::string_view text, Options& out) {
   return {};
 }
 
+Check read_bytes(std::string_view text, std::uint64_t& out) {
+  const auto value = parse_number<std::uint64_t>(text);
+  if (!value || *value == 0) return std::unexpected("expected a number of bytes above 0");
+  out = *value;
+  return {};
+}
+
+// The published file can forbid more than these options: a session without its rules would be more open than asked for.
+Check refuse_isolation_file(std::string_view text, Options&) {
+  if (text.empty()) return {};
+  return std::unexpected(
+      "execd does not read such a file; use --isolation-allowed-writable, --isolation-upper-max-bytes and "
+      "--isolation-diff-max-bytes");
+}
+
+Check read_allowed_writable(std::string_view text, Options& out) {
+  out.isolation.allowed_writable.clear();
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string path = clean_path(text.substr(0, comma));
+    if (!text.starts_with('/') || path == "/") return std::unexpected("expected absolute paths other than /");
+    out.isolation.allowed_writable.push_back(path);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return {};
+}
+
+// As Go's flags and the contract's variables spell it.
+Check read_bool(std::string_view text, bool& out) {
+  const auto is_one_of = [text](std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [text](std::string_view word) {
+      return std::ranges::equal(text, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+    });
+  };
+  const bool yes = is_one_of({"1", "t", "true", "yes", "on"});
+  if (!yes && !is_one_of({"0", "f", "false", "no", "off"})) return std::unexpected("expected true or false");
+  out = yes;
+  return {};
+}
+
+Check read_init(std::string_view text, Options& out) {
+  if (auto read = read_bool(text, out.init); !read) return read;
+  if (out.init) out.end_with_entrypoint = true;
+  return {};
+}
+
 struct Flag {
   std::string_view name;
   std::string_view variable;  // empty: none
   std::function<Check(std::string_view, Options&)> read;
+  bool is_switch = false;  // without "=value" it is true, and takes no next argument
 };
 
 std::vector<Flag> flags() {
@@ -113,6 +173,20 @@ std::vector<Flag> flags() {
       {"entrypoint-log-times", "", read_log_times},
       {"after-entrypoint", "", read_after_entrypoint},
       {"cgroup-file", "", read_cgroup_file},
+      {"isolation-socket", "",
+       [](std::string_view value, Options& out) -> Check {
+         out.isolation.socket = value;
+         return {};
+       }},
+      {"isolation-allowed-writable", "EXECD_ISOLATION_ALLOWED_WRITABLE", read_allowed_writable},
+      {"isolation-upper-max-bytes", "EXECD_ISOLATION_UPPER_MAX_BYTES",
+       [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.upper_max_bytes); }},
+      {"isolation-diff-max-bytes", "EXECD_ISOLATION_DIFF_MAX_BYTES",
+       [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.diff_max_bytes); }},
+      {"isolation-config", "EXECD_ISOLATION_CONFIG", refuse_isolation_file},
+      {"init", "EXECD_INIT", read_init, true},
+      {"await-init", "", [](std::string_view value, Options& out) { return read_bool(value, out.await_init); }, true},
+      {"disk-reserve", "EXECD_DISK_RESERVE", read_disk_reserve},
   };
 }
 
@@ -156,6 +230,9 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
     return std::unexpected(
         OptionsError{1, "JUPYTER_HOST=" + in_quotes(host) + ": must begin with http:// or https://"});
   }
+  for (const std::string_view name : kHooksVariables) {
+    if (out.lifecycle_hooks.empty()) out.lifecycle_hooks = variable(env, name);
+  }
   out.log_outputs = log_outputs(env);
   return {};
 }
@@ -189,6 +266,8 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
     std::string_view value;
     if (equals != std::string_view::npos) {
       value = arg.substr(equals + 1);
+    } else if (flag->is_switch) {
+      value = "true";
     } else if (i + 1 < args.size()) {
       value = args[++i];
     } else {
@@ -202,11 +281,12 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
 }
 
 void wipe_secrets(Environment& env, char** argv, char** environ) {
-  if (const auto found = env.find(kTokenVariable); found != env.end()) env.erase(found);
-  const std::size_t name = kTokenVariable.size();
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    if (text.starts_with(kTokenVariable) && text.substr(name).starts_with('=')) blank(*entry + name + 1);
+  for (const std::string_view name : {kTokenVariable, kHooksVariables[0], kHooksVariables[1]}) {
+    if (const auto found = env.find(name); found != env.end()) env.erase(found);
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      if (text.starts_with(name) && text.substr(name.size()).starts_with('=')) blank(*entry + name.size() + 1);
+    }
   }
   for (char** arg = argv; *arg != nullptr; ++arg) {
     std::string_view text = *arg;
@@ -245,11 +325,29 @@ Entrypoint and end
                              bytes as they come, from COMMAND itself (default)
   --after-entrypoint WHAT    serve: go on serving when COMMAND has ended (default). end: end everything, with
                              COMMAND's exit status
+  --init                     be COMMAND's init: SIGTERM and SIGINT go to COMMAND too, and execd ends with COMMAND and
+                             its exit status [EXECD_INIT]
+  --await-init               wait for POST /internal/init on the inherited Unix socket: until then only /ping and
+                             /ready are served, and COMMAND is not started
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of all processes that still run (default 5s)
 
 Sandbox
   --cgroup-file NAME=FILE    read this file of the sandbox's cgroup (cpu.stat, memory.usage_in_bytes ..) there, where
                              /sys/fs/cgroup does not show it; /proc/self/fd/N as above; may be repeated
+  --disk-reserve BYTES,INODES
+                             refuse uploads that would leave less free on the disk of / (default 0,0: none); -1 is a
+                             twentieth of the disk, at most 1 GiB and 100,000 inodes [EXECD_DISK_RESERVE]
+
+Isolated sessions
+  --isolation-socket PATH    ask sandboxd for them on this socket (default: make them with execd's own rights)
+  --isolation-allowed-writable PATH,PATH
+                             where extra_writable and binds may be (default /workspace,/mnt,/media,/data)
+                             [EXECD_ISOLATION_ALLOWED_WRITABLE]
+  --isolation-upper-max-bytes N
+                             changes of a session's overlays, kept in memory (default 8 GiB, at most half of the
+                             sandbox's memory) [EXECD_ISOLATION_UPPER_MAX_BYTES]
+  --isolation-diff-max-bytes N
+                             the longest diff (default 4 GiB) [EXECD_ISOLATION_DIFF_MAX_BYTES]
 
 Code interpreter
   --jupyter-host URL         [JUPYTER_HOST]
@@ -263,8 +361,15 @@ Code interpreter
   --version                  print the version
   --help                     print this
 
+  --keep-core-limit SCRIPT   as the first argument: keep the host's core_pattern away, then run /bin/sh SCRIPT; the
+                             interpreter of bootstrap.sh
+  --wait-for-policy COMMAND  as the first argument: wait until the egress sidecar enforces the network policy, then run
+                             the command; the entrypoint of containers with a policy
+
 Environment
   EXECD_ENVS                 file of KEY=VALUE lines for commands, read anew for each
+  OPENSANDBOX_LIFECYCLE      hooks, as JSON: preStart runs before COMMAND, which starts only if it succeeds; periodic
+                             ones run beside COMMAND (docs/lifecycle-hooks.md)
   EXECD_LOG_FILE             where to log, else OPENSANDBOX_LOG_OUTPUT, else stdout
   EXECD_CLONE3_COMPAT        1 or reexec: let clone3 fail, for container runtimes that forbid it badly
   OTEL_EXPORTER_OTLP_ENDPOINT

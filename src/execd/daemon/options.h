@@ -11,6 +11,8 @@
 
 #include "base/log.h"
 #include "base/ports.h"
+#include "execd/file/disk_reserve.h"
+#include "execd/isolated/isolation_options.h"
 #include "execd/path/path.h"
 
 namespace osb::execd {
@@ -26,7 +28,7 @@ struct Options {
   std::string jupyter_host;
   std::string jupyter_token;
   std::chrono::nanoseconds jupyter_idle_poll_interval = std::chrono::milliseconds(100);
-  std::chrono::nanoseconds graceful_shutdown_timeout = std::chrono::seconds(1);  // accepted; streams end at once
+  std::chrono::nanoseconds graceful_shutdown_timeout = std::chrono::milliseconds(200);  // accepted; streams end at once
 
   LogLevel log_level = LogLevel::Info;
   std::vector<std::string> log_outputs = {"stdout"};
@@ -36,8 +38,13 @@ struct Options {
   std::vector<std::string> entrypoint;  // empty: none
   std::string entrypoint_log;           // empty: our own stdout and stderr
   bool entrypoint_log_times = false;
-  std::string exit_dir;  // empty: no exit record
+  std::string exit_dir;         // empty: no exit record
+  std::string lifecycle_hooks;  // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
   bool end_with_entrypoint = false;
+  bool init = false;        // end signals go to the entrypoint too, and its end is ours
+  bool await_init = false;  // POST /internal/init comes first
+  IsolationOptions isolation;
+  DiskReserve reserve;                              // that uploads leave free
   std::map<std::string, std::string> cgroup_files;  // the kernel's name of a file -> where to open it (open_given)
 
   // A TCP port is opened unless inherited sockets were given and no port, or port 0, was asked for. Port 0 without
@@ -59,8 +66,8 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
 
 std::string_view usage();
 
-// Removes secrets, which child processes must not inherit, from `env` and from this process's own memory, where
-// /proc/PID/environ and /proc/PID/cmdline would show them. `argv` and `environ` are those of main().
+// Removes secrets and hooks, which child processes must not inherit, from `env` and from this process's own memory,
+// where /proc/PID/environ and /proc/PID/cmdline would show them. `argv` and `environ` are those of main().
 void wipe_secrets(Environment& env, char** argv, char** environ);
 
 }  // namespace osb::execd

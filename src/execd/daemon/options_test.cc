@@ -21,7 +21,7 @@ TEST(Options, DefaultsAreTheContracts) {
   EXPECT_TRUE(options->access_token.empty());
   EXPECT_EQ(options->log_level, LogLevel::Info);
   EXPECT_EQ(options->log_outputs, std::vector<std::string>{"stdout"});
-  EXPECT_EQ(options->graceful_shutdown_timeout, std::chrono::seconds(1));
+  EXPECT_EQ(options->graceful_shutdown_timeout, std::chrono::milliseconds(200));
   EXPECT_EQ(options->jupyter_idle_poll_interval, std::chrono::milliseconds(100));
   EXPECT_TRUE(options->opens_port());
 }
@@ -66,6 +66,18 @@ TEST(Options, CgroupFilesAreNamed) {
   }
 }
 
+TEST(Options, TheDiskReserveHasTwoNumbers) {
+  const auto options = parse({"--disk-reserve=1073741824,100000"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->reserve.bytes, 1 << 30);
+  EXPECT_EQ(options->reserve.inodes, 100'000);
+  EXPECT_EQ(options->isolation.reserve.inodes, 100'000) << "it holds in isolated sessions too";
+  EXPECT_EQ(parse({}, {{"EXECD_DISK_RESERVE", "-1,7"}})->reserve.bytes, -1);
+  for (const char* wrong : {"--disk-reserve=", "--disk-reserve=1", "--disk-reserve=1,", "--disk-reserve=-2,2"}) {
+    EXPECT_FALSE(parse({wrong})) << wrong;
+  }
+}
+
 TEST(Options, ErrorsSayWhatIsWrongAndHowToExit) {
   struct {
     const char* why;
@@ -88,6 +100,14 @@ TEST(Options, ErrorsSayWhatIsWrongAndHowToExit) {
     EXPECT_EQ(options.error().exit_status, row.exit_status) << row.why;
     EXPECT_FALSE(options.error().message.empty());
   }
+}
+
+TEST(Options, AFileWithRulesForSessionsIsRefusedNotIgnored) {
+  const auto refused = parse({}, {{"EXECD_ISOLATION_CONFIG", "/etc/isolation.toml"}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("--isolation-allowed-writable"), std::string::npos);
+  EXPECT_FALSE(parse({"--isolation-config", "/f"}));
+  EXPECT_TRUE(parse({}, {{"EXECD_ISOLATION_CONFIG", ""}}));
 }
 
 TEST(Options, LogLevelsAreThoseOfTheContract) {

@@ -61,8 +61,9 @@ net::awaitable<Result<http::Response>> download(const FileContext& context, http
 
 // Used on the pool only.
 struct Unpacking {
-  Unpacking(UniqueFd root, archive::UnpackRules rules)
-      : unpacker(std::move(root), std::move(rules)), reader(unpacker) {}
+  Unpacking(UniqueFd directory, archive::UnpackRules rules)
+      : root(directory.get()), unpacker(std::move(directory), std::move(rules)), reader(unpacker) {}
+  const int root;  // the unpacker's
   archive::Unpacker unpacker;
   archive::TarReader reader;
 };
@@ -87,6 +88,7 @@ net::awaitable<Result<void>> upload(const FileContext& context, http::Request& r
   auto path = path_of(context, request);
   if (!path) co_return Failure(path.error());
   std::unique_ptr<Unpacking> unpacking;
+  std::uint64_t unchecked = DiskReserve::kStep;
   std::optional<Error> failed;  // of the archive or the disk, not of the connection
   BodyPump pump{.pool = context.pool,
                 .read = [&request] { return request.body->read(); },
@@ -96,6 +98,10 @@ net::awaitable<Result<void>> upload(const FileContext& context, http::Request& r
                       auto begun = begin_unpacking(context, *path);
                       if (!begun) return Failure(begun.error());
                       unpacking = std::move(*begun);
+                    }
+                    if (unchecked += block.size(); unchecked >= DiskReserve::kStep) {
+                      if (auto ok = context.reserve.check(unpacking->root, *path); !ok) return ok;
+                      unchecked = 0;
                     }
                     if (auto ok = unpacking->reader.feed(block); !ok) return ok;
                     if (!last) return {};

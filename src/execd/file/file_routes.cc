@@ -51,7 +51,7 @@ Result<FileContext> context_of(const FileContext& daemon, const Request& request
   if (*identity == own_identity()) return daemon;
   // Before anything of the request is read: later on it would be told in other words, or not at all.
   if (auto possible = IdentityScope::enter(*identity); !possible) return Failure(possible.error());
-  return FileContext{daemon.pool.as(*identity), owners, daemon.env, daemon.cwd};
+  return FileContext{daemon.pool.as(*identity), owners, daemon.env, daemon.cwd, daemon.scope, daemon.reserve};
 }
 
 Result<std::string> required_path(const FileContext& context, const http::Query& query) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/parse_number.h"
 #include "sys/pidfd.h"
 #include "sys/process_tree.h"
@@ -66,12 +67,12 @@ Result<void> kill_descendants(std::chrono::milliseconds limit) {
     ::kill(-1, SIGKILL);  // reaches a process and what it has forked alike: nothing runs between
     return {};
   }
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const Deadline deadline(limit);
   for (;;) {
     const auto found = descendants();
     if (found.empty()) return {};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
+    const auto left = deadline.left();
+    if (left.count() == 0) {
       return fail(Code::Timeout, "end processes: " + std::to_string(found.size()) + " are still there");
     }
     // Whole trees at a time; a process that loses its parent meanwhile becomes our child, and the next round finds it.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,11 +30,18 @@ class Entrypoint {
   Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan);
 
   // A program that cannot be started has ended as in a shell: 127 not found, 126 otherwise, with the reason recorded.
+  // Nothing happens after refuse(), or after a signal came first.
   void start(const Environment& env);
+  // Instead of start(): a lifecycle hook has ended with `code` and says why.
+  void refuse(int code, std::string why);
 
+  bool begun() const { return begun_; }  // started, or refused
   bool running() const { return pid_ > 0; }
-  // To its process group; nothing happens when it has ended.
+  // To its process group; nothing happens when it has ended. One that was not started yet has ended by this signal.
   void signal(int number);
+  // Appends whole lines, which are not the program's own, where its output goes, in order. Lines are lost where output
+  // cannot be written for so long that a mebibyte of them waits.
+  void append(std::string lines);
   // Set once it has ended and its output and the record have been written (or could not be).
   const std::optional<ExitRecord>& record() const { return record_; }
   // True: ended and recorded. False: cancelled.
@@ -43,7 +51,8 @@ class Entrypoint {
 
  private:
   Result<pid_t> spawn(const Environment& env);
-  Result<void> open_log(UniqueFd& file);
+  Result<void> open_log();
+  void write_lines();
   void finish(ExitRecord record);
 
   net::any_io_executor executor_;
@@ -51,6 +60,10 @@ class Entrypoint {
   BlockingPool& pool_;
   const Plan plan_;
   std::unique_ptr<EntrypointLog> log_;  // with log_times
+  UniqueFd file_;                       // without
+  std::mutex writing_, lines_mutex_;
+  std::string lines_;  // of append(), on their way to a thread of the pool
+  bool begun_ = false;
   pid_t pid_ = -1;
   std::optional<ExitRecord> record_;
   Event recorded_, flushed_;

@@ -90,6 +90,11 @@ void TimedLogWriter::write(std::string_view bytes, const timespec& now) {
   }
 }
 
+void TimedLogWriter::write_lines(std::string_view lines, const timespec& now) {
+  if (in_line_) write("\n", now);
+  write(lines, now);
+}
+
 Result<std::unique_ptr<EntrypointLog>> EntrypointLog::open(net::any_io_executor executor, BlockingPool& pool,
                                                            UniqueFd file) {
   auto pipe = sys::make_pipe();
@@ -136,6 +141,13 @@ void EntrypointLog::drain() {
   if (::ioctl(reader_.fd(), FIONREAD, &waiting) == 0 && waiting > 0) (void)copy(static_cast<std::size_t>(waiting));
   // run() may be writing what it took out of the pipe.
   const std::lock_guard lock(mutex_);
+}
+
+void EntrypointLog::append(std::string_view lines) {
+  const std::lock_guard lock(mutex_);
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  log_.write_lines(lines, now);
 }
 
 }  // namespace osb::execd

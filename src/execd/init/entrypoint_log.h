@@ -22,6 +22,8 @@ class TimedLogWriter {
  public:
   explicit TimedLogWriter(UniqueFd file) : file_(std::move(file)) {}
   void write(std::string_view bytes, const timespec& now);
+  // Lines of their own, also where the file ends in the middle of one.
+  void write_lines(std::string_view lines, const timespec& now);
 
  private:
   bool tell_loss(const LogStamp& stamp);
@@ -47,6 +49,8 @@ class EntrypointLog {
   net::awaitable<void> run();
   // Blocks. Everything that was written before the call is in the file when it returns.
   void drain();
+  // Blocks. Lines that do not come through the pipe.
+  void append(std::string_view lines);
 
  private:
   EntrypointLog(BlockingPool& pool, Descriptor reader, UniqueFd writer, UniqueFd file)

@@ -17,6 +17,7 @@ std::string ExitRecord::to_json() const {
     out += R"(,"error":)";
     append_json_string(out, error);
   }
+  if (hook_failed) out += R"(,"hook_failed":true)";
   return out + "}\n";
 }
 

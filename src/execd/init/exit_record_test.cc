@@ -25,6 +25,8 @@ TEST(ExitRecord, IsReplacedAsAWhole) {
       text,
       "{\"code\":0,\"signal\":9,\"finished_at\":\"2025-01-02T03:04:05.6Z\",\"error\":\"a \\\"quoted\\\" reason\"}\n");
   EXPECT_EQ(record.shell_code(), 137);
+  record.hook_failed = true;
+  EXPECT_TRUE(record.to_json().ends_with(",\"hook_failed\":true}\n")) << record.to_json();
 }
 
 TEST(ExitRecord, ADirectoryThatIsMissingIsAnError) {

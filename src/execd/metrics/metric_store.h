@@ -1,19 +1,17 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "execd/metrics/telemetry.h"
+#include "otlp/metric_document.h"
 
 namespace osb::execd {
 
-using MetricAttributes = std::vector<std::pair<std::string, std::string>>;
+using MetricAttributes = otlp::Attributes;
 
 // A moment's numbers that are asked for at each export instead of being recorded.
 struct SystemSample {
@@ -26,8 +24,8 @@ struct SystemSample {
   std::uint64_t udp_sockets = 0;
 };
 
-// Collects histograms and writes them, with the system's numbers, as OTLP's JSON (ExportMetricsServiceRequest). All
-// sums count from the start of the daemon (cumulative temporality).
+// Collects histograms and writes them, with the system's numbers, as OTLP's JSON. All sums count from the start of the
+// daemon.
 class MetricStore final : public Telemetry {
  public:
   // `common` goes to every point, `resource` describes this process.
@@ -38,24 +36,13 @@ class MetricStore final : public Telemetry {
   void record_execution(std::string_view operation, bool success, std::chrono::nanoseconds duration) override;
   void record_filesystem(std::string_view operation, bool success, std::chrono::nanoseconds duration) override;
 
+  // To every point, also of before; one that is there already keeps its value.
+  void add_attributes(const MetricAttributes& attributes);
+
   std::string to_json(const SystemSample& system, std::chrono::system_clock::time_point now) const;
 
  private:
-  // Milliseconds; the OpenTelemetry SDKs' default.
-  static constexpr std::array<double, 15> kBounds = {0,   5,   10,   25,   50,   75,   100,  250,
-                                                     500, 750, 1000, 2500, 5000, 7500, 10000};
-  struct Histogram {
-    std::array<std::uint64_t, kBounds.size() + 1> counts{};
-    std::uint64_t count = 0;
-    double sum = 0;
-    double min = 0;
-    double max = 0;
-    void add(double value);
-  };
-  using Series = std::map<MetricAttributes, Histogram>;
-
-  void append_histogram(std::string& out, std::string_view name, const Series& series, std::string_view times) const;
-  std::string attributes_json(const MetricAttributes& own) const;
+  using Series = std::map<MetricAttributes, otlp::Histogram>;
 
   MetricAttributes resource_;
   MetricAttributes common_;

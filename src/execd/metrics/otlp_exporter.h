@@ -8,18 +8,14 @@
 #include "base/error.h"
 #include "execd/metrics/metric_store.h"
 #include "execd/path/path.h"
-#include "http/client.h"
+#include "otlp/sender.h"
 #include "sys/cgroup_stats.h"
 
 namespace osb::execd {
 
-// OpenTelemetry's variables, as far as metrics over HTTP need them.
+// Of OpenTelemetry's variables.
 struct OtlpOptions {
-  std::string origin;  // "192.0.2.1:4318"
-  std::string target = "/v1/metrics";
-  http::Headers headers;
-  std::chrono::milliseconds interval{60'000};
-  std::chrono::milliseconds timeout{10'000};
+  otlp::Collector collector;
   MetricAttributes resource;
   MetricAttributes common;
 
@@ -30,23 +26,25 @@ struct OtlpOptions {
                                                              const std::string& hostinfo = "/etc/hostinfo");
 };
 
-// Sends what a MetricStore holds to a collector, as OTLP over HTTP in JSON. One thread.
+// Sends what a MetricStore holds to a collector. One thread.
 class OtlpExporter {
  public:
   explicit OtlpExporter(OtlpOptions options, std::shared_ptr<const sys::CgroupFiles> cgroup_files = {});
 
   Telemetry& telemetry() { return store_; }
-  // Until cancelled: each interval. A collector that is away is warned about once until it is back.
+  // Every point has them from now on.
+  void add_attributes(const MetricAttributes& attributes) { store_.add_attributes(attributes); }
+  // Until cancelled: each interval.
   net::awaitable<void> run();
   // Now, within `limit`.
   net::awaitable<Result<void>> flush(std::chrono::milliseconds limit);
 
  private:
   SystemSample sample();
+  std::string document();
 
-  OtlpOptions options_;
   MetricStore store_;
-  http::Client client_;
+  otlp::Sender sender_;
   sys::CgroupStats stats_;
   sys::CpuMeter meter_;
 };

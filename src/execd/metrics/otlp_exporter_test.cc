@@ -47,8 +47,8 @@ TEST(OtlpOptions, TheEndpointBecomesOriginAndTarget) {
   for (const auto& row : rows) {
     const auto got = options(row.env);
     ASSERT_TRUE(got && *got) << row.why;
-    EXPECT_EQ((*got)->origin, row.origin) << row.why;
-    EXPECT_EQ((*got)->target, row.target) << row.why;
+    EXPECT_EQ((*got)->collector.origin(), row.origin) << row.why;
+    EXPECT_EQ((*got)->collector.url.target, row.target) << row.why;
   }
 }
 
@@ -65,7 +65,7 @@ TEST(OtlpOptions, TheHostsAddressMayStandInAFile) {
   std::ofstream(path) << "name\n 192.0.2.8 \n";
   const auto got = OtlpOptions::from_environment({}, path);
   ASSERT_TRUE(got && *got);
-  EXPECT_EQ((*got)->origin, "192.0.2.8:4318");
+  EXPECT_EQ((*got)->collector.origin(), "192.0.2.8:4318");
 }
 
 TEST(MetricStore, AValueOnABoundBelongsToTheBucketBelow) {

@@ -17,13 +17,17 @@ constexpr std::string_view kPrefix = "/proxy";
 // closed at the other end.
 constexpr std::chrono::milliseconds kIdle{1500};
 
+constexpr std::string_view kNotConnected = "BACKEND_CONNECTION_FAILED";
+
 class LoopbackConnector final : public http::Connector {
  public:
   net::awaitable<Result<std::unique_ptr<http::Transport>>> connect(std::string origin,
                                                                    std::chrono::milliseconds timeout) override {
     auto address = http::Address::parse(origin);
     if (!address) co_return Failure(address.error());
-    co_return co_await connect_loopback(address->port, timeout);
+    auto transport = co_await connect_loopback(address->port, timeout);
+    if (!transport) transport.error().reason = kNotConnected;
+    co_return transport;
   }
 };
 
@@ -95,11 +99,14 @@ net::awaitable<http::Response> PortProxy::forward(http::Request& request, std::u
   to.add.add("X-Forwarded-Proto", "http");
   // The token is for execd; a program behind the port could use it against the sandbox.
   to.drop = {"X-Forwarded-Host", std::string(kAccessTokenHeader)};
-  to.timeouts.head = {};  // the client decides how long to wait
+  to.timeouts = http::kPortTimeouts;
   used_ = true;
   close_idle_later();
-  to.on_error = [port](const Error&) {
-    return http::problem(502, "RUNTIME_ERROR", "Bad Gateway: no answer from port " + std::to_string(port));
+  to.on_error = [port](const Error& why) {
+    http::Response answer =
+        http::problem(502, "RUNTIME_ERROR", "Bad Gateway: no answer from port " + std::to_string(port));
+    answer.headers.set(http::kProxyFailureHeader, why.reason.empty() ? "BACKEND_RESPONSE_FAILED" : why.reason);
+    return answer;
   };
   return http::forward(client_, request, std::move(to));
 }

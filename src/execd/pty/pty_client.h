@@ -23,10 +23,15 @@ class PtyClient {
   };
   using Frame = std::shared_ptr<const std::string>;
 
-  PtyClient(net::any_io_executor executor, bool read_only, bool input_acks = false)
-      : changed_(std::move(executor)), read_only_(read_only), input_acks_(input_acks) {}
+  // View (?mode=viewer): output comes with its offset, and input is answered by an error. Watch (?readonly=1): output
+  // comes as the holder gets it, and input is ignored.
+  enum class Access { Hold, View, Watch };
 
-  bool read_only() const { return read_only_; }
+  PtyClient(net::any_io_executor executor, Access access, bool input_acks = false)
+      : changed_(std::move(executor)), access_(access), input_acks_(input_acks) {}
+
+  Access access() const { return access_; }
+  bool read_only() const { return access_ != Access::Hold; }
   // It wants to hear what became of its input.
   bool input_acks() const { return input_acks_; }
 
@@ -59,7 +64,7 @@ class PtyClient {
 
  private:
   Notifier changed_;
-  const bool read_only_;
+  const Access access_;
   const bool input_acks_;
   std::deque<Item> items_;
   std::size_t queued_ = 0;  // bytes of output in the queue

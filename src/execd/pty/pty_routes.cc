@@ -24,9 +24,10 @@ struct ConnectOptions {
   PtyShell::Mode mode = PtyShell::Mode::Terminal;
   std::uint64_t since = 0;
   bool takeover = false;
-  bool read_only = false;
+  PtyClient::Access access = PtyClient::Access::Hold;
   bool input_acks = false;
   bool start = true;
+  bool read_only() const { return access != PtyClient::Access::Hold; }
 };
 
 Result<ConnectOptions> parse_options(std::string_view query_text) {
@@ -34,7 +35,8 @@ Result<ConnectOptions> parse_options(std::string_view query_text) {
   ConnectOptions out;
   if (query.get("pty") == "0") out.mode = PtyShell::Mode::Pipes;
   out.takeover = query.get("takeover") == "1";
-  out.read_only = query.get("readonly") == "1";
+  if (query.get("readonly") == "1") out.access = PtyClient::Access::Watch;
+  if (query.get("mode") == "viewer") out.access = PtyClient::Access::View;
   out.input_acks = query.get("acks") == "1";
   out.start = query.get("start") != "0";
   if (const std::string_view text = query.get("since"); !text.empty()) {
@@ -65,6 +67,10 @@ net::awaitable<void> read_frames(http::WebSocket& socket, PtySession& session, P
       client.push_text(pong_text());
     } else if (const auto* invalid = std::get_if<InvalidFrame>(&frame)) {
       client.push_text(error_text("INVALID_FRAME", invalid->message));
+    } else if (std::get_if<IgnoredFrame>(&frame)) {
+      continue;
+    } else if (client.access() == PtyClient::Access::View) {
+      client.push_text(error_text("READ_ONLY", "a viewer sends no input, signals and sizes"));
     } else if (client.read_only() || client.end()) {
       continue;  // may look, must not touch
     } else if (auto* input = std::get_if<StdinFrame>(&frame)) {
@@ -106,7 +112,7 @@ net::awaitable<void> send_frames(http::WebSocket& socket, PtySession& session, P
 
 net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> session, ConnectOptions options) {
   if (session->deleted()) co_return co_await refuse(socket, "SESSION_GONE", "the session was deleted", 1000);
-  if (!options.read_only) {
+  if (!options.read_only()) {
     // Another client may have attached during the handshake.
     if (session->held() && !options.takeover) {
       co_return co_await refuse(socket, "ALREADY_CONNECTED", "another client is connected", kPolicyViolation);
@@ -118,11 +124,11 @@ net::awaitable<void> serve(http::WebSocket& socket, std::shared_ptr<PtySession> 
     }
   }
   const auto client =
-      std::make_shared<PtyClient>(co_await net::this_coro::executor, options.read_only, options.input_acks);
+      std::make_shared<PtyClient>(co_await net::this_coro::executor, options.access, options.input_acks);
   std::string replay = session->attach(client, options.since);
   // Counted here: only this client adds input from now on.
   const auto input = options.input_acks ? std::optional(session->input_offset()) : std::nullopt;
-  std::string connected = connected_text(session->id(), session->mode(), options.read_only, input);
+  std::string connected = connected_text(session->id(), session->mode(), options.read_only(), input);
   struct Detach {
     ~Detach() { session.detach(client); }
     PtySession& session;
@@ -157,7 +163,7 @@ net::awaitable<http::Response> connect_pty(PtyService& service, http::Request& r
   const auto options = parse_options(request.query());
   if (!options) co_return http::problem(options.error(), kBadRequest);
   const bool upgrade = http::is_websocket_upgrade(request);
-  if (!options->read_only && session->held() && !(options->takeover && upgrade)) {
+  if (!options->read_only() && session->held() && !(options->takeover && upgrade)) {
     co_return http::problem(409, "ALREADY_CONNECTED", "another client is connected to this pty session");
   }
   co_return http::websocket_response(

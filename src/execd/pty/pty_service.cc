@@ -1,5 +1,6 @@
 #include "execd/pty/pty_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/id.h"
@@ -48,6 +49,10 @@ net::awaitable<void> PtyService::shutdown() {
   for (const auto& [id, session] : all) co_await session->remove();
   for (const auto& [id, session] : all) co_await session->ended();
   co_await tasks_.close();
+}
+
+bool PtyService::any_running() const {
+  return std::ranges::any_of(sessions_, [](const auto& entry) { return entry.second->running(); });
 }
 
 }  // namespace osb::execd

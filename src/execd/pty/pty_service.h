@@ -34,6 +34,7 @@ class PtyService {
   net::awaitable<void> shutdown();
 
   std::size_t size() const { return sessions_.size(); }
+  bool any_running() const;  // a shell, with or without a client
 
  private:
   RunHost& host_;

@@ -22,10 +22,8 @@ Result<void> PtySession::start(PtyShell::Mode mode) {
   if (shell_) return {};
   const auto program = environment_.shell();
   if (!program) return Failure(program.error());
-  Environment env = environment_.daemon();
-  for (const auto& [name, value] : plan_.envs) env[name] = value;
   sys::SpawnPlan process;
-  process.env = to_environ(env);
+  process.env = to_environ(environment_.for_command(plan_.envs));
   process.uid = plan_.uid;
   process.gid = plan_.gid;
   process.groups = plan_.groups;
@@ -111,14 +109,17 @@ net::awaitable<void> PtySession::ended() {
 }
 
 void PtySession::on_output(PtyShell&, char tag, std::string_view bytes) {
+  const std::uint64_t offset = replay_.end();
   replay_.append(bytes);
   if (!holder_ && viewers_.empty()) return;
-  std::string text(1, tag);
-  text += bytes;
-  const auto frame = std::make_shared<const std::string>(std::move(text));
+  const auto frame_with = [bytes](std::string head) { return std::make_shared<const std::string>(head.append(bytes)); };
+  const PtyClient::Frame frame = frame_with(std::string(1, tag));
+  PtyClient::Frame with_offset;  // made for the first client that wants it
   if (holder_) holder_->push(frame, bytes.size());
   for (const auto& viewer : viewers_) {
-    viewer->push(frame, bytes.size());
+    const bool offsets = viewer->access() == PtyClient::Access::View;
+    if (offsets && !with_offset) with_offset = frame_with(replay_head(offset));
+    viewer->push(offsets ? with_offset : frame, bytes.size());
     if (viewer->queued() > kViewerQueue) viewer->fall_behind();
   }
 }

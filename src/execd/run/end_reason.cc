@@ -17,7 +17,7 @@ void append_reason(std::string& json, const std::optional<EndReason>& reason) {
 
 OomKills::Mark OomKills::mark() const {
   if (!stats_) return {};
-  return {stats_().oom_kills(), explained_};
+  return {stats_().oom_kills(), stats_().limit_hits(), explained_};
 }
 
 std::optional<EndReason> OomKills::explain(const Mark& start, const sys::ExitStatus& status) {
@@ -27,8 +27,10 @@ std::optional<EndReason> OomKills::explain(const Mark& start, const sys::ExitSta
   if (!kills || *kills <= *start.kills || *kills - *start.kills <= explained_ - start.explained) return std::nullopt;
   ++explained_;
   const sys::CgroupStats::Memory memory = stats_().memory();
+  const auto hits = stats_().limit_hits();
+  const bool reached = hits && start.limit_hits ? *hits > *start.limit_hits : stats_().peak_was_limit().value_or(true);
   return EndReason{kReasonOutOfMemory,
-                   out_of_memory_message(memory.limited ? std::optional(memory.total_bytes) : std::nullopt)};
+                   out_of_memory_message(memory.limited ? std::optional(memory.total_bytes) : std::nullopt, reached)};
 }
 
 }  // namespace osb::execd

@@ -32,7 +32,7 @@ class OomKills {
 
   // State of the counters when a run begins.
   struct Mark {
-    std::optional<std::uint64_t> kills;  // absent: unknown
+    std::optional<std::uint64_t> kills, limit_hits;  // absent: unknown
     std::uint64_t explained = 0;
   };
   Mark mark() const;

@@ -122,7 +122,31 @@ TEST_F(OomKillsTest, WithoutALimitTheHostIsBlamed) {
   OomKills kills = open();
   const auto start = kills.mark();
   set_kills(1);
-  EXPECT_EQ(kills.explain(start, kKilled)->message, "out of memory (the host has no memory left)");
+  EXPECT_EQ(kills.explain(start, kKilled)->message,
+            "out of memory (no memory left on the host or for all sandboxes together)");
+}
+
+TEST_F(OomKillsTest, ALimitThatWasNotReachedIsNotBlamed) {
+  const char* const from_above =
+      "out of memory (no memory left on the host or for all sandboxes together; the sandbox is below its limit of ";
+  make_v2();
+  write(kills_file_, "oom 1\noom_kill 1\n");
+  OomKills v2 = open();
+  auto start = v2.mark();
+  write(kills_file_, "oom 1\noom_kill 2\n");
+  EXPECT_EQ(v2.explain(start, kKilled)->message, from_above + std::string("64 MiB)"));
+  start = v2.mark();
+  write(kills_file_, "oom 2\noom_kill 3\n");
+  EXPECT_EQ(v2.explain(start, kKilled)->message, "out of memory (limit 64 MiB)");
+  make_v1();
+  write("memory/memory.max_usage_in_bytes", "100000000\n");
+  OomKills v1 = open();
+  start = v1.mark();
+  set_kills(1);
+  EXPECT_EQ(v1.explain(start, kKilled)->message, from_above + std::string("256 MiB)"));
+  write("memory/memory.max_usage_in_bytes", "268435456\n");
+  set_kills(2);
+  EXPECT_EQ(v1.explain(start, kKilled)->message, "out of memory (limit 256 MiB)");
 }
 
 TEST(EndReason, IsWrittenAsTwoFieldsOrNone) {

@@ -18,8 +18,15 @@ namespace {
 
 constexpr std::size_t kMaxEnvFile = 1024 * 1024;
 constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-// Only clients need it, and every process of a command could read it.
-constexpr std::string_view kSecrets[] = {"EXECD_ACCESS_TOKEN"};
+// Clients append to the file that this variable names, by a command.
+constexpr std::string_view kEnvFile = "EXECD_ENVS";
+constexpr std::string_view kSandboxId = "OPENSANDBOX_ID";
+
+// Settings and credentials of execd itself, which no process of a command needs.
+bool is_own(std::string_view name) {
+  if (name == kEnvFile) return false;
+  return name.starts_with("EXECD_") || name.starts_with("_EXECD_") || name == "JUPYTER_TOKEN";
+}
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
@@ -105,7 +112,7 @@ Environment parse_env_file(std::string_view text, const Environment& daemon) {
     const std::string_view rest = opens ? text.substr(static_cast<std::size_t>(value.data() - text.data())) : value;
     const std::size_t length = opens ? quoted_length(rest) : 0;
     if (length == 0) {
-      set(name, expand_variables(value, daemon).text);
+      if (!opens) set(name, expand_variables(value, daemon).text);
       text.remove_prefix(std::min(end + 1, text.size()));
       continue;
     }
@@ -119,10 +126,8 @@ Environment parse_env_file(std::string_view text, const Environment& daemon) {
 
 CommandEnvironment::CommandEnvironment(Environment daemon, std::string cwd)
     : daemon_(std::move(daemon)), cwd_(std::move(cwd)) {
-  for (const std::string_view name : kSecrets) {
-    if (const auto it = daemon_.find(name); it != daemon_.end()) daemon_.erase(it);
-  }
-  if (const auto it = daemon_.find("EXECD_ENVS"); it != daemon_.end() && !it->second.empty()) {
+  std::erase_if(daemon_, [](const auto& entry) { return is_own(entry.first); });
+  if (const auto it = daemon_.find(kEnvFile); it != daemon_.end() && !it->second.empty()) {
     env_file_ = expand_path(it->second, daemon_, cwd_).value_or("");
   }
 }
@@ -130,13 +135,23 @@ CommandEnvironment::CommandEnvironment(Environment daemon, std::string cwd)
 Environment CommandEnvironment::for_command(const std::map<std::string, std::string>& request) const {
   Environment env = daemon_;
   for (auto& [name, value] : from_file()) env.insert_or_assign(name, std::move(value));
-  for (const auto& [name, value] : request) env.insert_or_assign(name, value);
+  for (const auto& [name, value] : request) {
+    if (name != kSandboxId || !daemon_.contains(kSandboxId)) env.insert_or_assign(name, value);
+  }
   return env;
+}
+
+void CommandEnvironment::add(const Environment& variables) {
+  for (const auto& [name, value] : variables) {
+    if (!is_own(name)) daemon_.insert_or_assign(name, value);
+  }
 }
 
 Environment CommandEnvironment::from_file() const {
   if (env_file_.empty()) return {};
-  return parse_env_file(read_small_file(env_file_, kMaxEnvFile).value_or(""), daemon_);
+  Environment out = parse_env_file(read_small_file(env_file_, kMaxEnvFile).value_or(""), daemon_);
+  if (daemon_.contains(kSandboxId)) out.erase(std::string(kSandboxId));
+  return out;
 }
 
 Result<std::string> CommandEnvironment::directory(std::string_view cwd, const Environment& env) const {
@@ -174,21 +189,21 @@ Result<std::string> CommandEnvironment::shell() {
   return fail(Code::NotFound, "neither bash nor sh is in PATH (" + std::string(path) + ")");
 }
 
-Result<std::string> CommandEnvironment::program(const std::string& name, const Environment& env,
-                                                const std::string& cwd) {
+Result<std::string> CommandEnvironment::program(const std::string& name, const Environment& env) {
   const auto it = env.find("PATH");
   const std::string_view given = it != env.end() ? std::string_view(it->second) : kDefaultPath;
   std::string path;
   for (std::size_t begin = 0; begin <= given.size();) {
     const std::size_t end = std::min(given.find(':', begin), given.size());
     const std::string_view directory = given.substr(begin, end - begin);
-    if (begin > 0) path += ':';
-    if (!directory.starts_with('/')) path += cwd + '/';
-    path += directory;
+    if (directory.starts_with('/')) (path += path.empty() ? "" : ":") += directory;
     begin = end + 1;
   }
-  if (auto found = sys::find_program(name, path)) return std::move(*found);
-  return fail(Code::NotFound, "exec " + in_quotes(name) + ": not found in PATH (" + std::string(given) + ")");
+  if (name.contains('/')) return name;
+  auto found = path.empty() ? std::nullopt : sys::find_program(name, path);
+  if (found) return std::move(*found);
+  return fail(Code::NotFound, "exec " + in_quotes(name) + ": not found in the absolute directories of PATH (" +
+                                  std::string(given) + ")");
 }
 
 }  // namespace osb::execd

@@ -57,7 +57,7 @@ TEST(ParseEnvFile, TakesQuotedValues) {
   EXPECT_EQ(env, want);
 }
 
-TEST(ParseEnvFile, AQuoteThatIsNotClosedAtTheEndOfALineIsACharacter) {
+TEST(ParseEnvFile, ALineWithABrokenQuoteIsSkipped) {
   const Environment env = parse_env_file(
       "A='open\n"
       "B='closed'\n"
@@ -68,9 +68,7 @@ TEST(ParseEnvFile, AQuoteThatIsNotClosedAtTheEndOfALineIsACharacter) {
       "G=g\n"
       "H='",
       {});
-  const Environment want = {{"A", "'open"},     {"B", "closed"}, {"C", "'a' b"},
-                            {"D", "\"x\" # y"}, {"E", "it's"},   {"F", "\"ends in an escape\\\""},
-                            {"G", "g"},         {"H", "'"}};
+  const Environment want = {{"B", "closed"}, {"E", "it's"}, {"G", "g"}};
   EXPECT_EQ(env, want);
   for (const char* broken : {"A=\"", "A=\"\\", "A='", "'='", "='x'", "A=\"\\\n"}) parse_env_file(broken, {});
   using namespace std::string_view_literals;
@@ -81,21 +79,27 @@ TEST(CommandEnvironment, FindsProgramsInTheCommandsOwnPath) {
   const testing::TempDir dir;
   std::ofstream(dir / "tool") << "#!/bin/sh\n";
   std::filesystem::permissions(dir / "tool", std::filesystem::perms(0755));
-  const std::string cwd = dir.path().string();
-  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", "/bin:" + cwd}}, "/").value(), cwd + "/tool");
-  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", "/bin:."}}, cwd).value(), cwd + "/./tool");
-  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", ""}}, cwd).value(), cwd + "//tool");
-  EXPECT_EQ(CommandEnvironment::program("./tool", {}, cwd).value(), "./tool");
-  EXPECT_TRUE(CommandEnvironment::program("sh", {}, "/")) << "without PATH the usual directories count";
-  const auto missing = CommandEnvironment::program("tool", {{"PATH", "/bin"}}, cwd);
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().code, Code::NotFound);
+  const std::string tools = dir.path().string();
+  EXPECT_EQ(CommandEnvironment::program("tool", {{"PATH", "relative::/bin:" + tools}}).value(), tools + "/tool");
+  EXPECT_EQ(CommandEnvironment::program("./tool", {}).value(), "./tool");
+  EXPECT_TRUE(CommandEnvironment::program("sh", {})) << "without PATH the usual directories count";
+  std::filesystem::current_path(dir.path());  // where an empty entry of PATH would lead
+  for (const char* path : {"/bin", ".", "", "bin:", "/bin::."}) {
+    const auto missing = CommandEnvironment::program("tool", {{"PATH", path}});
+    ASSERT_FALSE(missing) << path;
+    EXPECT_EQ(missing.error().code, Code::NotFound) << path;
+  }
+  std::filesystem::current_path("/");
 }
 
-TEST(CommandEnvironment, LaterLayersWinAndTheTokenIsNotPassedOn) {
+TEST(CommandEnvironment, LaterLayersWinAndTheDaemonsOwnSettingsAreNotPassedOn) {
   const testing::TempDir dir;
   const auto file = dir / "envs";
   CommandEnvironment source({{"EXECD_ACCESS_TOKEN", "secret"},
+                             {"EXECD_LOG_FILE", "/log"},
+                             {"_EXECD_CLONE3_COMPAT_APPLIED", "1"},
+                             {"JUPYTER_TOKEN", "secret"},
+                             {"OPENSANDBOX_ID", "box"},
                              {"EXECD_ENVS", "$DIR/envs"},
                              {"DIR", dir.path().string()},
                              {"A", "daemon"},
@@ -103,14 +107,23 @@ TEST(CommandEnvironment, LaterLayersWinAndTheTokenIsNotPassedOn) {
                              {"C", "daemon"}},
                             "/");
   EXPECT_EQ(source.for_command({}).at("B"), "daemon") << "a file that is not there changes nothing";
-  std::ofstream(file) << "B=file\nC=file\n";
-  Environment env = source.for_command({{"C", "request"}});
+  std::ofstream(file) << "B=file\nC=file\nOPENSANDBOX_ID=file\n";
+  Environment env = source.for_command({{"C", "request"}, {"OPENSANDBOX_ID", "request"}});
   EXPECT_EQ(env.at("A"), "daemon");
   EXPECT_EQ(env.at("B"), "file");
   EXPECT_EQ(env.at("C"), "request");
-  EXPECT_FALSE(env.contains("EXECD_ACCESS_TOKEN"));
+  EXPECT_EQ(env.at("OPENSANDBOX_ID"), "box") << "no layer changes it";
+  EXPECT_EQ(env.at("EXECD_ENVS"), "$DIR/envs") << "clients append to it by a command";
+  for (const char* own : {"EXECD_ACCESS_TOKEN", "EXECD_LOG_FILE", "_EXECD_CLONE3_COMPAT_APPLIED", "JUPYTER_TOKEN"}) {
+    EXPECT_FALSE(env.contains(own)) << own;
+  }
   std::ofstream(file) << "B=again\n";
   EXPECT_EQ(source.for_command({}).at("B"), "again") << "read anew for every command";
+  source.add({{"A", "init"}, {"B", "init"}, {"EXECD_ACCESS_TOKEN", "init"}});
+  env = source.for_command({});
+  EXPECT_EQ(env.at("A"), "init");
+  EXPECT_EQ(env.at("B"), "again");
+  EXPECT_FALSE(env.contains("EXECD_ACCESS_TOKEN"));
 }
 
 TEST(CommandEnvironment, CwdMayUseVariablesOfTheRequest) {

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "async/descriptor.h"
+#include "base/deadline.h"
 #include "base/duration.h"
 #include "base/line_splitter.h"
 #include "base/out_of_memory.h"
@@ -31,8 +32,7 @@ void terminate_outside(const sys::ProcessTree& tree) {
 }
 
 // Returns true when no member is left, false when the time is up first. `tree` and `host` outlive the call.
-net::awaitable<bool> all_gone(RunHost& host, const sys::ProcessTree& tree,
-                              std::chrono::steady_clock::time_point deadline) {
+net::awaitable<bool> all_gone(RunHost& host, const sys::ProcessTree& tree, const Deadline& deadline) {
   for (;;) {
     const std::vector<sys::Process> members = co_await host.pool().run([&] { return sys::collect_tree(tree); });
     if (members.empty()) co_return true;
@@ -42,8 +42,8 @@ net::awaitable<bool> all_gone(RunHost& host, const sys::ProcessTree& tree,
       if (!handle || !same || same->start != member.start) continue;
       auto ended = Descriptor::open(host.executor(), std::move(*handle));
       if (!ended) co_return false;
-      const auto left = deadline - std::chrono::steady_clock::now();
-      if (left.count() <= 0 || !co_await with_timeout(ended->wait_readable(), left)) co_return false;
+      const auto left = deadline.left();
+      if (left.count() == 0 || !co_await with_timeout(ended->wait_readable(), left)) co_return false;
     }
   }
 }
@@ -74,7 +74,7 @@ void Run::write_init() {
 
 Result<void> Run::start() {
   write_init();
-  started_ = std::chrono::steady_clock::now();
+  started_ = host_.clock().steady_now();
 
   sys::SpawnPlan process = std::exchange(plan_.process, {});
   process.env.push_back(std::string(kRunIdVariable) + "=" + plan_.id);
@@ -139,6 +139,7 @@ std::size_t Run::consume(Pipe& pipe, std::size_t limit) {
   const std::string_view bytes = pipe.read(host_.buffer(), limit);
   if (bytes.empty()) return 0;
   if (plan_.raw) plan_.raw->append(bytes);
+  if (plan_.on_output) plan_.on_output(bytes);
   writer_.stamp(unix_millis());
   pipe.splitter.feed(bytes, [&](std::string_view line) { emit(pipe, line); });
   return bytes.size();
@@ -172,8 +173,8 @@ void Run::on_exit(sys::ExitStatus status) {
   end_.status = status;
   end_.timed_out = timed_out_;
   end_.reason = reason_of(status);
-  end_.at = std::chrono::system_clock::now();
-  end_.took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+  end_.at = host_.clock().now();
+  end_.took = std::chrono::duration_cast<std::chrono::milliseconds>(host_.clock().steady_now() - started_);
   if (timeout_) timeout_->timer.cancel();
   if (exit_event_) exit_event_->set();
   for (auto& pipe : pipes_) {
@@ -271,7 +272,7 @@ net::awaitable<bool> Run::stop(std::chrono::milliseconds grace, StopCause cause)
   const auto cgroup = cgroup_;  // held until all are gone
   // The group at once and as a whole; those that left it one by one.
   ::kill(-pid_, SIGTERM);
-  const auto deadline = std::chrono::steady_clock::now() + grace;
+  const Deadline deadline(grace);
   co_await host_.pool().run([&] { terminate_outside(members); });
   if (!co_await all_gone(host_, members, deadline)) {
     if (!exited_) ::kill(-pid_, SIGSTOP);

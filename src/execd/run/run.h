@@ -39,7 +39,8 @@ struct RunPlan {
   bool drop_empty_lines = false;  // else an empty line is an event with the text "\n"
   std::chrono::milliseconds timeout{0};  // zero: none
   EventLog::Options log;
-  std::shared_ptr<OutputLog> raw;  // gets every byte as well; may be null
+  std::shared_ptr<OutputLog> raw;                   // gets every byte as well; may be null
+  std::function<void(std::string_view)> on_output;  // sees every byte until the end; may be empty
   // Writes the final event; called once, when all output that was there at the process's end is in the log.
   std::move_only_function<void(const RunEnd&, EventWriter&)> on_end;
 };

@@ -158,7 +158,7 @@ TEST_F(RunCgroupTest, ADaemonSurvivesANormalEndAndItsCgroupGoesWithIt) {
   EXPECT_FALSE(sys::wait_ended(daemon.get(), std::chrono::milliseconds(0)));
   EXPECT_EQ(host->cgroups().kept(), 1U);
   // Its shell ignores what is polite; its child goes on for a moment.
-  const auto members = sys::CommandCgroup(own, sys::CommandCgroup::Kind::V2);
+  const auto members = sys::Cgroup(own, sys::Cgroup::Kind::V2);
   ASSERT_TRUE(members.kill());
   run_until([&] { return host->cgroups().kept() == 0; });
   EXPECT_EQ(host->cgroups().idle(), 2U) << "not killed by their own files: as good as new";

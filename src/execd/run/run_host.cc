@@ -36,10 +36,11 @@ struct RunHost::CgroupWatch {
 };
 
 RunHost::RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups,
-                 OomKills oom_kills)
+                 OomKills oom_kills, const Clock& clock)
     : executor_(std::move(executor)),
       reaper_(reaper),
       pool_(pool),
+      clock_(clock),
       cgroups_(std::move(cgroups),
                [this] {
                  if (!cgroup_watch_) watch_cgroups();

@@ -8,6 +8,7 @@
 #include "async/blocking_pool.h"
 #include "async/child_reaper.h"
 #include "async/net.h"
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "execd/run/end_reason.h"
 #include "execd/run/output_log.h"
@@ -22,13 +23,14 @@ namespace osb::execd {
 class RunHost {
  public:
   RunHost(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, sys::CgroupSources cgroups = {},
-          OomKills oom_kills = {});
+          OomKills oom_kills = {}, const Clock& clock = system_clock());
   ~RunHost();
   RunHost(const RunHost&) = delete;
   RunHost& operator=(const RunHost&) = delete;
 
   const net::any_io_executor& executor() const { return executor_; }
   ChildReaper& reaper() { return reaper_; }
+  const Clock& clock() const { return clock_; }
   // Where process trees are searched and killed.
   BlockingPool& pool() { return pool_; }
   // For one read at a time: its content is used up before the reader goes back to the loop.
@@ -62,6 +64,7 @@ class RunHost {
   net::any_io_executor executor_;
   ChildReaper& reaper_;
   BlockingPool& pool_;
+  const Clock& clock_;
   std::vector<char> buffer_;
   std::list<std::shared_ptr<Drain>> drains_;
   sys::CgroupPool cgroups_;

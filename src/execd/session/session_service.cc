@@ -78,6 +78,13 @@ Result<std::string> SessionService::create(const api::CreateSession& request) {
   return session->id();
 }
 
+Result<std::shared_ptr<Session>> SessionService::create(std::string cwd, Environment variables, Elsewhere elsewhere) {
+  if (closing_) return fail(Code::Unavailable, "the daemon is shutting down");
+  auto session = std::make_shared<Session>(new_uuid(), std::move(cwd), std::move(variables), std::move(elsewhere));
+  sessions_.emplace(session->id(), session);
+  return session;
+}
+
 std::shared_ptr<Session> SessionService::find(std::string_view id) const {
   const auto it = sessions_.find(id);
   return it == sessions_.end() ? nullptr : it->second;
@@ -92,23 +99,45 @@ Result<api::RunInSession> SessionService::check(api::RunInSession request) const
   return request;
 }
 
-Result<void> SessionService::plan(Session& session, const api::RunInSession& request, RunPlan& plan,
-                                  std::shared_ptr<ShellScript>& script) {
+Result<void> SessionService::plan(Session& session, const api::RunInSession& request, sys::SpawnPlan& process,
+                                  std::shared_ptr<ShellScript>& script, std::shared_ptr<void>& kept) {
   const auto shell = environment_.shell();
   if (!shell) return Failure(shell.error());
-  Environment env = environment_.daemon();
+  Environment env = session.elsewhere_ ? Environment() : environment_.daemon();
   for (const auto& [name, value] : session.variables_) env.insert_or_assign(name, value);
   auto made = ShellScript::make(*shell, session.state_.restore_script(env), request.command);
   if (!made) return Failure(made.error());
   script = std::make_shared<ShellScript>(std::move(*made));
 
-  plan.process.cwd = request.cwd.empty() ? existing_directory(session.state_.cwd()) : request.cwd;
-  env.insert_or_assign("PWD", plan.process.cwd);  // the way it was reached, symbolic links included
+  process.cwd = !request.cwd.empty() ? request.cwd
+                : session.elsewhere_ ? session.state_.cwd()
+                                     : existing_directory(session.state_.cwd());
+  env.insert_or_assign("PWD", process.cwd);  // the way it was reached, symbolic links included
   // Functions that came with the environment are part of the saved state, unless the user removed them.
   if (session.state_.saved()) std::erase_if(env, [](const auto& e) { return e.first.starts_with("BASH_FUNC_"); });
-  plan.process.env = to_environ(env);
-  script->apply(plan.process);
+  process.env = to_environ(env);
+  script->apply(process);
+  if (!session.elsewhere_) return {};
+  auto made_elsewhere = session.elsewhere_(process);
+  if (!made_elsewhere) return Failure(made_elsewhere.error());
+  kept = std::move(*made_elsewhere);
   return {};
+}
+
+Result<std::pair<sys::SpawnPlan, std::shared_ptr<void>>> SessionService::plan_beside(Session& session,
+                                                                                     const std::string& command) {
+  struct Kept {
+    std::shared_ptr<ShellScript> script;
+    std::shared_ptr<void> elsewhere;
+  };
+  const auto kept = std::make_shared<Kept>();
+  sys::SpawnPlan process;
+  api::RunInSession request;
+  request.command = command;
+  if (auto planned = plan(session, request, process, kept->script, kept->elsewhere); !planned) {
+    return Failure(planned.error());
+  }
+  return std::pair(std::move(process), std::shared_ptr<void>(kept));
 }
 
 std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& session,
@@ -122,13 +151,14 @@ std::shared_ptr<Run> SessionService::start(const std::shared_ptr<Session>& sessi
   run_plan.timeout = request.timeout.count() > 0 ? request.timeout : kDefaultTimeout;
   run_plan.log = {kRingBytes, 0, {}, true};
   std::shared_ptr<ShellScript> script;
+  std::shared_ptr<void> kept;
   Result<void> ready;
   if (session->deleted_ || closing_) {
     ready = fail(Code::Cancelled, "the session was deleted");
   } else {
-    ready = plan(*session, request, run_plan, script);
+    ready = plan(*session, request, run_plan.process, script, kept);
   }
-  run_plan.on_end = [session, place, script, timeout = run_plan.timeout, &telemetry = telemetry_](
+  run_plan.on_end = [session, place, script, kept, timeout = run_plan.timeout, &telemetry = telemetry_](
                         const RunEnd& end, EventWriter& writer) mutable {
     telemetry.record_execution("run_in_session", end.status.ok(), end.took);
     if (end.timed_out) {

@@ -43,8 +43,8 @@ std::vector<Tool> code_tools() {
   const json::object connect = connect_argument();
   const json::object text = schema::nullable(schema::string(""));
   const json::object available = schema::boolean("false: this sandbox has no code interpreter; use command_run.");
-  const json::object language =
-      schema::with_default(schema::one_of({"python", "java", "go", "typescript", "javascript", "bash"}, ""), "python");
+  const json::object language = schema::with_default(
+      schema::one_of({"python", "java", "go", "typescript", "javascript", "bash", "csharp"}, ""), "python");
   json::object result = execution_schema();
   result.erase("required");  // an unavailable interpreter gives none of it
   return {

@@ -6,6 +6,7 @@
 #include "base/parse_number.h"
 #include "mcp/encoding.h"
 #include "mcp/schema.h"
+#include "mcp/tools/network_hint.h"
 #include "mcp/tools/published_output.h"
 
 namespace osb::mcp::tools {
@@ -54,10 +55,14 @@ net::awaitable<ToolResult> command_run(Call& call) {
   sdk::EventSink sink =
       options.background ? collect_into(*output) : interruptible(*output, call, *sandbox, Runs::Command);
   if (call.cancelled()) co_return tool_failure("CANCELLED", "the call was cancelled");
+  const Timestamp began = std::chrono::time_point_cast<Timestamp::duration>(std::chrono::system_clock::now());
   auto execution = co_await sandbox->commands().run(call.text("command"), options, std::move(sink));
   if (!execution) co_return tool_failure(execution.error());
   if (options.background && !call.published()) co_return json::object{{"id", execution->id}, {"running", true}};
-  co_return output->encode(*execution, [&](const OutputPosition& at) { return continue_command(execution->id, at); });
+  json::object out =
+      output->encode(*execution, [&](const OutputPosition& at) { return continue_command(execution->id, at); });
+  if (!call.published() && execution->exit_code.value_or(0) != 0) co_await add_network_hint(out, *sandbox, began);
+  co_return out;
 }
 
 net::awaitable<ToolResult> command_interrupt(Call& call) {

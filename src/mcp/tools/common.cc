@@ -24,7 +24,7 @@ json::object connect_argument() {
   return schema::with_default(schema::boolean(""), false);  // the server's instructions explain it
 }
 
-json::object status_schema() { return schema::object({{"status", schema::string("What was done.")}}); }
+json::object status_schema() { return schema::object({{"status", schema::string("The action that was done.")}}); }
 
 json::object status_result(std::string_view status) { return {{"status", status}}; }
 

@@ -10,13 +10,22 @@ ToolResult answer(const opensandbox::Result<opensandbox::EgressPolicy>& policy) 
   if (!policy) return unless_offered(policy.error(), kFeature);
   json::array rules;
   for (const auto& rule : policy->policy.egress) {
-    rules.push_back(json::object{{"action", rule.action}, {"target", rule.target}});
+    json::object item{{"action", rule.action}, {"target", rule.target}};
+    if (!rule.ports.empty()) item["ports"] = json::array(rule.ports.begin(), rule.ports.end());
+    rules.push_back(std::move(item));
   }
   return json::object{
       {"available", true},
       {"mode", or_null(policy->mode)},
       {"enforcement_mode", or_null(policy->enforcement_mode)},
       {"policy", json::object{{"defaultAction", policy->policy.default_action}, {"egress", std::move(rules)}}}};
+}
+
+// The answer to a change need not have the policy.
+net::awaitable<ToolResult> answer_with_policy(sdk::Sandbox sandbox,
+                                              const opensandbox::Result<opensandbox::EgressPolicy>& changed) {
+  if (!changed) co_return unless_offered(changed.error(), kFeature);
+  co_return answer(co_await sandbox.egress().get());
 }
 
 net::awaitable<ToolResult> egress_get(Call& call) {
@@ -32,13 +41,15 @@ net::awaitable<ToolResult> egress_patch(Call& call) {
   for (const json::value& rule : call.argument("rules").as_array()) {
     rules.push_back({std::string(rule.at("action").as_string()), std::string(rule.at("target").as_string())});
   }
-  co_return answer(co_await sandbox->egress().patch(std::move(rules)));
+  const auto changed = co_await sandbox->egress().patch(std::move(rules));
+  co_return co_await answer_with_policy(*sandbox, changed);
 }
 
 net::awaitable<ToolResult> egress_delete(Call& call) {
   auto sandbox = co_await find_sandbox(call);
   if (!sandbox) co_return ToolFailure(sandbox.error());
-  co_return answer(co_await sandbox->egress().remove(call.texts("targets")));
+  const auto changed = co_await sandbox->egress().remove(call.texts("targets"));
+  co_return co_await answer_with_policy(*sandbox, changed);
 }
 
 }  // namespace

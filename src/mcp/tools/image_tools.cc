@@ -9,9 +9,7 @@ json::object encode_image(const opensandbox::Image& image) {
   out["platform"] =
       image.platform ? json::value(image.platform->os + "/" + image.platform->arch) : json::value(nullptr);
   out["size_bytes"] = image.size_bytes ? json::value(*image.size_bytes) : json::value(nullptr);
-  // Image host has no date: it says 1970.
-  const bool dated = image.created_at && image.created_at->time_since_epoch().count() > 0;
-  out["created_at"] = dated ? or_null(image.created_at) : json::value(nullptr);
+  out["created_at"] = or_null(image.created_at);
   return out;
 }
 

@@ -66,7 +66,8 @@ void PlainOutput::take_results(const opensandbox::ExecutionEvent& event) {
   for (const auto& [type, value] : event.results) {
     if (type == "text/plain" && event.results.contains("text")) continue;  // the same once more
     if (type != "text" && type != "text/plain") {
-      other_results_[type] = value.size();
+      const bool picture = type == "image/png" || type == "image/jpeg";
+      if (!picture || !call_.add_picture(type, value)) other_results_[type] = value.size();
       continue;
     }
     std::string text = shorten(value, room_.half().half());

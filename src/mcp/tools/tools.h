@@ -16,6 +16,7 @@ std::vector<Tool> file_list_tools();
 std::vector<Tool> image_tools();
 std::vector<Tool> snapshot_tools();
 std::vector<Tool> egress_tools();
+std::vector<Tool> credential_tools();
 std::vector<Tool> code_tools();
 
 // The sandbox that `sandbox_id` names, if this client has made it or connected to it; with `connect_if_missing` it is

@@ -1,5 +1,7 @@
 #include "runtime/docker/container.h"
 
+#include <algorithm>
+
 #include "api/json.h"
 #include "base/out_of_memory.h"
 #include "base/parse_number.h"
@@ -14,6 +16,11 @@ namespace json = boost::json;
 std::uint16_t port_of(const api::StringMap& labels, std::string_view name) {
   const auto found = labels.find(std::string(name));
   return found == labels.end() ? 0 : parse_number<std::uint16_t>(found->second).value_or(0);
+}
+
+std::string text_of(const api::StringMap& labels, std::string_view name) {
+  const auto found = labels.find(std::string(name));
+  return found == labels.end() ? "" : found->second;
 }
 
 std::vector<std::string> list_in(const api::StringMap& labels, std::string_view name) {
@@ -72,6 +79,25 @@ bool has_metadata_name(std::string_view name) {
 
 std::vector<std::string> Container::managed_volumes() const { return list_in(labels, label::kManagedVolumes); }
 
+bool Container::may_be_hook_failure() const {
+  const auto hooks = labels.find(std::string(label::kHooks));
+  return status == "exited" && exit_code != 0 && hooks != labels.end() && hooks->second == "true";
+}
+
+std::string find_hook_failure(std::string_view log) {
+  constexpr std::size_t kMost = 1000;
+  for (;;) {
+    while (log.ends_with('\n')) log.remove_suffix(1);
+    if (log.empty()) return "";
+    std::string_view line = log.substr(log.rfind('\n') + 1);  // npos + 1 is 0
+    log.remove_suffix(line.size());
+    line.remove_prefix(std::min(line.find(' '), line.size() - 1) + 1);  // its time
+    if (!line.starts_with(api::kHookFailureLine)) continue;
+    line.remove_prefix(api::kHookFailureLine.size());
+    return std::string(line.substr(0, kMost));
+  }
+}
+
 Container read_container(const json::value& inspected, const std::string& network) {
   Container out;
   out.id = engine::text(inspected, {"Id"});
@@ -98,6 +124,9 @@ Container read_container(const json::value& inspected, const std::string& networ
   out.memory_limit = engine::number(inspected, {"HostConfig", "Memory"});
   out.execd_host_port = port_of(out.labels, label::kExecdHostPort);
   out.http_host_port = port_of(out.labels, label::kHttpHostPort);
+  out.egress_host_port = port_of(out.labels, label::kEgressHostPort);
+  out.egress_token = text_of(out.labels, label::kEgressToken);
+  if (out.address.empty()) out.address = text_of(out.labels, label::kEgressAddress);
   return out;
 }
 
@@ -120,6 +149,9 @@ Instance to_instance(const Container& container) {
       out.reason = kReasonOutOfMemory;
       const std::int64_t limit = container.memory_limit;
       out.message = out_of_memory_message(limit > 0 ? std::optional(static_cast<std::uint64_t>(limit)) : std::nullopt);
+    } else if (!container.hook_failure.empty()) {
+      out.reason = api::kReasonHookFailed;
+      out.message = container.hook_failure;
     } else if (container.exit_code == 0) {
       out.reason = "CONTAINER_EXITED";
       out.message = "The sandbox container exited successfully.";
@@ -131,10 +163,12 @@ Instance to_instance(const Container& container) {
   }
   out.address = container.address;
   out.execd_token = container.execd_token;
+  out.egress_token = container.egress_token;
   out.labels = own_labels(container.labels);
   out.created_at = container.created_at;
   if (!container.labels.contains(std::string(label::kSnapshotId))) out.image = container.image;
   out.entrypoint = container.command;
+  out.identifiers = {{"containerId", container.id}, {"containerName", container_name(container.sandbox)}};
   return out;
 }
 

@@ -9,6 +9,7 @@
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "config/ceilings.h"
 #include "kernel/limited_cgroup.h"
 #include "runtime/docker/engine_json.h"
@@ -59,6 +60,16 @@ std::string why_no_disk_limit(const json::value& info) {
          " has no limit of size; it needs overlay2 on xfs with pquota, btrfs or zfs";
 }
 
+// Processes that the kernel of this machine gives at once; 0: unknown.
+std::int64_t kernel_pids() {
+  const auto read = [](const char* path) {
+    auto text = sys::read_text(path);
+    while (text && text->ends_with('\n')) text->pop_back();
+    return text ? parse_number<std::int64_t>(*text).value_or(0) : 0;
+  };
+  return std::min(read("/proc/sys/kernel/pid_max"), read("/proc/sys/kernel/threads-max"));
+}
+
 std::string why_no_io_limit(const json::value& info, bool local) {
   if (!local) return "the engine is on another machine, whose disks the server does not know";
   const auto warnings = engine::string_list(info, {"Warnings"});
@@ -87,6 +98,8 @@ Result<LimitFacts> limit_facts(const json::value& info, const DockerOptions& opt
   auto ceilings = config::derive_ceilings(options.docker.ceilings, machine, "docker");
   if (!ceilings) return Failure(ceilings.error());
   out.ceilings = *ceilings;
+  // Not of the machine's size above: what a container itself takes is not known in processes.
+  if (options.docker.ceilings.total_pids < 0 && local) out.ceilings.total_pids = kernel_pids() / 4 * 3;
   // Podman says that it can even where it cannot: without root, and without the cgroups that a user can be given.
   const bool undelegated = rootless && engine::text(info, {"CgroupVersion"}) == "1";
   if (undelegated) {
@@ -104,6 +117,9 @@ Result<LimitFacts> limit_facts(const json::value& info, const DockerOptions& opt
     auto node = disk_node(engine::text(info, {"DockerRootDir"}));
     if (node) out.io_device = std::move(*node);
     if (!node) out.no_io_limit = node.error().message;
+  }
+  if (out.ceilings.limits_io() && !out.no_io_limit.empty()) {
+    return fail(Code::Unsupported, "[docker] limits of io (default_io_.., max_io_..): " + out.no_io_limit);
   }
   return out;
 }
@@ -135,8 +151,15 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
   if (!out.amounts.nano_cpus && ceilings.default_cpu_millis > 0 && !facts.limits.not_enforced.contains("cpu")) {
     out.amounts.nano_cpus = ceilings.default_cpu_millis * 1'000'000;
   }
+  std::optional<std::uint64_t>* const rates[] = {&out.amounts.io_read_bps, &out.amounts.io_write_bps,
+                                                 &out.amounts.io_read_iops, &out.amounts.io_write_iops};
+  for (std::size_t i = 0; i < config::kIoRates.size(); ++i) {
+    const auto rate = config::io_rate(config::kIoRates[i], *rates[i], ceilings, "[docker] {}");
+    if (!rate) return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, rate.error().message);
+    *rates[i] = *rate;
+  }
   out.io_device = facts.limits.io_device;
-  out.cgroup_parent = options.docker.cgroup_parent;
+  out.cgroup_parent = facts.limits.cgroup_parent;
   out.ulimits = !facts.podman;
   return out;
 }

@@ -36,6 +36,14 @@ TEST(ContainerLimits, EachLimitHasItsPlaceInTheBody) {
       R"("Ulimits":[{"Name":"core","Soft":1,"Hard":1}]})");
 }
 
+TEST(ContainerLimits, RatesOfIoHaveDefaultsAndMaxima) {
+  EngineFacts limited = facts();
+  limited.limits.ceilings.max_io.write_bps = 5 << 20;
+  EXPECT_EQ(container_limits({}, DockerOptions(), limited)->amounts.io_write_bps, 5u << 20);
+  EXPECT_EQ(container_limits(api::StringMap{{"io-write-bps", "6Mi"}}, DockerOptions(), limited).error().message,
+            "/resourceLimits/io-write-bps: 6 MiB is asked for, at most 5 MiB is allowed ([docker] max_io_write_bps)");
+}
+
 TEST(ContainerLimits, PodmanIsGivenNoUlimits) {
   EngineFacts podman = facts();
   podman.podman = true;
@@ -103,7 +111,7 @@ TEST(ContainerLimits, RequestsGetTheDefaultsAndStayBelowTheMaxima) {
   engine.limits.ceilings.default_cpu_millis = 500;
   engine.limits.ceilings.max_cpu_millis = 2000;
   DockerOptions options;
-  options.docker.cgroup_parent = "/limited";
+  engine.limits.cgroup_parent = "/limited";
   const auto none = container_limits(api::StringMap(), options, engine);
   ASSERT_TRUE(none) << none.error().message;
   EXPECT_EQ(none->amounts.memory_bytes, 1u << 30);

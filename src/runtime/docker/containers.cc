@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "async/race.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/ports.h"
+#include "runtime/docker/docker_logs.h"
 #include "tls/connector.h"
 
 namespace osb::runtime {
@@ -17,6 +19,8 @@ constexpr std::chrono::milliseconds kFirstRetry(50), kLastRetry(2000);
 // For execd of a container that was found: how long and how often it is asked.
 constexpr std::chrono::seconds kConfirmLimit(60);
 constexpr std::chrono::milliseconds kFirstAsk(1), kLastAsk(250);
+// Execd logs a few lines more between a failed hook and its end.
+constexpr std::size_t kEndOfLog = 32 << 10;
 
 }  // namespace
 
@@ -25,23 +29,31 @@ Containers::Containers(DockerContext& context, PortPool& ports)
       ports_(ports),
       reach_(std::make_shared<const DockerReach>(make_reach(context))),
       execd_(tls::make_connector(context.executor)),
-      answered_(context.executor) {}
+      answered_(context.executor),
+      noted_(context.executor) {}
 
 net::awaitable<Result<Container>> Containers::look_up(std::string id) {
   const auto answer = co_await context_.engine.call({.target = container_path(id, "/json")});
   if (!answer) co_return Failure(answer.error());
   Container container = read_container(*answer, context_.options.docker.network_mode);
   if (container.sandbox != id) co_return fail(Code::NotFound, container_name(id) + " is not a sandbox");
+  if (container.may_be_hook_failure()) {
+    const auto log = co_await read_log_tail(context_.engine, id, kEndOfLog);
+    if (!log) co_return Failure(log.error());
+    container.hook_failure = find_hook_failure(*log);
+  }
   co_return container;
 }
 
 void Containers::note(Container container) {
   ports_.note(container.execd_host_port);
   ports_.note(container.http_host_port);
+  ports_.note(container.egress_host_port);
   Known& known = known_[container.sandbox];
   if (known.container.id != container.id) known.answered = false;
   if (container.status == "paused") known.answered = true;
   known.container = std::move(container);
+  noted_.notify_all();
 }
 
 void Containers::forget(const std::string& id) {
@@ -49,7 +61,9 @@ void Containers::forget(const std::string& id) {
   if (found == known_.end()) return;
   ports_.give_back(found->second.container.execd_host_port);
   ports_.give_back(found->second.container.http_host_port);
+  ports_.give_back(found->second.container.egress_host_port);
   known_.erase(found);
+  noted_.notify_all();
 }
 
 void Containers::keep_only(const std::vector<std::string>& ids) {
@@ -65,13 +79,24 @@ const Container* Containers::find(const std::string& id) const {
   return found == known_.end() || !found->second.seen() ? nullptr : &found->second.container;
 }
 
+net::awaitable<void> Containers::wait_ended(std::string id) {
+  co_await noted_.wait_until([this, id = std::move(id)] {
+    const Container* container = find(id);
+    return container == nullptr || container->status == "exited" || container->status == "dead";
+  });
+}
+
 // ---- for the observer
 
 Instance Containers::located(const Container& container) const {
   Instance out = to_instance(container);
   if (reach_->host_network) out.address = reach_->host_address;
   if (!out.address.empty() || container.execd_host_port != 0) {
-    out.ports = std::make_shared<DockerPorts>(reach_, out.address, container.execd_host_port, container.http_host_port);
+    const HostPorts published{.execd = container.execd_host_port,
+                              .http = container.http_host_port,
+                              .egress = container.egress_host_port,
+                              .has_policy = !container.egress_token.empty()};
+    out.ports = std::make_shared<DockerPorts>(reach_, out.address, published);
   }
   return out;
 }
@@ -159,15 +184,14 @@ net::awaitable<void> Containers::ask_all(std::chrono::milliseconds limit) {
 // once, or its create ends by itself.
 net::awaitable<void> Containers::confirm(std::string id) {
   const auto deadline = context_.clock.steady_now() + kConfirmLimit;
-  auto pause = kFirstAsk;
+  Backoff pause(kFirstAsk, kLastAsk);
   bool answered = false;
   while (!answered && context_.clock.steady_now() < deadline) {
     const auto known = known_.find(id);
     if (known == known_.end() || known->second.container.status != "running") break;
     const auto asked = co_await ask_execd(id);
     answered = asked && *asked;
-    if (!answered && !co_await sleep_for(pause)) co_return;
-    pause = std::min(pause * 2, kLastAsk);
+    if (!answered && !co_await sleep_for(pause.next())) co_return;
   }
   if (const auto known = known_.find(id); known != known_.end()) {
     known->second.asking = false;
@@ -189,7 +213,7 @@ void Containers::refresh(const std::string& id) {
 // An event says that something changed, the container itself says how it is. One look at a time, so that an old answer
 // never comes after a newer one.
 net::awaitable<void> Containers::run_refresh(std::string id) {
-  auto pause = kFirstRetry;
+  Backoff pause(kFirstRetry, kLastRetry);
   for (;;) {
     auto known = known_.find(id);
     if (known == known_.end()) co_return;
@@ -205,11 +229,10 @@ net::awaitable<void> Containers::run_refresh(std::string id) {
       // The event is used up, and there may never be another one.
       known->second.stale = true;
       log_warn("a container cannot be looked at", {{"id", id}, {"error", container.error().message}});
-      if (!co_await sleep_for(pause)) co_return;
-      pause = std::min(pause * 2, kLastRetry);
+      if (!co_await sleep_for(pause.next())) co_return;
       continue;
     }
-    pause = kFirstRetry;
+    pause.reset();
     if (!container) {
       if (!known->second.seen()) known_.erase(known);
       continue;

@@ -38,6 +38,8 @@ class Containers {
   void keep_only(const std::vector<std::string>& ids);
   // As it was last noted; nullptr when it is unknown.
   const Container* find(const std::string& id) const;
+  // Until it has ended, or is unknown.
+  net::awaitable<void> wait_ended(std::string id);
   // One that is known, or `container` as it stands.
   Instance describe(const Container& container) const;
   // Everything that is not hidden.
@@ -102,6 +104,7 @@ class Containers {
   http::Client execd_;
   Observer* observer_ = nullptr;
   Notifier answered_;  // some container's execd has, or is not asked any more
+  Notifier noted_;     // some container has changed, or is gone
   std::unordered_map<std::string, Known> known_;
   std::unordered_set<std::string> hidden_;
 };

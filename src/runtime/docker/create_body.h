@@ -17,12 +17,15 @@ namespace osb::runtime {
 // All decisions about a container, before it is made.
 struct ContainerPlan {
   std::string image;
-  std::string network;                          // the engine's name of it
-  std::vector<std::string> binds;               // "source:target:ro|rw"
-  std::vector<FileMount> files;                 // execd and bootstrap.sh
-  std::vector<std::string> managed_volumes;     // deleted with the sandbox
-  std::uint16_t execd_port = 0, http_port = 0;  // of the engine's host; 0 on the host's own network
-  std::string seccomp;                          // inline JSON, or "unconfined"; "" is the engine's
+  std::string network;                       // the engine's name of it
+  std::vector<std::string> binds;            // "source:target:ro|rw"
+  std::vector<FileMount> files;              // execd and bootstrap.sh
+  std::vector<std::string> managed_volumes;  // deleted with the sandbox
+  // Of the engine's host; 0 is not published.
+  std::uint16_t execd_port = 0, http_port = 0, egress_port = 0;
+  bool has_policy = false;    // its first program waits until a sidecar enforces the policy in its network
+  bool without_ipv6 = false;  // with a policy only
+  std::string seccomp;        // inline JSON, or "unconfined"; "" is the engine's
   ContainerLimits limits;
 };
 

@@ -20,9 +20,10 @@ SandboxSpec sample() {
   create.image = api::ImageSpec{"debian", {}};
   create.entrypoint = {"sleep", "9"};
   create.metadata = api::StringMap{{"team", "a"}};
-  create.env = {{"A", "1"}, {"EXECD_ACCESS_TOKEN", "mine"}, {"OPENSANDBOX_ID", "another"}};
+  create.env = {
+      {"A", "1"}, {"EXECD_ACCESS_TOKEN", "mine"}, {"EXECD_DISK_RESERVE", "0,0"}, {"OPENSANDBOX_ID", "another"}};
   create.resource_limits = api::StringMap{{"memory", "64Mi"}, {"cpu", "500m"}, {"gpu", "all"}};
-  SandboxSpec spec{"x", std::make_shared<const api::CreateSandbox>(create), "secret", {}};
+  SandboxSpec spec{"x", std::make_shared<const api::CreateSandbox>(create), "secret", "", {}};
   spec.labels = make_labels("x", create, std::nullopt);
   return spec;
 }
@@ -48,7 +49,8 @@ TEST(CreateBody, SaysWhatTheContractSays) {
   EXPECT_EQ(engine::text(body, {"Image"}), "debian");
   EXPECT_THAT(engine::string_list(body, {"Entrypoint"}), ElementsAre("/opt/opensandbox/bootstrap.sh"));
   EXPECT_THAT(engine::string_list(body, {"Cmd"}), ElementsAre("sleep", "9"));
-  EXPECT_THAT(engine::string_list(body, {"Env"}), ElementsAre("A=1", "OPENSANDBOX_ID=x", "EXECD_ACCESS_TOKEN=secret"));
+  EXPECT_THAT(engine::string_list(body, {"Env"}), ElementsAre("A=1", "OPENSANDBOX_ID=x", "EXECD_ACCESS_TOKEN=secret",
+                                                              "EXECD_DISK_RESERVE=-1,-1", "OPENSANDBOX_LIFECYCLE="));
   EXPECT_EQ(engine::number(body, {"HostConfig", "Memory"}), 64 << 20);
   EXPECT_EQ(engine::number(body, {"HostConfig", "NanoCpus"}), 500'000'000);
   EXPECT_EQ(engine::number(body, {"HostConfig", "PidsLimit"}), 4096);
@@ -68,6 +70,21 @@ TEST(CreateBody, SaysWhatTheContractSays) {
   EXPECT_EQ(engine::find(body, {"WorkingDir"}), nullptr);
 }
 
+TEST(CreateBody, ExecdIsToldTheReserveOfADiskThatItSees) {
+  DockerOptions options;
+  options.docker.reserve_bytes = 1000;
+  options.docker.reserve_inodes = 20;
+  const auto reserve = [&](const ContainerPlan& plan) {
+    const auto all = engine::string_list(create_body(sample(), plan, options), {"Env"});
+    EXPECT_EQ(std::ranges::count_if(all, [](const auto& each) { return each.starts_with("EXECD_DISK_RESERVE="); }), 1);
+    return *std::ranges::find_if(all, [](const auto& each) { return each.starts_with("EXECD_DISK_RESERVE="); });
+  };
+  ContainerPlan made = plan();
+  EXPECT_EQ(reserve(made), "EXECD_DISK_RESERVE=1000,20") << "a request cannot set it";
+  made.limits.amounts.disk_bytes = 1 << 30;
+  EXPECT_EQ(reserve(made), "EXECD_DISK_RESERVE=0,0") << "it would see the size of its limit";
+}
+
 TEST(CreateBody, PublishesNothingOnTheHostsNetwork) {
   ContainerPlan without = plan();
   without.execd_port = without.http_port = 0;
@@ -75,6 +92,16 @@ TEST(CreateBody, PublishesNothingOnTheHostsNetwork) {
   EXPECT_EQ(engine::find(body, {"ExposedPorts"}), nullptr);
   EXPECT_EQ(engine::find(body, {"HostConfig", "PortBindings"}), nullptr);
   EXPECT_EQ(engine::find(body, {"Labels", label::kExecdHostPort}), nullptr);
+}
+
+TEST(CreateBody, APortWithoutAHostPortIsNotPublished) {
+  ContainerPlan execd_only = plan();
+  execd_only.http_port = 0;
+  const json::value body = create_body(sample(), execd_only, DockerOptions());
+  EXPECT_NE(engine::find(body, {"HostConfig", "PortBindings", "44772/tcp"}), nullptr);
+  EXPECT_EQ(engine::find(body, {"HostConfig", "PortBindings", "8080/tcp"}), nullptr);
+  EXPECT_EQ(engine::find(body, {"ExposedPorts", "8080/tcp"}), nullptr);
+  EXPECT_EQ(engine::find(body, {"Labels", label::kHttpHostPort}), nullptr);
 }
 
 TEST(CreateBody, LabelsAreTheContracts) {
@@ -118,7 +145,7 @@ TEST(Container, IsReadAsTheEngineWritesIt) {
   const Instance instance = to_instance(container);
   EXPECT_EQ(instance.state, InstanceState::Ended);
   EXPECT_EQ(instance.reason, "OUT_OF_MEMORY");
-  EXPECT_EQ(instance.message, "out of memory (the host has no memory left)");
+  EXPECT_EQ(instance.message, "out of memory (no memory left on the host or for all sandboxes together)");
   EXPECT_EQ(instance.exit_code, 137);
   EXPECT_EQ(instance.execd_token, "t");
   EXPECT_EQ(container.execd_host_port, 40001);
@@ -138,6 +165,26 @@ TEST(Container, OutOfMemoryNamesTheLimitAndNeedsTheKillOfTheSandboxItself) {
   container.exit_code = 0;
   EXPECT_EQ(to_instance(container).reason, "CONTAINER_EXITED") << "only a child was killed";
   EXPECT_EQ(to_instance(container).exit_code, 0);
+}
+
+TEST(Container, AFailedHookIsToldByTheLastLineOfItsLog) {
+  const std::string time = "2026-01-02T03:04:05.6Z ";
+  const std::string line = time + "execd: the sandbox ends: preStart hook ended with exit code 3\n";
+  EXPECT_EQ(find_hook_failure(""), "");
+  EXPECT_EQ(find_hook_failure("\n\n"), "");
+  EXPECT_EQ(find_hook_failure("a\n" + time), "");
+  EXPECT_EQ(find_hook_failure(time + "says execd: the sandbox ends: no\n"), "");
+  EXPECT_EQ(find_hook_failure(line), "preStart hook ended with exit code 3");
+  EXPECT_EQ(find_hook_failure(time + "a\n" + line + time + "{}\n"), "preStart hook ended with exit code 3");
+  Container container;
+  container.status = "exited";
+  container.exit_code = 3;
+  EXPECT_FALSE(container.may_be_hook_failure());
+  container.labels["opensandbox.io/lifecycle-hooks"] = "true";
+  EXPECT_TRUE(container.may_be_hook_failure());
+  container.hook_failure = "preStart hook ended with exit code 3";
+  EXPECT_EQ(to_instance(container).reason, "LIFECYCLE_HOOK_FAILED");
+  EXPECT_EQ(to_instance(container).message, container.hook_failure);
 }
 
 TEST(Container, StatesAreTheContracts) {

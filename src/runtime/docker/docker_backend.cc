@@ -7,14 +7,15 @@
 namespace osb::runtime {
 namespace {
 
-Capabilities docker_capabilities(const EngineFacts& facts) {
+Capabilities docker_capabilities(const EngineFacts& facts, const DockerOptions& options) {
   Capabilities out;
   out.backend = "DOCKER";
   out.daemon = "the container engine";
   out.public_endpoints = true;
-  out.no_network_policy = "the docker backend does not enforce network policies yet";
   out.no_credential_proxy = "the docker backend has no credential proxy yet";
-  out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
+  if (options.docker.network_mode == "host") {
+    out.no_secure_access = "with [docker] network_mode = \"host\" the ports of sandboxes are open to every program";
+  }
   out.no_windows = "the docker backend runs linux only";
   out.max_sandboxes = facts.limits.ceilings.max_sandboxes;
   return out;
@@ -42,23 +43,25 @@ net::awaitable<Result<std::unique_ptr<DockerBackend>>> DockerBackend::connect(ne
 
 DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions options, std::unique_ptr<EngineClient> engine,
                              EngineFacts facts, const Clock& clock)
-    : capabilities_(docker_capabilities(facts)),
+    : capabilities_(docker_capabilities(facts, options)),
       options_(std::move(options)),
       facts_(std::move(facts)),
       engine_(std::move(engine)),
       tasks_(executor),
       context_{executor, options_, facts_, *engine_, clock, pool_, tasks_},
-      ports_(options_.publish_address, facts_.local),
+      ports_(options_.publish_address, facts_.local, {options_.docker.port_range_min, options_.docker.port_range_max}),
       images_(*engine_, options_.credentials, tasks_, executor),
-      execd_volume_(*engine_, images_, options_.execd_image, executor),
+      execd_volume_(context_, images_),
       network_(context_),
+      sidecars_(context_, images_),
       containers_(context_, ports_),
-      creates_(context_, containers_, images_, execd_volume_, ports_, network_),
+      creates_(context_, containers_, images_, execd_volume_, ports_, network_, sidecars_),
       snapshots_(context_, containers_),
-      logs_(*engine_),
-      watch_(context_, {containers_, creates_, snapshots_, network_, images_, execd_volume_}),
-      lifecycle_(context_, containers_, creates_, watch_, network_) {
+      logs_(*engine_, containers_, options_.log_silence),
+      watch_(context_, {containers_, creates_, snapshots_, network_, sidecars_, images_, execd_volume_}),
+      lifecycle_(context_, containers_, creates_, watch_, network_, sidecars_) {
   images_.set_engine_platform(facts_.platform);
+  capabilities_.no_network_policy = sidecars_.missing();
 }
 
 std::unique_ptr<http::Connector> DockerBackend::connector() { return tls::make_connector(context_.executor); }

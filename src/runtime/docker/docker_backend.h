@@ -32,7 +32,7 @@ class DockerBackend final : public Backend {
   DockerBackend(net::any_io_executor executor, DockerOptions options, std::unique_ptr<EngineClient> engine,
                 EngineFacts facts, const Clock& clock);
 
-  const Capabilities capabilities_;
+  Capabilities capabilities_;
   const DockerOptions options_;
   const EngineFacts facts_;
   const std::unique_ptr<EngineClient> engine_;
@@ -43,6 +43,7 @@ class DockerBackend final : public Backend {
   Images images_;
   ExecdVolume execd_volume_;
   DockerNetwork network_;
+  Sidecars sidecars_;
   Containers containers_;
   DockerCreates creates_;
   DockerSnapshots snapshots_;

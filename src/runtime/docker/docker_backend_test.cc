@@ -73,7 +73,7 @@ class DockerBackendTest : public ::testing::Test {
   static SandboxSpec spec(api::CreateSandbox create = {}, const std::string& id = "a") {
     if (!create.image) create.image = api::ImageSpec{"debian", {}};
     create.entrypoint = {"sleep", "9"};
-    SandboxSpec out{id, std::make_shared<const api::CreateSandbox>(create), "token", {}};
+    SandboxSpec out{id, std::make_shared<const api::CreateSandbox>(create), "token", "", {}};
     out.labels = make_labels(id, create, std::nullopt);
     return out;
   }
@@ -209,6 +209,20 @@ TEST_F(DockerBackendTest, APortThatIsTakenMeanwhileIsExchanged) {
   const auto made = await(io_, backend_->lifecycle().create(spec()));
   ASSERT_TRUE(made) << made.error().message;
   EXPECT_EQ(engine_->count("POST /containers/create"), 2 + engine_->clashes);
+  EXPECT_EQ(engine_->containers.size(), 1u);
+}
+
+// As Podman answers while it finishes the create of a server that was killed.
+TEST_F(DockerBackendTest, AContainerThatIsStillBeingMadeIsWaitedFor) {
+  watch();
+  const std::string taken =
+      "creating container storage: the container name \"sandbox-a\" is already in use by c1. You have to remove that "
+      "container to be able to reuse that name: that name is already in use";
+  engine_->refuse_create = {taken, taken, taken};
+  const auto made = await(io_, backend_->lifecycle().create(spec()));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->state, InstanceState::Running);
+  EXPECT_TRUE(engine_->refuse_create.empty());
   EXPECT_EQ(engine_->containers.size(), 1u);
 }
 
@@ -492,6 +506,29 @@ TEST_F(DockerBackendTest, ForeignContainersAreLeftAlone) {
   EXPECT_TRUE(heard_.heard("all 0"));
   EXPECT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_TRUE(engine_->containers.contains("web"));
+}
+
+std::string log_frame(const std::string& text) {
+  const std::string line = "2023-11-14T22:13:20.000000000Z " + text;
+  return std::string("\x01\0\0\0\0\0\0", 7) + static_cast<char>(line.size()) + line;
+}
+
+TEST_F(DockerBackendTest, ALogEndsWithItsSandboxThoughTheEngineKeepsItOpen) {
+  options_.log_silence = std::chrono::milliseconds(1);
+  engine_->log = {log_frame("first\n"), log_frame("last\n")};
+  watch();
+  ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
+  auto stream = await(io_, backend_->logs()->open("a", {.follow = true}));
+  ASSERT_TRUE(stream) << stream.error().message;
+  const auto next = [&] {
+    auto pieces = await(io_, (*stream)->next());
+    EXPECT_TRUE(pieces) << pieces.error().message;
+    return pieces && !pieces->empty() ? pieces->front().text : "";
+  };
+  EXPECT_EQ(next(), "first\n");
+  engine_->end("a", 0);
+  EXPECT_EQ(next(), "last\n");
+  EXPECT_EQ(next(), "");
 }
 
 }  // namespace

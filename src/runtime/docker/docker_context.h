@@ -19,7 +19,8 @@ struct LimitFacts {
   std::set<std::string> not_enforced;  // limits that the engine accepts and does not enforce
   std::string no_disk_limit;
   std::string no_io_limit;
-  std::string io_device;  // of the disk with the engine's files: "/dev/sda"
+  std::string io_device;      // of the disk with the engine's files: "/dev/sda"
+  std::string cgroup_parent;  // of all containers; "" is the engine's own
 };
 
 // The engine's version and abilities, as it reported them when the server started.
@@ -29,6 +30,7 @@ struct EngineFacts {
   api::Platform platform;
   bool local = false;              // it is on this machine and sees the same files
   bool reaches_addresses = false;  // and its containers' addresses can be reached from here
+  std::string default_runtime;     // "runc"
   std::string seccomp;             // inline JSON, or "unconfined"; "" is the engine's
   LimitFacts limits;
 };

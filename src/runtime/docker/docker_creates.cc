@@ -2,6 +2,7 @@
 
 #include "api/lifecycle_error.h"
 #include "async/race.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
@@ -18,6 +19,9 @@ constexpr int kTries = 5;
 constexpr std::chrono::seconds kReadyLimit(60);
 // execd listens some milliseconds after the engine has started its container.
 constexpr std::chrono::milliseconds kFirstAsk(1), kLastAsk(50);
+// An engine finishes or drops a create whose asker was killed. It does not tell which.
+constexpr std::chrono::seconds kUnfinishedLimit(30);
+constexpr std::chrono::milliseconds kFirstLook(20), kLastLook(500);
 constexpr std::string_view kStartFailed = "DOCKER::SANDBOX_START_FAILED";
 
 Failure start_failed(const Error& why) {
@@ -39,6 +43,12 @@ bool is_missing_image(const Error& error) {
   if (error.code != Code::NotFound) return false;
   return error.message.contains("No such image") || error.message.contains("no such image") ||
          error.message.contains("image not known") || error.message.contains("does not match the specified platform");
+}
+
+// Podman says it with a 500 while its storage knows the name and its database does not yet.
+bool is_name_taken(const Error& error) {
+  return error.code == Code::Conflict ||
+         (error.message.contains("container name") && error.message.contains("is already in use"));
 }
 
 // Whether a storage driver can limit sizes is known only when it refuses.
@@ -91,14 +101,19 @@ net::awaitable<Result<Instance>> DockerCreates::create(SandboxSpec spec) {
     if (unstaged) execd_volume_.forget();
     const bool unlinked = is_missing_network(error);
     if (unlinked) network_.forget();
+    const bool unlike = spec.create->network_policy && sidecars_.note_refusal(error);
     co_await undo(id, std::move(made));
-    if (!(is_port_clash(error) || unstaged || unlinked) || left <= 1 || creation->given_up) co_return Failure(error);
+    if (!(is_port_clash(error) || unstaged || unlinked || unlike) || left <= 1 || creation->given_up) {
+      co_return Failure(error);
+    }
     creation->died = false;
     log_info("trying once more", {{"id", id}, {"error", error.message}});
   }
 }
 
 net::awaitable<void> DockerCreates::undo(std::string id, Made made) {
+  // First: Podman removes no container whose network another one uses.
+  if (made.sidecar) co_await sidecars_.remove(id);
   if (made.container) {
     Call call{.method = "DELETE", .target = container_path(id, "?force=1&v=1")};
     const auto removed = co_await context_.engine.call(std::move(call));
@@ -116,8 +131,21 @@ net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation&
   ContainerPlan plan;
   if (auto ok = co_await prepare(spec, creation, made, plan); !ok) co_return start_failed(ok.error());
   if (creation.given_up) co_return removed_meanwhile();
-  if (auto ok = co_await make_container(spec, creation, made, std::move(plan)); !ok) co_return start_failed(ok.error());
+  const bool has_policy = plan.has_policy;
+  if (has_policy) {
+    if (auto ok = co_await remove_earlier(spec.id); !ok) co_return start_failed(ok.error());
+  }
+  auto id = co_await make_container(spec, creation, made, std::move(plan));
+  if (!id) co_return start_failed(id.error());
   if (creation.given_up) co_return removed_meanwhile();
+  // Before the container is started, so that whatever happens to this server, a sandbox that waits for its sidecar has
+  // one that the next server starts.
+  if (has_policy) {
+    made.sidecar = true;
+    auto ok = co_await sidecars_.make(spec, std::move(*id), interest_of(spec.id, creation));
+    if (!ok) co_return start_failed(ok.error());
+    if (creation.given_up) co_return removed_meanwhile();
+  }
   if (!made.volumes.pinned.empty()) {
     // As late as can be: an image may have been pulled since.
     const auto well = co_await context_.pool.run([&] { return check_sources(made.volumes.pinned); });
@@ -130,7 +158,13 @@ net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation&
   auto container = co_await containers_.look_up(spec.id);
   if (!container) co_return start_failed(container.error());
   if (auto ok = co_await check_mounts(*container, made.volumes); !ok) co_return Failure(ok.error());
-  containers_.note(std::move(*container));
+  containers_.note(*container);
+  if (has_policy) {
+    const Instance located = containers_.describe(*container);
+    if (!located.ports) co_return start_failed(Error(Code::Internal, "the engine gave it neither address nor port"));
+    auto ok = co_await sidecars_.start(spec, *located.ports, interest_of(spec.id, creation));
+    if (!ok) co_return start_failed(ok.error());
+  }
   co_return co_await wait_for_execd(spec.id, creation);
 }
 
@@ -158,7 +192,10 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   const api::CreateSandbox& wanted = *spec.create;
   // Before anything is waited for, and so before the server answers.
   if (context_.options.docker.network_mode != "host") {
-    for (std::uint16_t* port : {&plan.execd_port, &plan.http_port}) {
+    for (std::uint16_t* port : {&plan.execd_port, &plan.http_port, &plan.egress_port}) {
+      // The engine would pass requests without the token of secure access; execd asks for its own token.
+      if (port == &plan.http_port && wanted.secure_access) continue;
+      if (port == &plan.egress_port && !(wanted.network_policy && sidecars_.needs_port())) continue;
       const auto taken = ports_.take();
       if (!taken) co_return api::refuse(Code::Internal, kStartFailed, taken.error().message);
       made.ports.push_back(*port = *taken);
@@ -169,9 +206,12 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   if (!wanted.volumes.empty()) {
     if (auto ok = co_await prepare_volumes(volumes, wanted.volumes, made.volumes); !ok) co_return ok;
   }
-  plan.binds = made.volumes.binds;
+  plan.binds = context_.options.docker.sandbox_binds;
+  plan.binds.insert(plan.binds.end(), made.volumes.binds.begin(), made.volumes.binds.end());
   plan.managed_volumes = made.volumes.managed;
   plan.seccomp = context_.facts.seccomp;
+  plan.has_policy = wanted.network_policy.has_value();
+  plan.without_ipv6 = plan.has_policy && sidecars_.without_ipv6();
   auto limits = container_limits(wanted.resource_limits, context_.options, context_.facts);
   if (!limits) co_return Failure(limits.error());
   plan.limits = std::move(*limits);
@@ -193,8 +233,16 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   co_return Result<void>();
 }
 
-net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& spec, Creation& creation, Made& made,
-                                                           ContainerPlan plan) {
+net::awaitable<Result<void>> DockerCreates::remove_earlier(std::string id) {
+  if (!co_await containers_.look_up(id)) co_return Result<void>();
+  co_await sidecars_.remove(id);
+  const auto gone = co_await context_.engine.call({.method = "DELETE", .target = container_path(id, "?force=1")});
+  if (!gone && gone.error().code != Code::NotFound) co_return Failure(gone.error());
+  co_return Result<void>();
+}
+
+net::awaitable<Result<std::string>> DockerCreates::make_container(const SandboxSpec& spec, Creation& creation,
+                                                                  Made& made, ContainerPlan plan) {
   Call call{.method = "POST", .target = "/containers/create?name=" + http::percent_encode(container_name(spec.id))};
   if (spec.create->platform && context_.engine.version().minor >= 41) {
     call.target += "&platform=" + http::percent_encode(spec.create->platform->os + "/" + spec.create->platform->arch);
@@ -207,16 +255,22 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
     Images::Wanted image{.name = plan.image, .platform = spec.create->platform, .login = spec.create->image->auth};
     auto there = co_await images_.ensure(std::move(image), interest_of(spec.id, creation));
     if (!there) co_return Failure(there.error());
-    answer = co_await context_.engine.call(std::move(call));
+    answer = co_await context_.engine.call(call);
   }
-  if (!answer && answer.error().code == Code::Conflict) {
+  const auto deadline = context_.clock.steady_now() + kUnfinishedLimit;
+  for (Backoff pause(kFirstLook, kLastLook); !answer && is_name_taken(answer.error());) {
     // An earlier try, or an earlier process, got so far. It was made of the same request; its ports are its own.
-    auto container = co_await containers_.look_up(spec.id);
-    if (!container) co_return Failure(answer.error());
-    made.container = true;
-    for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
-    containers_.note(std::move(*container));
-    co_return Result<void>();
+    if (auto container = co_await containers_.look_up(spec.id)) {
+      made.container = true;
+      for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
+      std::string id = container->id;
+      containers_.note(std::move(*container));
+      co_return id;
+    }
+    if (creation.given_up) co_return removed_meanwhile();
+    if (context_.clock.steady_now() > deadline) break;
+    (void)co_await (creation.changed.wait() || sleep_for(pause.next()));
+    answer = co_await context_.engine.call(call);
   }
   if (!answer) {
     // It is not known whether the container was made.
@@ -230,7 +284,7 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
   for (const std::string& warning : engine::string_list(*answer, {"Warnings"})) {
     log_debug("the engine warns", {{"id", spec.id}, {"warning", warning}});
   }
-  co_return Result<void>();
+  co_return engine::text(*answer, {"Id"});
 }
 
 // There is no cheaper way to know than to ask: the engine says only that the container was started. On a local engine
@@ -239,7 +293,7 @@ net::awaitable<Result<void>> DockerCreates::make_container(const SandboxSpec& sp
 // questions begin when the start has returned, and end with the container.
 net::awaitable<Result<Instance>> DockerCreates::wait_for_execd(std::string id, Creation& creation) {
   const auto deadline = context_.clock.steady_now() + kReadyLimit;
-  auto pause = kFirstAsk;
+  Backoff pause(kFirstAsk, kLastAsk);
   for (;;) {
     if (creation.given_up) co_return removed_meanwhile();
     const Container* known = containers_.find(id);
@@ -262,8 +316,7 @@ net::awaitable<Result<Instance>> DockerCreates::wait_for_execd(std::string id, C
       co_return api::refuse(Code::Internal, kStartFailed,
                             "execd has not answered for " + std::to_string(kReadyLimit.count()) + " s");
     }
-    (void)co_await (creation.changed.wait() || sleep_for(pause));
-    pause = std::min(pause * 2, kLastAsk);
+    (void)co_await (creation.changed.wait() || sleep_for(pause.next()));
   }
 }
 
@@ -294,7 +347,7 @@ net::awaitable<void> DockerCreates::undo_leftovers() {
 
 net::awaitable<void> DockerCreates::remove_abandoned(std::string id, std::vector<std::string> volumes) {
   Made made;
-  made.container = made.network = true;
+  made.container = made.network = made.sidecar = true;
   made.volumes.created = std::move(volumes);
   co_await undo(std::move(id), std::move(made));
 }

@@ -14,6 +14,7 @@
 #include "runtime/docker/execd_volume.h"
 #include "runtime/docker/images.h"
 #include "runtime/docker/port_pool.h"
+#include "runtime/docker/sidecars.h"
 
 namespace osb::runtime {
 
@@ -22,13 +23,14 @@ namespace osb::runtime {
 class DockerCreates {
  public:
   DockerCreates(DockerContext& context, Containers& containers, Images& images, ExecdVolume& execd_volume,
-                PortPool& ports, DockerNetwork& network)
+                PortPool& ports, DockerNetwork& network, Sidecars& sidecars)
       : context_(context),
         containers_(containers),
         images_(images),
         execd_volume_(execd_volume),
         ports_(ports),
-        network_(network) {}
+        network_(network),
+        sidecars_(sidecars) {}
 
   net::awaitable<Result<Instance>> create(SandboxSpec spec);
   // Ends a create that is under way; returns when it is over. False: cancelled.
@@ -57,6 +59,7 @@ class DockerCreates {
   // Everything that a create has made so far.
   struct Made {
     bool container = false;
+    bool sidecar = false;
     bool network = false;  // one of its own, maybe
     std::vector<std::uint16_t> ports;
     DockerVolumes volumes;
@@ -66,8 +69,12 @@ class DockerCreates {
   // References belong to create(), which waits.
   net::awaitable<Result<Instance>> make(SandboxSpec spec, Creation& creation, Made& made);
   net::awaitable<Result<void>> prepare(const SandboxSpec& spec, Creation& creation, Made& made, ContainerPlan& plan);
-  net::awaitable<Result<void>> make_container(const SandboxSpec& spec, Creation& creation, Made& made,
-                                              ContainerPlan plan);
+  // Removes the containers of an earlier try with a policy: a sandbox that was started waits for a sidecar that is
+  // gone.
+  net::awaitable<Result<void>> remove_earlier(std::string id);
+  // The engine's id of it.
+  net::awaitable<Result<std::string>> make_container(const SandboxSpec& spec, Creation& creation, Made& made,
+                                                     ContainerPlan plan);
   net::awaitable<Result<void>> check_mounts(const Container& container, const DockerVolumes& volumes);
   net::awaitable<Result<Instance>> wait_for_execd(std::string id, Creation& creation);
   net::awaitable<void> undo(std::string id, Made made);
@@ -79,6 +86,7 @@ class DockerCreates {
   ExecdVolume& execd_volume_;
   PortPool& ports_;
   DockerNetwork& network_;
+  Sidecars& sidecars_;
   std::unordered_map<std::string, std::shared_ptr<Creation>> creating_;
   std::unordered_map<std::string, Made> leftovers_;  // of creates that failed while the engine was away
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/isolation_extension.h"
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "runtime/docker/container_limits.h"
@@ -15,6 +16,11 @@ Result<void> DockerLifecycle::check(const api::CreateSandbox& create) const {
   if (auto words = api::entrypoint_words(create.entrypoint); !words) return Failure(words.error());
   if (!network_.missing().empty()) {
     return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, network_.missing());
+  }
+  if (create.network_policy && api::wants_isolation(create.extensions)) {
+    return api::invalid_parameter(api::join_pointer("/extensions", api::kIsolationExtension),
+                                  "cannot be combined with a networkPolicy on docker: isolated sessions need "
+                                  "CAP_SYS_ADMIN, which escapes it");
   }
   return check_docker_volumes(create.volumes);
 }
@@ -39,7 +45,7 @@ net::awaitable<Result<std::vector<Instance>>> DockerLifecycle::list() {
   co_return containers_.all();
 }
 
-net::awaitable<Result<void>> DockerLifecycle::set_paused(std::string id, bool paused) {
+net::awaitable<Result<void>> DockerLifecycle::freeze(std::string id, bool paused) {
   const auto answer =
       co_await context_.engine.call({.method = "POST", .target = container_path(id, paused ? "/pause" : "/unpause")});
   auto container = co_await containers_.look_up(id);
@@ -47,6 +53,29 @@ net::awaitable<Result<void>> DockerLifecycle::set_paused(std::string id, bool pa
   const bool is_so = container && container->status == (paused ? "paused" : "running");
   if (!answer && !is_so) co_return Failure(answer.error());
   if (container) containers_.note(std::move(*container));
+  co_return Result<void>();
+}
+
+net::awaitable<bool> DockerLifecycle::has_policy(std::string id) {
+  if (const Container* known = containers_.find(id)) co_return !known->egress_token.empty();
+  const auto container = co_await containers_.look_up(std::move(id));
+  co_return container && !container->egress_token.empty();
+}
+
+// The sidecar sleeps with its sandbox. It is awake whenever the sandbox is; a half that fails is taken back.
+net::awaitable<Result<void>> DockerLifecycle::set_paused(std::string id, bool paused) {
+  const bool policy = co_await has_policy(id);
+  if (policy && !paused) {
+    if (auto awake = co_await sidecars_.set_paused(id, false); !awake) co_return awake;
+  }
+  auto done = co_await freeze(id, paused);
+  if (policy && done && paused) {
+    done = co_await sidecars_.set_paused(id, true);
+    if (!done) (void)co_await freeze(id, false);
+  } else if (policy && !done && !paused) {
+    (void)co_await sidecars_.set_paused(id, true);
+  }
+  if (!done) co_return done;
   containers_.announce(id);
   co_return Result<void>();
 }
@@ -61,6 +90,8 @@ net::awaitable<std::vector<std::string>> DockerLifecycle::volumes_to_remove(std:
 net::awaitable<Result<void>> DockerLifecycle::remove(std::string id) {
   if (!co_await creates_.give_up(id)) co_return fail(Code::Cancelled, "the server is ending");
   auto volumes = co_await volumes_to_remove(id);
+  // First: Podman removes no container whose network another one uses. The kernel keeps the rules.
+  co_await sidecars_.remove(id);
   const auto removed =
       co_await context_.engine.call({.method = "DELETE", .target = container_path(id, "?force=1&v=1")});
   if (!removed && removed.error().code == Code::Conflict) {

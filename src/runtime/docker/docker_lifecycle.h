@@ -16,8 +16,13 @@ namespace osb::runtime {
 class DockerLifecycle final : public Lifecycle {
  public:
   DockerLifecycle(DockerContext& context, Containers& containers, DockerCreates& creates, DockerWatch& watch,
-                  DockerNetwork& network)
-      : context_(context), containers_(containers), creates_(creates), watch_(watch), network_(network) {}
+                  DockerNetwork& network, Sidecars& sidecars)
+      : context_(context),
+        containers_(containers),
+        creates_(creates),
+        watch_(watch),
+        network_(network),
+        sidecars_(sidecars) {}
 
   Result<void> check(const api::CreateSandbox& create) const override;
   net::awaitable<Result<void>> check_volumes(const api::CreateSandbox& create) override;
@@ -33,6 +38,9 @@ class DockerLifecycle final : public Lifecycle {
 
  private:
   net::awaitable<Result<void>> set_paused(std::string id, bool paused);
+  // The container alone.
+  net::awaitable<Result<void>> freeze(std::string id, bool paused);
+  net::awaitable<bool> has_policy(std::string id);
   net::awaitable<std::vector<std::string>> volumes_to_remove(std::string id);
 
   DockerContext& context_;
@@ -40,6 +48,7 @@ class DockerLifecycle final : public Lifecycle {
   DockerCreates& creates_;
   DockerWatch& watch_;
   DockerNetwork& network_;
+  Sidecars& sidecars_;
 };
 
 }  // namespace osb::runtime

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "async/race.h"
+#include "async/timer.h"
+#include "base/log.h"
 #include "base/time.h"
 #include "http/url.h"
 #include "runtime/docker/container.h"
 #include "runtime/docker/log_frames.h"
 
 namespace osb::runtime {
+
+using namespace race;
+
 namespace {
 
 constexpr std::size_t kBytesPerLine = 1024;  // what the server counts for one
@@ -26,11 +32,18 @@ std::string since_of(Timestamp time) {
 
 // Engines end a stream that is followed when the container ends, and some do so before they have sent all that was
 // written. So its end is looked at once more, each of the two outputs for itself, because only within one of them
-// messages are in the order of their times.
+// messages are in the order of their times. Others miss the end of the container now and then, and would keep the
+// stream open for ever: such a stream is left some time after the container's end.
 class DockerLogStream final : public LogStream {
  public:
-  DockerLogStream(EngineClient& engine, std::string id, LogsFrom from)
-      : engine_(engine), id_(std::move(id)), from_(from), opened_(timestamp_now()) {}
+  DockerLogStream(EngineClient& engine, Containers& containers, std::chrono::milliseconds silence, std::string id,
+                  LogsFrom from)
+      : engine_(engine),
+        containers_(containers),
+        silence_(silence),
+        id_(std::move(id)),
+        from_(from),
+        opened_(timestamp_now()) {}
 
   net::awaitable<Result<void>> open() {
     std::string rest = from_.follow ? "&follow=1" : "";
@@ -47,7 +60,7 @@ class DockerLogStream final : public LogStream {
   net::awaitable<Result<std::vector<LogPiece>>> next() override {
     std::vector<LogPiece> out;
     while (out.empty() && body_) {
-      const auto bytes = co_await body_->read();
+      const auto bytes = co_await read();
       if (!bytes) co_return broken(bytes.error().message);
       if (bytes->empty()) {
         if (frames_.in_frame()) co_return broken("its last frame is not complete");
@@ -62,6 +75,20 @@ class DockerLogStream final : public LogStream {
   }
 
  private:
+  // Empty at the end of a body.
+  net::awaitable<Result<std::string_view>> read() {
+    if (!from_.follow || again_ > 0) co_return co_await body_->read();
+    auto first = co_await (body_->read() || silent_after_end());
+    if (first.index() == 0) co_return std::get<0>(std::move(first));
+    log_warn("the engine keeps the log of an ended container open", {{"sandbox", id_}});
+    frames_ = LogFrames();
+    co_return std::string_view();
+  }
+  net::awaitable<void> silent_after_end() {
+    co_await containers_.wait_ended(id_);
+    co_await sleep_for(silence_);
+  }
+
   void take(LogFrame& frame, std::vector<LogPiece>& out) {
     LogMark& mark = frame.stream == 2 ? error_ : output_;
     if (again_ > 0) {
@@ -98,6 +125,8 @@ class DockerLogStream final : public LogStream {
   }
 
   EngineClient& engine_;
+  Containers& containers_;
+  const std::chrono::milliseconds silence_;
   const std::string id_;
   const LogsFrom from_;
   const Timestamp opened_;
@@ -110,9 +139,9 @@ class DockerLogStream final : public LogStream {
 
 }  // namespace
 
-net::awaitable<Result<std::string>> DockerLogs::tail(std::string id, std::size_t bytes) {
+net::awaitable<Result<std::string>> read_log_tail(EngineClient& engine, std::string id, std::size_t bytes) {
   const std::size_t lines = bytes / kBytesPerLine + 1;
-  auto raw = co_await engine_.bytes(log_path(id, kBoth, "&tail=" + std::to_string(lines)), kMostBytes);
+  auto raw = co_await engine.bytes(log_path(id, kBoth, "&tail=" + std::to_string(lines)), kMostBytes);
   if (!raw) co_return Failure(raw.error());
   LogFrames frames;
   std::vector<LogFrame> all;
@@ -128,7 +157,7 @@ net::awaitable<Result<std::string>> DockerLogs::tail(std::string id, std::size_t
 }
 
 net::awaitable<Result<std::unique_ptr<LogStream>>> DockerLogs::open(std::string id, LogsFrom from) {
-  auto stream = std::make_unique<DockerLogStream>(engine_, std::move(id), from);
+  auto stream = std::make_unique<DockerLogStream>(engine_, containers_, silence_, std::move(id), from);
   if (auto opened = co_await stream->open(); !opened) co_return Failure(opened.error());
   co_return std::move(stream);
 }

@@ -1,17 +1,27 @@
 #include "runtime/docker/docker_options.h"
 
 #include <arpa/inet.h>
+#include <filesystem>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
 #include "http/url.h"
+#include "http/web_rules.h"
 
 namespace osb::runtime {
 namespace {
 
 bool is_wildcard(std::string_view host) { return host.empty() || host == "0.0.0.0" || host == "::"; }
 bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+// The server's public address may have a scheme, a port and a path, which are not those of published ports.
+std::string host_of(std::string_view eip) {
+  if (const std::size_t scheme = eip.find("://"); scheme != std::string_view::npos) eip.remove_prefix(scheme + 3);
+  eip = eip.substr(0, eip.find('/'));
+  const auto split = http::split_host(eip);
+  return std::string(split ? split->name : eip);
+}
 
 // The machine of a tcp:// address, "" when it is this one.
 std::string remote_machine(const std::string& engine) {
@@ -37,6 +47,13 @@ std::string own_address() {
   return text;
 }
 
+// Docker, Podman, and the variable by which systemd-nspawn, LXC and others say so.
+bool runs_in_container(const std::string& variable) {
+  std::error_code ignored;
+  return !variable.empty() || std::filesystem::exists("/.dockerenv", ignored) ||
+         std::filesystem::exists("/run/.containerenv", ignored);
+}
+
 }  // namespace
 
 DockerOptions docker_options(const config::ServerConfig& config, const config::Environment& environment) {
@@ -50,24 +67,28 @@ DockerOptions docker_options(const config::ServerConfig& config, const config::E
   out.engine.cert_path = variable("DOCKER_CERT_PATH");
   if (out.engine.tls && out.engine.cert_path.empty()) out.engine.cert_path = environment.home() / ".docker";
   out.docker = config.docker;
+  out.egress = config.egress;
   out.execd_image = config.runtime.execd_image;
+  out.execd_run_as_init = config.runtime.execd_run_as_init;
   out.runtime = config.secure_runtime.docker_runtime;
   out.allowed_host_paths = config.storage.allowed_host_paths;
+  out.resolve_internal = config.proxy.resolve_internal;
 
   const std::string& host = config.server.host;
-  std::error_code ignored;
-  const bool contained = std::filesystem::exists("/.dockerenv", ignored);
+  // In a container neither loopback nor our own address is one that clients reach.
+  const bool by_host_ip = (is_wildcard(host) || is_loopback(host)) && !config.docker.host_ip.empty() &&
+                          runs_in_container(variable("container"));
   if (is_loopback(host) && config.server.eip.empty()) {
     out.publish_address = "127.0.0.1";
   } else if (!is_wildcard(host) && config.server.eip.empty()) {
     out.publish_address = host;
   }
   if (!config.server.eip.empty()) {
-    out.public_host = config.server.eip;
+    out.public_host = host_of(config.server.eip);
+  } else if (by_host_ip) {
+    out.public_host = config.docker.host_ip;
   } else if (!is_wildcard(host)) {
     out.public_host = host;
-  } else if (contained && !config.docker.host_ip.empty()) {
-    out.public_host = config.docker.host_ip;
   } else {
     out.public_host = own_address();
   }

@@ -24,6 +24,22 @@ TEST(DockerOptionsTest, SandboxesArePublishedWhereTheServerListens) {
   EXPECT_EQ(options("127.0.0.1", "tcp://127.0.0.1:2376").publish_address, "127.0.0.1");
 }
 
+TEST(DockerOptionsTest, AServerInAContainerNamesTheHostThatTheOperatorSays) {
+  config::ServerConfig config;
+  config.docker.host_ip = "host.example";
+  config::Environment inside;
+  inside.variables = {{"HOME", "/home/u"}, {"container", "podman"}};
+  for (const char* host : {"0.0.0.0", "::", "127.0.0.1", "localhost"}) {
+    config.server.host = host;
+    EXPECT_EQ(docker_options(config, inside).public_host, "host.example") << host;
+  }
+  config.server.host = "192.0.2.1";
+  EXPECT_EQ(docker_options(config, inside).public_host, "192.0.2.1");
+  config.server.host = "0.0.0.0";
+  config.docker.host_ip.clear();
+  EXPECT_NE(docker_options(config, inside).public_host, "host.example");
+}
+
 TEST(DockerOptionsTest, TheOperatorsAddressWins) {
   config::ServerConfig config;
   config.server.host = "0.0.0.0";

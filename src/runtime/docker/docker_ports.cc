@@ -27,28 +27,31 @@ std::string published_host(const DockerContext& context) {
 
 DockerReach make_reach(const DockerContext& context) {
   return {.host_network = context.options.docker.network_mode == "host",
-          .addresses = context.facts.reaches_addresses,
+          .addresses = context.facts.reaches_addresses && context.options.resolve_internal,
           .host_address = context.facts.local ? "127.0.0.1" : context.engine.remote_host(),
           .published_host = published_host(context),
           .public_host = context.options.public_host};
 }
 
-bool DockerPorts::is_published(std::uint16_t port) const { return port == kHttpPort && http_ != 0; }
+bool DockerPorts::is_published(std::uint16_t port) const { return port == kHttpPort && published_.http != 0; }
+bool DockerPorts::is_policy_api(std::uint16_t port) const { return port == kEgressPort && published_.has_policy; }
 
 Route DockerPorts::route(std::uint16_t port) const {
   if (reach_->host_network || (reach_->addresses && !address_.empty())) return {host_port(address_, port), ""};
-  if (is_published(port)) return {host_port(reach_->published_host, http_), ""};
-  return {host_port(reach_->published_host, execd_), port == kExecdPort ? "" : proxy_path(port)};
+  if (is_policy_api(port)) return {host_port(reach_->published_host, published_.egress), ""};
+  if (is_published(port)) return {host_port(reach_->published_host, published_.http), ""};
+  return {host_port(reach_->published_host, published_.execd), port == kExecdPort ? "" : proxy_path(port)};
 }
 
 ClientRoute DockerPorts::client_route(std::uint16_t port) const {
+  if (is_policy_api(port)) return {};
   if (reach_->host_network) {
     return {address_.empty() ? "" : host_port(reach_->public_host, port), port == kExecdPort};
   }
-  if (is_published(port)) return {host_port(reach_->public_host, http_), false};
-  if (execd_ == 0) return {"", true};
+  if (is_published(port)) return {host_port(reach_->public_host, published_.http), false};
+  if (published_.execd == 0) return {"", true};
   // Also for execd itself, as the contract has it and clients expect: execd serves /proxy/44772 as its own.
-  return {host_port(reach_->public_host, execd_) + proxy_path(port), true};
+  return {host_port(reach_->public_host, published_.execd) + proxy_path(port), true};
 }
 
 }  // namespace osb::runtime

@@ -18,24 +18,31 @@ struct DockerReach {
 };
 DockerReach make_reach(const DockerContext& context);
 
+// Ports of the engine's host that lead to one sandbox; 0 is none.
+struct HostPorts {
+  std::uint16_t execd = 0, http = 0;
+  std::uint16_t egress = 0;  // to its policy API
+  bool has_policy = false;   // port 18080 is its policy API, in the sidecar, and not a port of the sandbox
+};
+
 // Ports of one container: at its address, or at the two ports that the engine publishes for it. Ports that are not
-// published go through execd.
+// published go through execd. The policy API never does: its token must not pass through the sandbox.
 class DockerPorts final : public PortMap {
  public:
-  // `address` may be "", ports of the host 0.
-  DockerPorts(std::shared_ptr<const DockerReach> reach, std::string address, std::uint16_t execd_host_port,
-              std::uint16_t http_host_port)
-      : reach_(std::move(reach)), address_(std::move(address)), execd_(execd_host_port), http_(http_host_port) {}
+  // `address` may be "".
+  DockerPorts(std::shared_ptr<const DockerReach> reach, std::string address, HostPorts published)
+      : reach_(std::move(reach)), address_(std::move(address)), published_(published) {}
 
   Route route(std::uint16_t port) const override;
   ClientRoute client_route(std::uint16_t port) const override;
 
  private:
   bool is_published(std::uint16_t port) const;
+  bool is_policy_api(std::uint16_t port) const;
 
   std::shared_ptr<const DockerReach> reach_;
   std::string address_;
-  std::uint16_t execd_, http_;
+  HostPorts published_;
 };
 
 }  // namespace osb::runtime

@@ -6,7 +6,7 @@ namespace osb::runtime {
 namespace {
 
 DockerPorts ports(DockerReach reach, const std::string& address, std::uint16_t execd, std::uint16_t http) {
-  return {std::make_shared<const DockerReach>(std::move(reach)), address, execd, http};
+  return {std::make_shared<const DockerReach>(std::move(reach)), address, {.execd = execd, .http = http}};
 }
 
 DockerReach bridge(bool addresses) {
@@ -38,6 +38,18 @@ TEST(DockerPortsTest, ClientsAreGivenPublishedPorts) {
   EXPECT_EQ(published.client_route(8080).endpoint, "box:40002");
   EXPECT_FALSE(published.client_route(8080).through_execd);
   EXPECT_EQ(ports(bridge(true), "172.17.0.2", 0, 0).client_route(8000).endpoint, "");
+}
+
+TEST(DockerPortsTest, ThePolicyApiIsReachedByTheServerOnlyAndNeverThroughExecd) {
+  const HostPorts published{.execd = 40001, .http = 40002, .egress = 40003, .has_policy = true};
+  for (const bool addresses : {true, false}) {
+    const DockerPorts with(std::make_shared<const DockerReach>(bridge(addresses)), "172.17.0.2", published);
+    EXPECT_EQ(with.route(18080).origin, addresses ? "172.17.0.2:18080" : "127.0.0.1:40003");
+    EXPECT_EQ(with.route(18080).path, "");
+    EXPECT_EQ(with.client_route(18080).endpoint, "");
+  }
+  EXPECT_EQ(ports(bridge(false), "172.17.0.2", 40001, 40002).route(18080).path, "/proxy/18080")
+      << "without a policy it is a port like any other";
 }
 
 TEST(DockerPortsTest, OnTheHostsNetworkPortsAreTheHosts) {

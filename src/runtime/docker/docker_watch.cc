@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "async/race.h"
+#include "base/backoff.h"
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/docker_volumes.h"
@@ -34,7 +35,7 @@ net::awaitable<void> DockerWatch::run(Observer& observer) {
     Containers& containers;
     ~Gone() { containers.set_observer(nullptr); }
   } gone{parts_.containers};
-  auto pause = kFirstRetry;
+  Backoff pause(kFirstRetry, kLastRetry);
   for (;;) {
     const auto begin = context_.clock.steady_now();
     const Error why = co_await follow_events(observer);
@@ -42,10 +43,9 @@ net::awaitable<void> DockerWatch::run(Observer& observer) {
     observer.on_lost(why);
     context_.engine.forget_connections();
     parts_.images.forget_all();
-    if (context_.clock.steady_now() - begin > kLastRetry) pause = kFirstRetry;
-    const auto woken = co_await (look_again_.wait() || sleep_for(pause));
+    if (context_.clock.steady_now() - begin > kLastRetry) pause.reset();
+    const auto woken = co_await (look_again_.wait() || sleep_for(pause.next()));
     if (!std::visit([](bool slept) { return slept; }, woken)) co_return;
-    pause = std::min(pause * 2, kLastRetry);
   }
 }
 
@@ -79,6 +79,11 @@ net::awaitable<void> DockerWatch::fill_execd_volume() {
   (void)co_await parts_.execd_volume.mounts(std::nullopt, {never, [] { return false; }, [](const std::string&) {}});
 }
 
+net::awaitable<void> DockerWatch::remove_network(std::string id, bool has_sidecar) {
+  if (has_sidecar) co_await parts_.sidecars.remove(id);
+  co_await parts_.network.release(id);
+}
+
 net::awaitable<Result<std::vector<std::string>>> DockerWatch::list_sandboxes() {
   const auto answer = co_await context_.engine.call(
       {.target = "/containers/json?all=1&filters=" + filters({{"label", json::array{label::kId}}})});
@@ -99,6 +104,7 @@ net::awaitable<Result<void>> DockerWatch::take_stock() {
   const auto ids = co_await list_sandboxes();
   if (!ids) co_return Failure(ids.error());
   parts_.containers.keep_only(*ids);
+  const std::vector<std::string> unguarded = co_await parts_.sidecars.sweep(*ids);
   co_await parts_.network.sweep(*ids);
   for (const std::string& id : *ids) {
     auto container = co_await parts_.containers.look_up(id);
@@ -116,6 +122,7 @@ net::awaitable<Result<void>> DockerWatch::take_stock() {
     parts_.containers.note(std::move(*container));
     parts_.creates.note_end(id, ended);
   }
+  for (const std::string& id : unguarded) revive_sidecar(id);
   co_await parts_.containers.ask_all(kConfirmWait);
   co_return Result<void>();
 }
@@ -126,7 +133,8 @@ void DockerWatch::on_event(const EngineEvent& event) {
   if (event.type == "image") {
     parts_.images.forget_all();
   } else if (event.type == "volume") {
-    if (event.action == Action::Gone) parts_.execd_volume.forget();
+    // Sidecars have volumes that go with them.
+    if (event.action == Action::Gone && parts_.execd_volume.may_be(event.object)) parts_.execd_volume.forget();
   } else if (event.type == "network") {
     // A network of sandboxes that was removed is made anew.
     if (event.action == Action::Gone || (parts_.network.is_user_defined() && event.action == Action::Created)) {
@@ -134,7 +142,17 @@ void DockerWatch::on_event(const EngineEvent& event) {
     }
   } else if (!event.sandbox.empty()) {
     on_container_event(event);
+  } else if (!event.sidecar.empty() && event.action == Action::Ended) {
+    revive_sidecar(event.sidecar);
   }
+}
+
+void DockerWatch::revive_sidecar(const std::string& id) {
+  const auto wanted = [this, id] {
+    const Container* known = parts_.containers.find(id);
+    return known != nullptr && known->status == "running" && !parts_.creates.is_under_way(id);
+  };
+  if (wanted()) context_.tasks.spawn("start the egress sidecar", parts_.sidecars.revive(id, wanted));
 }
 
 void DockerWatch::on_container_event(const EngineEvent& event) {
@@ -149,7 +167,7 @@ void DockerWatch::on_container_event(const EngineEvent& event) {
     if (auto volumes = known->managed_volumes(); !volumes.empty()) {
       context_.tasks.spawn("remove volumes", remove_managed_volumes(context_.engine, std::move(volumes)));
     }
-    context_.tasks.spawn("remove network", parts_.network.release(id));
+    context_.tasks.spawn("remove network", remove_network(id, !known->egress_token.empty()));
     parts_.containers.forget(id);
     parts_.containers.announce_removal(id);
   } else if (event.action == Action::Ended || event.action == Action::Changed) {

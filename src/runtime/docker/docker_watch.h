@@ -23,6 +23,7 @@ class DockerWatch {
     DockerCreates& creates;
     DockerSnapshots& snapshots;
     DockerNetwork& network;
+    Sidecars& sidecars;
     Images& images;
     ExecdVolume& execd_volume;
   };
@@ -39,8 +40,11 @@ class DockerWatch {
   net::awaitable<Error> follow_events(Observer& observer);
   net::awaitable<Result<std::vector<std::string>>> list_sandboxes();
   net::awaitable<void> fill_execd_volume();
+  net::awaitable<void> remove_network(std::string id, bool has_sidecar);
   void on_event(const EngineEvent& event);
   void on_container_event(const EngineEvent& event);
+  // If the sandbox runs.
+  void revive_sidecar(const std::string& id);
 
   DockerContext& context_;
   const Parts parts_;

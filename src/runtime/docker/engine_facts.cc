@@ -15,6 +15,8 @@
 #include "runtime/docker/docker_context.h"
 #include "runtime/docker/engine_json.h"
 #include "runtime/docker/images.h"
+#include "runtime/docker/parent_cgroup.h"
+#include "runtime/docker/sidecar_body.h"
 
 namespace osb::runtime {
 namespace {
@@ -102,6 +104,7 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   out.podman = out.name.starts_with("Podman");
   out.platform = {engine::text(*info, {"OSType"}), normal_architecture(engine::text(*info, {"Architecture"}))};
   out.local = is_local(*info, engine);
+  out.default_runtime = engine::text(*info, {"DefaultRuntime"});
   const bool rootless = is_rootless(*info);
   out.reaches_addresses = out.local && !rootless;
   for (const std::string& wall : api::missing_engine_walls(*info)) {
@@ -110,9 +113,14 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   auto limits = limit_facts(*info, options, out.local, rootless);
   if (!limits) co_return initialization_error(limits.error().message);
   out.limits = std::move(*limits);
+  const ParentCgroup parent =
+      prepare_parent_cgroup(options.docker.cgroup_parent, *info, out.local && !rootless, out.limits.ceilings);
+  out.limits.cgroup_parent = parent.name;
+  if (!parent.missing.empty()) log_warn("all sandboxes together have no limit", {{"reason", parent.missing}});
   if (options.execd_image.starts_with('/') && out.local) {
     if (auto ok = check_execd_files(options.execd_image); !ok) co_return Failure(ok.error());
   }
+  if (auto ok = check_sidecar_limits(options.egress); !ok) co_return initialization_error(ok.error().message);
   auto seccomp = read_seccomp(options.docker.seccomp_profile);
   if (!seccomp) co_return Failure(seccomp.error());
   out.seccomp = std::move(*seccomp);

@@ -54,10 +54,13 @@ class FakeEngine {
   std::map<std::string, json::object> volumes;   // name to labels
   std::map<std::string, json::object> networks;  // name to the body that made it
   std::vector<std::string> calls;                // "POST /containers/x/start"
-  std::vector<std::string> refuse_start;         // messages for the next ones
+  std::vector<std::string> refuse_create;        // messages for the next ones
+  std::vector<std::string> refuse_start;         // the same for starts
   std::vector<std::string> refuse_inspect;       // the same for looks at containers
+  std::vector<std::string> log;                  // frames of every container's output; a follower gets the first
   int lost_commits = 0;                          // so many freeze their container and answer 503
-  bool hold_pulls = false, execd_answers = true;
+  bool hold_pulls = false, execd_answers = true, sidecar_answers = true;
+  std::vector<std::string> refuse_pause;  // messages for the next ones
   std::function<net::awaitable<void>()> before_ping = [] -> net::awaitable<void> { co_return; };
   Notifier changed;  // after every call
   int streams = 0, clashes = 0;
@@ -79,6 +82,19 @@ class FakeEngine {
     networks.erase(name);
     events_.push_back(json::serialize(
         json::object{{"Type", "network"}, {"Action", "destroy"}, {"Actor", json::object{{"ID", "n-" + name}}}}));
+    changed.notify_all();
+  }
+  net::awaitable<void> kill_sidecar(std::string sandbox) {
+    FakeContainer& container = containers.at("sandbox-egress-" + sandbox);
+    container.status = "exited";
+    const auto server = std::move(container.execd);
+    if (server) co_await server->stop(std::chrono::milliseconds(0));
+    events_.push_back(json::serialize(json::object{
+        {"Type", "container"},
+        {"Action", "die"},
+        {"Actor", json::object{{"ID", "c-sandbox-egress-" + sandbox},
+                               {"Attributes", json::object{{"name", "sandbox-egress-" + sandbox},
+                                                           {"opensandbox.io/egress-sidecar-for", sandbox}}}}}}));
     changed.notify_all();
   }
   void end(const std::string& sandbox, int code) {
@@ -157,6 +173,7 @@ class FakeEngine {
       const std::string name = rest.substr(0, rest.find('/'));
       const auto found = containers.find(name);
       if (found == containers.end()) co_return message(404, "No such container: " + name);
+      if (rest.ends_with("/logs")) co_return logs(http::Query::parse(request.query()));
       co_return co_await container(request.method, name, rest.substr(name.size()), found->second);
     }
     co_return message(404, "page not found");
@@ -197,6 +214,26 @@ class FakeEngine {
                                              co_return sent;
                                          }
                                        }
+                                       co_return Result<void>();
+                                     },
+                                     std::nullopt};
+    return response;
+  }
+
+  // Never ends for a follower: engines forget to, now and then.
+  Response logs(const http::Query& query) {
+    Response response;
+    response.body = http::StreamBody{[this, follow = query.get("follow") == "1", out = query.get("stdout") == "1"](
+                                         http::BodyWriter& to) -> net::awaitable<Result<void>> {
+                                       if (auto sent = co_await to.flush(); !sent) co_return sent;
+                                       for (const std::string& frame : log) {
+                                         if (!out) break;
+                                         if (auto sent = co_await to.write(frame); !sent) co_return sent;
+                                         if (follow) break;
+                                       }
+                                       const int epoch = epoch_;
+                                       if (follow)
+                                         (void)co_await changed.wait_until([this, epoch] { return epoch != epoch_; });
                                        co_return Result<void>();
                                      },
                                      std::nullopt};
@@ -272,6 +309,11 @@ class FakeEngine {
   }
 
   Response create(const std::string& name, const std::string& body) {
+    if (!refuse_create.empty()) {
+      const std::string why = refuse_create.front();
+      refuse_create.erase(refuse_create.begin());
+      return message(500, why);
+    }
     if (containers.contains(name)) return message(409, "name " + name + " is in use");
     json::value value = json::parse(body);
     std::string image = engine::text(value, {"Image"});
@@ -300,6 +342,11 @@ class FakeEngine {
                         {"State", json::object{{"Status", it.status}, {"ExitCode", it.exit_code}}}});
     }
     if (what == "/pause" || what == "/unpause") {
+      if (!refuse_pause.empty() && name.starts_with("sandbox-egress-")) {
+        const std::string why = refuse_pause.front();
+        refuse_pause.erase(refuse_pause.begin());
+        co_return message(500, why);
+      }
       const std::string wanted = what == "/pause" ? "paused" : "running";
       if (it.status == wanted) co_return message(409, "already " + wanted);
       it.status = wanted;
@@ -312,10 +359,20 @@ class FakeEngine {
       co_return message(500, why);
     }
     it.status = "running";
-    const std::string port = engine::text(it.body, {"Labels", "opensandbox.io/embedding-proxy-port"});
-    it.execd = std::make_unique<http::Server>(io_.get_executor(), [this](Request&) -> Answer {
-      co_await before_ping();
-      co_return http::empty_response(execd_answers ? 200 : 503);
+    const bool sidecar = name.starts_with("sandbox-egress-");
+    std::string port = engine::text(it.body, {"Labels", "opensandbox.io/embedding-proxy-port"});
+    if (sidecar) {
+      const std::string joined = engine::text(it.body, {"HostConfig", "NetworkMode"});
+      const auto owner = containers.find(joined.substr(std::string_view("container:c-").size()));
+      if (owner == containers.end() || owner->second.status != "running") {
+        co_return message(409, "cannot join network of a non running container");
+      }
+      const json::value* published = engine::find(owner->second.body, {"HostConfig", "PortBindings", "18080/tcp"});
+      port = published == nullptr ? "0" : engine::text(published->as_array().front(), {"HostPort"});
+    }
+    it.execd = std::make_unique<http::Server>(io_.get_executor(), [this, sidecar](Request&) -> Answer {
+      if (!sidecar) co_await before_ping();
+      co_return http::empty_response((sidecar ? sidecar_answers : execd_answers) ? 200 : 503);
     });
     if (!it.execd->listen(http::Address::tcp("127.0.0.1", static_cast<std::uint16_t>(std::stoi(port))))) {
       // Another program on this machine has the port; a real engine says the same.

@@ -5,6 +5,7 @@
 #include "api/json.h"
 #include "runtime/docker/container.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/docker/sidecar_body.h"
 #include "runtime/labels.h"
 
 namespace osb::runtime {
@@ -65,6 +66,10 @@ EngineEvent read_event(const json::value& line) {
   std::string id = engine::text(line, {"Actor", "Attributes", label::kId});
   if (!id.empty() && engine::text(line, {"Actor", "Attributes", "name"}) == container_name(id)) {
     out.sandbox = std::move(id);
+  }
+  id = engine::text(line, {"Actor", "Attributes", label::kSidecarFor});
+  if (!id.empty() && engine::text(line, {"Actor", "Attributes", "name"}) == container_name(sidecar_id(id))) {
+    out.sidecar = std::move(id);
   }
   return out;
 }

@@ -35,6 +35,7 @@ struct EngineEvent {
   Action action = Action::Other;
   std::string object;   // the engine's id of what it is about
   std::string sandbox;  // of a container that is one, "" otherwise
+  std::string sidecar;  // of a container that is the egress sidecar of one: the sandbox
   std::string time;     // as `since` of a later question wants it; "" when it has none
 };
 EngineEvent read_event(const boost::json::value& line);

@@ -25,6 +25,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kHome = "/opt/opensandbox";
 constexpr std::string_view kInside = "/opt/opensandbox-stage";  // where the helper sees the volume
+constexpr std::string_view kVolume = "opensandbox-execd-";
 constexpr std::string_view kHelper = "sandbox-execd-";
 constexpr std::chrono::minutes kForgotten(1);
 constexpr std::size_t kMaxFile = 512 << 20;
@@ -53,6 +54,8 @@ std::string empty_file_tar(std::string_view name) {
 
 }  // namespace
 
+bool ExecdVolume::may_be(std::string_view volume) { return volume.empty() || volume.starts_with(kVolume); }
+
 net::awaitable<Result<std::vector<FileMount>>> ExecdVolume::mounts(std::optional<api::Platform> platform,
                                                                    Interest interest) {
   if (image_.starts_with('/')) co_return mounts_from(image_);
@@ -65,7 +68,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdVolume::mounts(std::optional
     // The create that did the work was cancelled: this one goes on.
     if (staged->mounts || staged->mounts.error().code != Code::Cancelled) co_return staged->mounts;
   }
-  const auto staged = std::make_shared<Staged>(executor_);
+  const auto staged = std::make_shared<Staged>(context_.executor);
   staged_[key] = staged;
   const struct Done {
     ExecdVolume& self;
@@ -86,7 +89,7 @@ net::awaitable<Result<std::vector<FileMount>>> ExecdVolume::make_mounts(std::opt
   Images::Wanted wanted{.name = image_, .platform = std::move(platform), .login = {}};
   const auto id = co_await images_.ensure(std::move(wanted), std::move(interest));
   if (!id) co_return failed(Code::Unavailable, kStartFailed, id.error());
-  const std::string volume = "opensandbox-execd-" + id->substr(id->find(':') + 1, 16);
+  const std::string volume = std::string(kVolume) + id->substr(id->find(':') + 1, 16);
   EngineClient::Call call{.method = "POST", .target = "/volumes/create"};
   call.body = json::object{{"Name", volume}, {"Labels", json::object{{label::kManagedVolumes, "server"}}}};
   const auto made = co_await engine_.call(std::move(call));
@@ -108,7 +111,7 @@ net::awaitable<void> ExecdVolume::remove_forgotten() {
   const auto found = co_await engine_.call(
       {.target = "/containers/json?all=1&filters=" + http::percent_encode(json::serialize(wanted))});
   if (!found || !found->is_array()) co_return;
-  const auto oldest = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() - kForgotten);
+  const auto oldest = std::chrono::system_clock::to_time_t(context_.clock.now() - kForgotten);
   for (const json::value& each : found->get_array()) {
     const auto names = engine::string_list(each, {"Names"});
     if (names.empty() || !names.front().starts_with("/" + std::string(kHelper))) continue;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/docker/docker_context.h"
 #include "runtime/docker/images.h"
 
 namespace osb::runtime {
@@ -23,11 +24,13 @@ struct FileMount {
 // anywhere.
 class ExecdVolume {
  public:
-  ExecdVolume(EngineClient& engine, Images& images, std::string image, net::any_io_executor executor)
-      : engine_(engine), images_(images), image_(std::move(image)), executor_(std::move(executor)) {}
+  ExecdVolume(DockerContext& context, Images& images)
+      : context_(context), engine_(context.engine), images_(images), image_(context.options.execd_image) {}
 
   // The first caller does the work, later callers wait. DOCKER::SANDBOX_EXECD_START_FAILED and its companions.
   net::awaitable<Result<std::vector<FileMount>>> mounts(std::optional<api::Platform> platform, Interest interest);
+  // Whether a volume of this name may hold execd; "" is a volume of any name.
+  static bool may_be(std::string_view volume);
   // Its volume may be gone: the next caller checks, and stages it again if so.
   void forget() { staged_.clear(); }
 
@@ -44,10 +47,10 @@ class ExecdVolume {
   net::awaitable<Result<void>> copy_by_helper(std::string image_id, std::string volume);
   net::awaitable<Result<void>> copy_files(std::string container);
 
+  DockerContext& context_;
   EngineClient& engine_;
   Images& images_;
-  std::string image_;
-  net::any_io_executor executor_;
+  const std::string& image_;
   std::map<std::string, std::shared_ptr<Staged>> staged_;  // by platform
   std::vector<std::string> stranded_;                      // helpers that the engine could not be told to remove
 };

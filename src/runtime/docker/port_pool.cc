@@ -7,9 +7,6 @@
 namespace osb::runtime {
 namespace {
 
-constexpr std::uint16_t kFirst = 40000, kLast = 60000;
-constexpr int kTries = 50;
-
 UniqueFd bind_to(const std::string& address, std::uint16_t port) {
   const auto wanted = http::to_sockaddr(http::Address::tcp(address, port));
   if (!wanted) return UniqueFd();
@@ -25,9 +22,11 @@ UniqueFd bind_to(const std::string& address, std::uint16_t port) {
 }  // namespace
 
 Result<std::uint16_t> PortPool::take() {
-  std::uniform_int_distribution<int> any(kFirst, kLast);
-  for (int i = 0; i < kTries; ++i) {
-    const auto port = static_cast<std::uint16_t>(any(random_));
+  // From anywhere in the range, once around.
+  const int size = range_.last - range_.first + 1;
+  const int begin = std::uniform_int_distribution<int>(0, size - 1)(random_);
+  for (int i = 0; i < size; ++i) {
+    const auto port = static_cast<std::uint16_t>(range_.first + (begin + i) % size);
     if (taken_.contains(port)) continue;
     UniqueFd socket;
     if (bind_) {
@@ -37,8 +36,8 @@ Result<std::uint16_t> PortPool::take() {
     taken_.emplace(port, std::move(socket));
     return port;
   }
-  return fail(Code::Exhausted,
-              "no free port on " + address_ + " between " + std::to_string(kFirst) + " and " + std::to_string(kLast));
+  return fail(Code::Exhausted, "no free port on " + address_ + " from " + std::to_string(range_.first) + " to " +
+                                   std::to_string(range_.last) + " ([docker] port_range_min, port_range_max)");
 }
 
 void PortPool::settle(std::uint16_t port) {

@@ -43,6 +43,19 @@ TEST(PortPool, GivesEachPortOnce) {
   }
 }
 
+TEST(PortPool, GivesEveryFreePortOfASmallRange) {
+  PortPool pool("127.0.0.1", false, {1024, 1123});
+  std::set<std::uint16_t> taken;
+  for (int i = 0; i < 100; ++i) {
+    const auto port = pool.take();
+    ASSERT_TRUE(port) << port.error().message;
+    EXPECT_TRUE(taken.insert(*port).second);
+  }
+  EXPECT_EQ(*taken.begin(), 1024);
+  EXPECT_EQ(*taken.rbegin(), 1123);
+  EXPECT_EQ(pool.take().error().code, Code::Exhausted);
+}
+
 TEST(PortPool, FreesWhatIsGivenBack) {
   PortPool pool("127.0.0.1", true);
   const auto port = pool.take();

@@ -9,9 +9,6 @@ Capabilities native_capabilities() {
   Capabilities out;
   out.backend = "NATIVE";
   out.daemon = "sandboxd";
-  out.no_network_policy = "the native backend does not enforce network policies yet";
-  out.no_credential_proxy = "the native backend has no credential proxy yet";
-  out.no_secure_access = "secure access needs the kubernetes backend with a gateway";
   out.no_windows = "the native backend runs linux only";
   return out;
 }

@@ -7,6 +7,7 @@
 #include "api/json.h"
 #include "async/race.h"
 #include "async/timer.h"
+#include "base/backoff.h"
 #include "http/url.h"
 #include "runtime/native/native_spec.h"
 
@@ -114,16 +115,15 @@ net::awaitable<Result<std::vector<Instance>>> NativeLifecycle::list() {
 
 net::awaitable<void> NativeLifecycle::watch(Observer& observer) {
   look_again_.emplace(co_await net::this_coro::executor);
-  auto pause = kFirstRetry;
+  Backoff pause(kFirstRetry, kLastRetry);
   for (;;) {
     const auto ended = co_await daemon_.lines("GET", "/v1/events", "", [&](const json::value& line) {
-      pause = kFirstRetry;
+      pause.reset();
       return tell(observer, line);
     });
     observer.on_lost(ended ? Error(Code::Unavailable, "sandboxd ended the stream of events") : ended.error());
-    const auto woken = co_await (look_again_->wait() || sleep_for(pause));
+    const auto woken = co_await (look_again_->wait() || sleep_for(pause.next()));
     if (!std::visit([](bool slept) { return slept; }, woken)) co_return;
-    pause = std::min(pause * 2, kLastRetry);
   }
 }
 

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "api/egress_environment.h"
+#include "api/isolation_extension.h"
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "api/resource_limits.h"
 #include "runtime/native/native_ports.h"
+#include "runtime/policy_mode.h"
 
 namespace osb::runtime {
 namespace {
@@ -66,10 +69,21 @@ Result<native::Volume> to_volume(const api::Volume& volume, std::size_t index) {
   return out;
 }
 
+// One process serves all sandboxes of the host and calls no webhook for one of them. Ignoring the variable would look
+// like a sandbox that was never denied anything.
+Result<void> check_webhook(const api::CreateSandbox& wanted) {
+  const auto webhook = wanted.env.find(std::string(api::kDenyWebhookVariable));
+  if (!wanted.network_policy || webhook == wanted.env.end() || webhook->second.empty()) return {};
+  return api::invalid_parameter(
+      "/env/" + webhook->first,
+      "the native backend calls the operator's webhook only; GET /decisions of port 18080 tells what was denied");
+}
+
 }  // namespace
 
 Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   const api::CreateSandbox& wanted = *spec.create;
+  if (auto ok = check_webhook(wanted); !ok) return Failure(ok.error());
   native::CreateSandbox out;
   out.id = spec.id;
   if (wanted.image) {
@@ -84,8 +98,10 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   out.entrypoint = std::move(*words);
   out.requested_entrypoint = wanted.entrypoint;
   out.hostname = hostname_of(spec);
-  out.env = wanted.env;
+  out.env = api::sandbox_environment(wanted.env, wanted.network_policy.has_value());
   out.env[std::string(api::kIdVariable)] = spec.id;
+  // Also without hooks: the image's variable of that name, or a snapshot's, must not bring some.
+  out.env[std::string(api::kHooksVariable)] = api::encode_hooks(wanted.lifecycle);
   const auto limits = api::read_resource_limits(wanted.resource_limits);
   if (!limits) return Failure(limits.error());
   out.limits = to_limits(*limits);
@@ -95,7 +111,15 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
     if (!volume) return Failure(volume.error());
     out.volumes.push_back(std::move(*volume));
   }
+  out.isolated_sessions = api::wants_isolation(wanted.extensions);
   out.execd_token = spec.execd_token;
+  out.network_policy = wanted.network_policy;
+  out.egress_token = spec.egress_token;
+  out.audit_policy = out.network_policy && is_audited(wanted);
+  const auto variable = wanted.env.find(std::string(api::kInterceptVariable));
+  const bool by_variable = variable != wanted.env.end() && api::is_egress_truthy(variable->second);
+  out.credential_proxy = out.network_policy && (wanted.credential_proxy || by_variable);
+  if (out.credential_proxy) out.env[std::string(api::kInterceptVariable)] = "true";
   out.labels = spec.labels;
   return out;
 }
@@ -129,7 +153,10 @@ Instance to_instance(const native::SandboxStatus& sandbox) {
   out.ended_at = sandbox.ended_at;
   if (sandbox.network == native::NetworkMode::Bridge) out.address = sandbox.address;
   out.execd_token = sandbox.execd_token;
-  out.ports = std::make_shared<NativePorts>(out.id, out.address, sandbox.execd_socket);
+  out.egress_token = sandbox.egress_token;
+  out.identifiers = {{"sandboxdId", out.id}};
+  if (!out.address.empty()) out.identifiers["address"] = out.address;
+  out.ports = std::make_shared<NativePorts>(out.id, out.address, sandbox.execd_socket, !sandbox.egress_token.empty());
   out.labels = sandbox.labels;
   out.entrypoint = sandbox.requested_entrypoint;
   out.created_at = sandbox.created_at;

@@ -28,10 +28,46 @@ TEST(NativeSpec, CarriesWhatWasAsked) {
   EXPECT_EQ(native->login->password, "secret");
   EXPECT_EQ(native->platform, "linux/arm64");
   EXPECT_EQ(native->entrypoint, create.entrypoint);
-  EXPECT_EQ(native->env, (api::StringMap{{"A", "1"}, {"OPENSANDBOX_ID", "id-1"}})) << "its own id wins";
+  EXPECT_EQ(native->env, (api::StringMap{{"A", "1"}, {"OPENSANDBOX_ID", "id-1"}, {"OPENSANDBOX_LIFECYCLE", ""}}))
+      << "its own id wins, and no hooks of the image";
   EXPECT_EQ(native->limits.cpu_millis, 500u);
   EXPECT_EQ(native->limits.memory_bytes, 64u << 20);
   EXPECT_EQ(native->execd_token, "0123456789abcdef");
+}
+
+TEST(NativeSpec, APolicyGoesWithItsTokenAndItsVariablesStayOutside) {
+  auto create = wanted();
+  create.network_policy = api::NetworkPolicy{"deny", {{"allow", "a.com"}}};
+  create.env = {{"OPENSANDBOX_EGRESS_LOG_LEVEL", "debug"}};
+  const auto native =
+      to_native({"id-1", std::make_shared<const api::CreateSandbox>(create), "0123456789abcdef", "t0ken"});
+  ASSERT_TRUE(native) << native.error().message;
+  EXPECT_EQ(native->network_policy, create.network_policy);
+  EXPECT_EQ(native->egress_token, "t0ken");
+  EXPECT_FALSE(native->env.contains("OPENSANDBOX_EGRESS_LOG_LEVEL"));
+}
+
+TEST(NativeSpec, AWebhookForDeniedNamesIsRefused) {
+  auto create = wanted();
+  create.env = {{"OPENSANDBOX_EGRESS_DENY_WEBHOOK", "http://h"}};
+  EXPECT_TRUE(convert(create)) << "without a policy the variable is for nobody";
+  create.network_policy.emplace();
+  const auto refused = convert(create);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("/env/OPENSANDBOX_EGRESS_DENY_WEBHOOK: ")) << refused.error().message;
+}
+
+TEST(NativeSpec, ThePolicyApiIsReachedThroughSandboxd) {
+  api::native::SandboxStatus status;
+  status.id = "a";
+  status.address = "10.0.0.2";
+  EXPECT_EQ(to_instance(status).ports->route(18080).origin, "10.0.0.2:18080");
+  EXPECT_EQ(to_instance(status).ports->client_route(18080).endpoint, "10.0.0.2:18080");
+  status.egress_token = "t0ken";
+  EXPECT_EQ(to_instance(status).egress_token, "t0ken");
+  EXPECT_EQ(to_instance(status).ports->route(18080).origin, "sandboxd:a/18080");
+  EXPECT_EQ(to_instance(status).ports->client_route(18080).endpoint, "");
+  EXPECT_EQ(to_instance(status).ports->route(8080).origin, "10.0.0.2:8080");
 }
 
 TEST(NativeSpec, CarriesEveryLimit) {
@@ -91,7 +127,8 @@ TEST(NativeSpec, TheHostNameIsTheNameOrMadeFromTheId) {
 }
 
 TEST(NativeSpec, LabelsComeBackWithTheEntrypoint) {
-  SandboxSpec spec{"id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", {{"opensandbox.io/id", "id-1"}}};
+  SandboxSpec spec{
+      "id-1", std::make_shared<const api::CreateSandbox>(wanted()), "", "", {{"opensandbox.io/id", "id-1"}}};
   const auto native = to_native(spec);
   ASSERT_TRUE(native);
   api::native::SandboxStatus sandbox;

@@ -30,6 +30,7 @@ struct CheckOptions {
   std::string runsc = "runsc";  // program name or path
   NetworkConfig network = {};   // for the names in the advice
   DiskConfig disk = {};
+  std::string egress_program = {};  // path; empty: not looked at
 };
 
 // Finds out by trying, in child processes and scratch directories that are gone afterwards. Blocks for about 0.1 s.

@@ -81,7 +81,7 @@ TEST(CheckHost, ThisHostCanRunSandboxes) {
   EXPECT_TRUE(usable) << usable.error().message;
   for (const char* name : {"kernel", "root", "namespaces", "user namespaces", "idmapped mounts", "overlayfs", "cgroups",
                            "cgroup memory", "seccomp", "reflink", "disk limit", "veth", "nftables", "ip_forward",
-                           "AppArmor, SELinux", "GPU", "gVisor (runsc)"}) {
+                           "network policy", "AppArmor, SELinux", "GPU", "gVisor (runsc)"}) {
     const auto row = std::ranges::find(checks, name, &HostCheck::what);
     ASSERT_NE(row, checks.end()) << name;
     EXPECT_FALSE(row->detail.empty()) << name;

@@ -1,12 +1,12 @@
 #include "sandboxd/daemon/config.h"
 
-#define TOML_EXCEPTIONS 0
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
-#include <toml++/toml.h>
 
+#include "base/toml.h"
+#include "http/url.h"
 #include "sys/spawn.h"
 #include "sys/text_file.h"
 
@@ -182,6 +182,10 @@ void read_ceilings(Section& s, Ceilings& out) {
   s.number("max_sandboxes", out.max_sandboxes, -1, 1 << 20,
            "Sandboxes that may exist at once; further creates get 429. -1: one for every 4 MiB of "
            "`total_memory_bytes` and every 4 of `total_pids`. 0: no limit.");
+  for (const config::IoRate& kind : config::kIoRates) {
+    s.number(kind.default_setting().c_str(), out.default_io.*kind.field, 0, kind.most, kind.about_default().c_str());
+    s.number(kind.max_setting().c_str(), out.max_io.*kind.field, 0, kind.most, kind.about_max().c_str());
+  }
 }
 
 void read_sandbox(Section s, DaemonConfig& out) {
@@ -198,6 +202,9 @@ void read_sandbox(Section s, DaemonConfig& out) {
          "Sandboxes may be made of image `host`, the programs of this machine.");
   s.text("exec_label", out.sandbox.exec_label,
          "Label of sandboxes: an SELinux context, or `exec PROFILE` for AppArmor.");
+  s.flag("core_scheduling", out.sandbox.core_scheduling,
+         "No two sandboxes run on the threads of one core at the same time (native runtime; Linux 5.14 with "
+         "`CONFIG_SCHED_CORE`). Against side channels between them; costs throughput on machines with SMT.");
   s.text("default_runtime", out.sandbox.default_runtime,
          "Runtime of sandboxes whose request names none: `native`, or a name of `[runtimes]`.");
   s.list("allowed_host_paths", "[]", "Directories of the host that sandboxes may mount, with all below them.",
@@ -222,15 +229,29 @@ void read_sandbox(Section s, DaemonConfig& out) {
   s.refuse_others();
 }
 
+// `name = ["native", "--seccomp-profile=/path"]`.
+void read_class(Section& s, const std::string& name, const std::vector<std::string>& words, DaemonConfig& out) {
+  constexpr std::string_view kProfile = "--seccomp-profile=/";
+  if (words.size() != 2 || !words[1].starts_with(kProfile)) {
+    return s.say(name, "expected [\"native\", \"--seccomp-profile=/PATH\"]");
+  }
+  out.sandbox.classes[name].seccomp_file = words[1].substr(kProfile.size() - 1);
+}
+
 // `name = "/path"` or `name = ["/path", "--option"]`.
 void read_runtimes(Section s, DaemonConfig& out) {
   s.any("runsc", "[\"/usr/local/bin/runsc\", \"--platform=kvm\"]",
         "An OCI runtime under a name of your choice: its path, or a list of path and options. `runsc` is known if it "
-        "is in "
-        "`PATH`.");
+        "is in `PATH`. `[\"native\", \"--seccomp-profile=/etc/opensandbox/strict.json\"]` is a class of ordinary "
+        "sandboxes "
+        "with one more seccomp profile, in Docker's format, which can only forbid.");
   for (const std::string& name : s.keys()) {
     OciProgram program;
     s.words(name.c_str(), [&](const std::string& word) { program.arguments.push_back(word); });
+    if (name != "native" && !program.arguments.empty() && program.arguments.front() == "native") {
+      read_class(s, name, program.arguments, out);
+      continue;
+    }
     if (program.arguments.empty() || !program.arguments.front().starts_with("/") || name == "native") {
       s.say(name, name == "native" ? "that is the name of sandboxd's own" : "expected an absolute path");
       continue;
@@ -283,6 +304,10 @@ void read_network(Section s, DaemonConfig& out) {
       "max_connections", network.max_connections, 0, 1 << 20,
       "Connections of a sandbox at a time, in the kernel's table that all of the host share; 0 is no limit. New TCP "
       "connections are limited to a fortieth of it per second, with bursts of this many.");
+  s.number("total_connections", network.total_connections, -1, 1 << 24,
+           "The same for all sandboxes together. -1: three twentieths of `net.netfilter.nf_conntrack_max`; with closed "
+           "connections, which stay in the table for two minutes, sandboxes take three quarters of it at most. 0: no "
+           "limit.");
   const auto networks = [&s](const char* key, std::vector<Subnet>& out, const char* about) {
     s.list(key, "[]", about, [&out](const std::string& text) -> Result<void> {
       auto subnet = parse_subnet(text);
@@ -309,6 +334,39 @@ void read_network(Section s, DaemonConfig& out) {
          });
   s.refuse_others();
   out.sandbox.dns = network.dns;
+}
+
+void read_egress(Section s, EgressConfig& out) {
+  s.text("program", out.program,
+         "The program that answers questions of sandboxes with a network policy. Everyone must be able to "
+         "execute it. Empty: `opensandbox-egress` next to `sandboxd`.");
+  s.text("rules_directory", out.rules_directory,
+         "Directory of `deny.always` and `allow.always`: rules for all sandboxes with a network policy, before their "
+         "own. Changes take effect at once.");
+  s.list("resolvers", "[]", "Name servers for sandboxes with a network policy: `ADDRESS:PORT`. Empty: the host's.",
+         [&](const std::string& text) -> Result<void> { return out.resolvers.push_back(text), Result<void>(); });
+  const auto plain_url = [](std::string& to) {
+    return [&to](const std::string& text) -> Result<void> {
+      const auto url = http::Url::parse(text);
+      if (!url || url->scheme != "http") return fail(Code::InvalidRequest, "expected http://HOST:PORT");
+      to = text;
+      return {};
+    };
+  };
+  s.parsed("otlp_endpoint", out.otlp_endpoint,
+           "Where metrics of network policies go, as OTLP over HTTP: `http://HOST:PORT`. Sandboxes with a "
+           "network policy may reach the host too. Empty: nowhere.",
+           plain_url(out.otlp_endpoint));
+  s.number("otlp_interval_seconds", out.otlp_interval_seconds, 1, 3600, "Seconds between two reports of metrics.");
+  s.parsed("deny_webhook", out.deny_webhook,
+           "An `http://` URL that gets a POST for each name that a network policy denies. Empty: none.",
+           plain_url(out.deny_webhook));
+  s.flag("log_names", out.log_names,
+         "Logs each name of sandboxes with a network policy that is resolved, with its addresses.");
+  s.text("upstream_ca", out.upstream_ca,
+         "File with certificates (PEM) that servers behind a credential vault may be signed by, besides the machine's "
+         "own list. Read when the egress process starts.");
+  s.refuse_others();
 }
 
 void read_images(Section s, DaemonConfig& out) {
@@ -350,6 +408,11 @@ void read_disk(Section s, DaemonConfig& out) {
       "sandboxes write. It limits directories on hosts without project quotas, needs `mkfs.btrfs`, takes the space "
       "that is used, and grows with this number; 1 GiB is the least that makes sense. 0: none is made; one that exists "
       "is used.");
+  s.flag("image_files", out.disk.image_files,
+         "An ext4 in a file for each sandbox and each named volume, where neither project quotas nor btrfs can limit "
+         "directories: the last resort. Needs loop devices and `mkfs.ext4`. Files take the space that is used. Images "
+         "that "
+         "exist stay in use without it.");
   s.text(
       "directory", out.disk.directory,
       "A directory for all that sandboxes write, on a file system that can limit directories: xfs or ext4 with "
@@ -378,16 +441,18 @@ Result<DaemonConfig> parse_config(std::string_view text, const std::string& name
   read_sandbox(Section(root, "sandbox", error), out);
   read_runtimes(Section(root, "runtimes", error), out);
   read_network(Section(root, "network", error), out);
+  read_egress(Section(root, "egress", error), out.egress);
   read_images(Section(root, "images", error), out);
   read_disk(Section(root, "disk", error), out);
-  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "runtimes", "network", "images", "disk"};
+  const std::set<std::string, std::less<>> sections = {"daemon", "sandbox", "runtimes", "network",
+                                                       "egress", "images",  "disk"};
   for (const auto& [key, node] : root) {
     if (!sections.contains(key.str()) && error.empty()) error = "[" + std::string(key.str()) + "]: no such section";
   }
   if (!error.empty()) return fail(Code::InvalidRequest, name + ": " + error);
   find_runtimes(out);
   if (const std::string& runtime = out.sandbox.default_runtime;
-      runtime != "native" && !out.sandbox.runtimes.contains(runtime)) {
+      runtime != "native" && !out.sandbox.runtimes.contains(runtime) && !out.sandbox.classes.contains(runtime)) {
     return fail(Code::InvalidRequest,
                 name + ": [sandbox] default_runtime: '" + runtime + "' is not in [runtimes], and not in PATH");
   }
@@ -403,6 +468,7 @@ std::vector<config::SettingText> daemon_settings() {
   read_sandbox(Section("sandbox", out), defaults);
   read_runtimes(Section("runtimes", out), defaults);
   read_network(Section("network", out), defaults);
+  read_egress(Section("egress", out), defaults.egress);
   read_images(Section("images", out), defaults);
   read_disk(Section("disk", out), defaults);
   return out;
@@ -445,9 +511,30 @@ void complete_config(DaemonConfig& config) {
   config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.disk.reserve;
 }
 
+namespace {
+
+// A sandbox whose request is silent gets no more than a request may ask for. A default that the operator wrote is not
+// changed behind their back.
+Result<void> cap_default(std::uint64_t& bytes, const DaemonConfig& config, const WritableDisk& disk) {
+  const std::int64_t most = config.sandbox.ceilings.max_disk_bytes, wanted = config.disk.sandbox_bytes;
+  const bool exceeds =
+      bytes > static_cast<std::uint64_t>(most) || (bytes == 0 && disk.bytes > static_cast<std::uint64_t>(most));
+  if (most <= 0 || !disk.trees.limits() || !exceeds) return {};
+  if (wanted >= 0) {
+    return fail(Code::InvalidRequest, "[sandbox] default_disk_bytes = " + std::to_string(wanted) +
+                                          (wanted == 0 ? " (no limit)" : "") +
+                                          " is above max_disk_bytes = " + std::to_string(most));
+  }
+  bytes = static_cast<std::uint64_t>(most);
+  return {};
+}
+
+}  // namespace
+
 Result<void> use_disk(DaemonConfig& config, const WritableDisk& disk) {
   auto sandbox = resolve_limit(config.disk.sandbox_bytes, disk, "[sandbox] default_disk_bytes");
   if (!sandbox) return Failure(sandbox.error());
+  if (auto capped = cap_default(*sandbox, config, disk); !capped) return capped;
   auto volume = resolve_limit(config.disk.volume_bytes, disk, "[disk] volume_bytes");
   if (!volume) return Failure(volume.error());
   config.sandbox.disk_directory = disk.directory;
@@ -460,63 +547,6 @@ Result<void> use_disk(DaemonConfig& config, const WritableDisk& disk) {
   config.disk.reserve.places.push_back({disk.directory, disk.unusable});
   config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.disk.reserve;
   return {};
-}
-
-Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
-  CommandLine out;
-  const std::map<std::string, std::string CommandLine::*> values = {{"--config", &CommandLine::config_path},
-                                                                    {"--state-dir", &CommandLine::state_directory},
-                                                                    {"--run-dir", &CommandLine::run_directory},
-                                                                    {"--socket", &CommandLine::socket},
-                                                                    {"--execd", &CommandLine::execd}};
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    std::string name = args[i];
-    std::optional<std::string> value;
-    if (const std::size_t equals = name.find('='); name.starts_with("--") && equals != std::string::npos) {
-      value = name.substr(equals + 1);
-      name.resize(equals);
-    }
-    if (const auto known = values.find(name); known != values.end()) {
-      if (!value && i + 1 < args.size()) value = args[++i];
-      if (!value || value->empty()) return fail(Code::InvalidRequest, name + " needs a value");
-      out.*known->second = *value;
-      if (name == "--config") out.config_given = true;
-    } else if (value) {
-      return fail(Code::InvalidRequest, "unknown option " + name);
-    } else if (name == "check") {
-      out.action = CommandLine::Action::Check;
-    } else if (name == "--json" && out.action == CommandLine::Action::Check) {
-      out.json = true;
-    } else if (name == "--help" || name == "-h" || name == "help") {
-      out.action = CommandLine::Action::ShowHelp;
-    } else if (name == "--version") {
-      out.action = CommandLine::Action::ShowVersion;
-    } else if (name == "--print-settings") {  // both for scripts/settings
-      out.action = CommandLine::Action::PrintSettings;
-    } else if (name == "--print-example") {
-      out.action = CommandLine::Action::PrintExample;
-    } else {
-      return fail(Code::InvalidRequest, "unknown argument " + name);
-    }
-  }
-  return out;
-}
-
-std::string_view usage() {
-  return R"(sandboxd: makes sandboxes on this host, for the OpenSandbox server.
-
-  sandboxd [OPTION...]            serve the API on a Unix socket
-  sandboxd check [--json]         what this host supports, line by line; exit code 1: not enough
-
-  --config FILE      settings (default /etc/opensandbox/sandboxd.toml, if it exists)
-  --state-dir DIR    images, volumes, snapshots and sandboxes (default /var/lib/opensandbox)
-  --run-dir DIR      sockets (default /run/opensandbox)
-  --socket PATH      of the API (default RUN-DIR/sandboxd.sock)
-  --execd FILE       the execd program (default: next to sandboxd)
-  --version, --help
-
-It needs root. Sandboxes go on living when it ends, and it finds them again when it starts.
-)";
 }
 
 }  // namespace osb::sandboxd

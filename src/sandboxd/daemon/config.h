@@ -17,6 +17,18 @@
 
 namespace osb::sandboxd {
 
+// Of network policies.
+struct EgressConfig {
+  std::string program;  // empty: opensandbox-egress next to sandboxd
+  std::string rules_directory = "/etc/opensandbox/egress";
+  std::vector<std::string> resolvers;  // "10.0.0.2:53"; empty: the host's
+  std::string otlp_endpoint;           // "http://collector:4318"; empty: none, also of the next
+  std::uint32_t otlp_interval_seconds = 60;
+  std::string deny_webhook;
+  bool log_names = false;
+  std::string upstream_ca;  // a file with certificates besides the machine's own
+};
+
 // sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so every
 // setting that opens a part of the host to sandboxes is here.
 struct DaemonConfig {
@@ -30,6 +42,7 @@ struct DaemonConfig {
   ImageServiceConfig images;
   VolumeConfig volumes;
   DiskConfig disk;
+  EgressConfig egress;
 };
 
 // A TOML file over the defaults; docs/sandboxd-settings.md lists the keys. Code::InvalidRequest names section and key,
@@ -46,7 +59,8 @@ std::string settings_example();
 
 // Directories that follow from others: images, volumes.
 void complete_config(DaemonConfig& config);
-// The places and limits that follow from the disk. Code::Unsupported: a setting wants limits that the disk cannot have.
+// The places and limits that follow from the disk, after the ceilings. Code::Unsupported: a setting wants limits that
+// the disk cannot have.
 Result<void> use_disk(DaemonConfig& config, const WritableDisk& disk);
 
 struct CommandLine {

@@ -90,6 +90,17 @@ TEST(DaemonConfig, LimitsFollowFromTheDisk) {
     EXPECT_EQ(config->sandbox.reserve.places.size(), 2u);
     EXPECT_EQ(config->sandbox.tree("x"), each.disk.trees.limits() ? "/disk/sandboxes/x/tree" : "/disk/sandboxes/x");
   }
+  auto capped = parse_config("[sandbox]\nmax_disk_bytes = 7", "x.toml");
+  ASSERT_TRUE(use_disk(*capped, {"/disk", quotas, 100 * kGiB}));
+  EXPECT_EQ(capped->sandbox.default_disk_bytes, 7u);
+  for (const char* amount : {"8", "0"}) {
+    auto above = parse_config("[sandbox]\nmax_disk_bytes = 7\ndefault_disk_bytes = " + std::string(amount), "x.toml");
+    const auto result = use_disk(*above, {"/disk", quotas, 100 * kGiB});
+    ASSERT_FALSE(result) << amount;
+    EXPECT_TRUE(result.error().message.ends_with("is above max_disk_bytes = 7")) << result.error().message;
+  }
+  auto whole = parse_config("[sandbox]\nmax_disk_bytes = 200000000000\ndefault_disk_bytes = 0", "x.toml");
+  EXPECT_TRUE(use_disk(*whole, {"/disk", quotas, 100 * kGiB})) << "the disk itself is smaller";
   auto config = parse_config("[disk]\nvolume_bytes = 5", "x.toml");
   ASSERT_TRUE(config);
   const auto refused = use_disk(*config, {"/disk", none, kGiB});

@@ -12,8 +12,7 @@
 #include "base/log.h"
 #include "kernel/btrfs.h"
 #include "kernel/loop_device.h"
-#include "sys/pidfd.h"
-#include "sys/spawn.h"
+#include "sandboxd/disk/make_file_system.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -22,40 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPath = "/usr/sbin:/sbin:/usr/bin:/bin";
-constexpr const char* kMkfs = "mkfs.btrfs";
 // Freed space goes back to the host's file system.
 constexpr const char* kOptions = "discard=async";
 
-Result<std::string> find_mkfs() {
-  if (auto found = sys::find_program(kMkfs, kPath)) return *found;
-  return fail(Code::Unsupported, "mkfs.btrfs is missing: install btrfs-progs");
-}
+Result<std::string> find_mkfs_btrfs() { return find_mkfs("mkfs.btrfs", "btrfs-progs"); }
 
 // Mixed: data and metadata share all space. Otherwise a sandbox that writes one large file gets the last chunk for
 // data, and its neighbours cannot make a directory although half of the disk is free.
 Result<void> format(const std::string& file) {
-  const auto program = find_mkfs();
+  const auto program = find_mkfs_btrfs();
   if (!program) return Failure(program.error());
-  auto output = sys::make_pipe();
-  if (!output) return Failure(output.error());
-  sys::SpawnPlan plan;
-  plan.program = *program;
-  plan.argv = {kMkfs, "--quiet", "--mixed", file};
-  plan.env = {std::string("PATH=") + kPath};
-  plan.fds = {{1, output->write.get()}, {2, output->write.get()}};
-  const auto child = sys::spawn(plan);
-  if (!child) return Failure(child.error());
-  output->write.reset();
-  std::string said;
-  char piece[1024];
-  for (ssize_t got; (got = ::read(output->read.get(), piece, sizeof piece)) > 0;) {
-    if (said.size() < sizeof piece) said.append(piece, static_cast<std::size_t>(got));
-  }
-  const auto ended = sys::reap(*child);
-  if (!ended) return Failure(ended.error());
-  if (!ended->ok()) return fail(Code::Internal, "mkfs.btrfs failed: " + said);
-  return {};
+  return make_file_system(*program, {"--quiet", "--mixed", file});
 }
 
 bool kernel_has_btrfs() {
@@ -73,20 +49,12 @@ bool kernel_has_btrfs() {
 
 }  // namespace
 
-bool DiskImage::wanted() const { return bytes != 0 || ::access(file().c_str(), F_OK) == 0; }
-
-Result<void> DiskImage::probe() const {
-  if (!kernel_has_btrfs()) return fail(Code::Unsupported, "this kernel has no btrfs");
-  if (const auto program = find_mkfs(); !program) return Failure(program.error());
-  return kernel::probe_loop_devices();
-}
-
-Result<void> DiskImage::refuse_hidden_state() const {
+Result<void> refuse_hidden_state(const std::string& directory, const std::string& setting) {
   for (const char* name : {"/sandboxes", "/volumes"}) {
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(state_directory + name, error)) {
+    for (const auto& entry : fs::directory_iterator(directory + name, error)) {
       if (entry.path().filename().string().starts_with('.')) continue;
-      return fail(Code::Conflict, "[disk] image_bytes: " + entry.path().string() +
+      return fail(Code::Conflict, setting + ": " + entry.path().string() +
                                       " lies outside the image, where it would not be found; remove all sandboxes and "
                                       "named volumes first");
     }
@@ -94,8 +62,16 @@ Result<void> DiskImage::refuse_hidden_state() const {
   return {};
 }
 
+bool DiskImage::wanted() const { return bytes != 0 || ::access(file().c_str(), F_OK) == 0; }
+
+Result<void> DiskImage::probe() const {
+  if (!kernel_has_btrfs()) return fail(Code::Unsupported, "this kernel has no btrfs");
+  if (const auto program = find_mkfs_btrfs(); !program) return Failure(program.error());
+  return kernel::probe_loop_devices();
+}
+
 Result<void> DiskImage::make() const {
-  if (auto clear = refuse_hidden_state(); !clear) return clear;
+  if (auto clear = refuse_hidden_state(state_directory, "[disk] image_bytes"); !clear) return clear;
   const std::string unfinished = file() + ".new";  // a crash leaves it; the next attempt begins anew
   {
     const auto made = sys::open_at(AT_FDCWD, unfinished, O_RDWR | O_CREAT | O_TRUNC, 0600);

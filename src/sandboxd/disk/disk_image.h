@@ -30,7 +30,9 @@ struct DiskImage {
 
  private:
   Result<void> make() const;
-  Result<void> refuse_hidden_state() const;
 };
+
+// Code::Conflict: `directory` has sandboxes or named volumes already, which `setting` would hide.
+Result<void> refuse_hidden_state(const std::string& directory, const std::string& setting);
 
 }  // namespace osb::sandboxd

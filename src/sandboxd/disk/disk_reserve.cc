@@ -42,6 +42,14 @@ Result<void> check_reserve(const DiskReserve& reserve, const DiskSpace& space, c
   return {};
 }
 
+DiskReserve::Kept DiskReserve::kept() const {
+  struct statvfs found{};
+  if (places.empty() || ::statvfs(places.back().directory.c_str(), &found) < 0) return {};
+  const std::uint64_t size = found.f_blocks * found.f_frsize, unusable = std::min(size, places.back().unusable);
+  const std::uint64_t wanted = bytes_of(size - unusable);
+  return {wanted == 0 ? 0 : wanted + unusable, resolve(inodes, found.f_files, kMostInodes)};
+}
+
 Result<void> DiskReserve::check() const {
   for (const auto& [directory, unusable] : places) {
     struct statvfs found{};

@@ -29,6 +29,14 @@ struct DiskReserve {
   // The reserve of a file system of this size.
   std::uint64_t bytes_of(std::uint64_t size) const;
 
+  // The reserve in numbers, for execd, which sees only the disk that sandboxes write to (the last place): bytes that
+  // are shown as free and must stay, and inodes. Zeros: no reserve, or the disk cannot be asked.
+  struct Kept {
+    std::uint64_t bytes = 0, inodes = 0;
+    bool operator==(const Kept&) const = default;
+  };
+  Kept kept() const;
+
   // One statvfs() for each place. Code::Exhausted with kDiskLow: less is free than the reserve. A file system that
   // does not count inodes (btrfs) has enough of them.
   Result<void> check() const;

@@ -59,5 +59,12 @@ TEST(DiskReserve, TheFileSystemOfTheDirectoryIsAsked) {
   EXPECT_EQ(DiskReserve({.places = {{"/does/not/exist"}}}).check().error().code, Code::NotFound);
 }
 
+TEST(DiskReserve, IsToldInNumbersForTheDiskOfTheSandboxes) {
+  const DiskReserve set{.bytes = 5, .inodes = 7, .places = {{"/does/not/exist"}, {"/tmp", 10}}};
+  EXPECT_EQ(set.kept(), (DiskReserve::Kept{15, 7})) << "bytes that are shown as free and are not stay as well";
+  EXPECT_EQ(DiskReserve({.bytes = 0, .inodes = 0, .places = {{"/tmp", 10}}}).kept(), DiskReserve::Kept());
+  EXPECT_EQ(DiskReserve({.bytes = 5}).kept(), DiskReserve::Kept());
+}
+
 }  // namespace
 }  // namespace osb::sandboxd

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/log.h"
 #include "kernel/btrfs.h"
 #include "kernel/project_quota.h"
+#include "sandboxd/disk/image_tree.h"
 #include "sys/remove_tree.h"
 #include "sys/syscall.h"
 
@@ -59,6 +61,14 @@ void remove_subvolumes(int parent, const std::string& name) {
   if (!removed) log_warn("subvolume is removed slowly", {{"name", name}, {"error", removed.error().message}});
 }
 
+// An image has a size, also where there is no limit: then it is the disk's.
+Result<std::uint64_t> size_of_image(const std::string& templates, std::uint64_t bytes) {
+  if (bytes != 0) return bytes;
+  struct statvfs found{};
+  if (::statvfs(templates.c_str(), &found) < 0) return sys::from_errno("look at " + templates, errno);
+  return std::uint64_t{found.f_blocks} * found.f_frsize;
+}
+
 }  // namespace
 
 std::string_view to_string(DiskMeans means) {
@@ -69,11 +79,22 @@ std::string_view to_string(DiskMeans means) {
       return "project quota";
     case DiskMeans::BtrfsGroup:
       return "btrfs quota group";
+    case DiskMeans::ImageFile:
+      return "image files";
   }
   return "";
 }
 
+const char* DiskTrees::below_directory() const {
+  return means_ == DiskMeans::None ? "" : means_ == DiskMeans::ImageFile ? "/tree/files" : "/tree";
+}
+
 Result<void> DiskTrees::make(const std::string& path, mode_t mode, std::uint64_t bytes) const {
+  if (means_ == DiskMeans::ImageFile) {
+    const auto size = size_of_image(templates_, bytes);
+    if (!size) return Failure(size.error());
+    return make_image_tree(templates_, path, mode, *size);
+  }
   if (means_ == DiskMeans::BtrfsGroup) {
     const auto parent = open_directory(AT_FDCWD, fs::path(path).parent_path());
     if (!parent) return Failure(parent.error());
@@ -95,6 +116,10 @@ Result<void> DiskTrees::set_limit(const std::string& path, std::uint64_t bytes) 
     return fail(Code::Unsupported,
                 "the file system of " + path + " has no limits for directories; see `sandboxd check`");
   }
+  if (means_ == DiskMeans::ImageFile) {
+    const auto size = size_of_image(templates_, bytes);
+    return size ? limit_image_tree(templates_, path, *size) : Failure(size.error());
+  }
   const auto tree = open_directory(AT_FDCWD, path);
   if (!tree) return Failure(tree.error());
   if (means_ == DiskMeans::BtrfsGroup) return kernel::limit_subvolume(tree->get(), bytes);
@@ -103,7 +128,21 @@ Result<void> DiskTrees::set_limit(const std::string& path, std::uint64_t bytes) 
   return kernel::limit_project(tree->get(), project, project_limit(bytes));
 }
 
+Result<void> DiskTrees::attach(const std::string& path) const {
+  return means_ == DiskMeans::ImageFile ? attach_image_tree(path) : Result<void>();
+}
+
+Result<void> DiskTrees::sync(const std::string& path) const {
+  return means_ == DiskMeans::ImageFile ? sync_image_tree(path) : Result<void>();
+}
+
 void DiskTrees::fit(const std::string& directory) const {
+  if (means_ == DiskMeans::ImageFile) {
+    if (auto attached = attach(directory + below_directory()); !attached) {
+      log_warn("sandbox's files are not found", {{"directory", directory}, {"error", attached.error().message}});
+    }
+    return;
+  }
   const std::string other = directory + (limits() ? "/" : "/tree/"), wanted = directory + below_directory() + "/";
   std::error_code error;
   if (!fs::exists(other + "upper", error) || fs::exists(wanted + "upper", error)) return;
@@ -118,6 +157,7 @@ void DiskTrees::fit(const std::string& directory) const {
 Result<void> DiskTrees::remove(int parent, const std::string& name) const {
   const std::uint32_t project = means_ == DiskMeans::ProjectQuota ? project_of(parent, name) : 0;
   if (means_ == DiskMeans::BtrfsGroup) remove_subvolumes(parent, name);
+  if (means_ == DiskMeans::ImageFile) detach_image_tree(parent, name);
   if (auto removed = sys::remove_tree(parent, name); !removed || project == 0) return removed;
   if (auto freed = kernel::limit_project(parent, project, {}); !freed) {
     log_warn("disk limit left", {{"project", project}, {"error", freed.error().message}});
@@ -125,15 +165,12 @@ Result<void> DiskTrees::remove(int parent, const std::string& name) const {
   return {};
 }
 
-DiskMeans find_disk_means(const std::string& directory, const std::string& state_directory) {
+DiskMeans find_disk_means(const std::string& directory) {
   const auto opened = sys::open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
-  const auto state = sys::open_at(AT_FDCWD, state_directory, O_RDONLY | O_DIRECTORY);
-  if (!opened || !state) return DiskMeans::None;
+  if (!opened) return DiskMeans::None;
   if (kernel::has_project_quotas(opened->get())) return DiskMeans::ProjectQuota;
   if (!kernel::is_btrfs(opened->get()) || !kernel::make_btrfs_group(opened->get(), kAllTrees)) return DiskMeans::None;
-  if (!kernel::is_btrfs(state->get())) return DiskMeans::BtrfsGroup;
-  const auto here = kernel::btrfs_id(opened->get()), layers = kernel::btrfs_id(state->get());
-  return here && layers && *here != *layers ? DiskMeans::BtrfsGroup : DiskMeans::None;
+  return DiskMeans::BtrfsGroup;
 }
 
 }  // namespace osb::sandboxd

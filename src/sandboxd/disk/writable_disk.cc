@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "kernel/btrfs.h"
 #include "sandboxd/disk/disk_image.h"
+#include "sandboxd/disk/image_tree.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -35,6 +38,21 @@ Result<void> prepare_directory(const std::string& directory) {
   return kernel::enable_btrfs_quotas(opened->get());
 }
 
+// Where image files are, or shall be: they stay in use when the setting is taken away. A directory with templates says
+// that there are some.
+Result<DiskTrees> find_trees(const DiskConfig& config, const std::string& directory) {
+  const std::string templates = directory + "/image-files";
+  const bool exist = ::access(templates.c_str(), F_OK) == 0;
+  const DiskMeans means = find_disk_means(directory);
+  if (!exist && (!config.image_files || means != DiskMeans::None)) return DiskTrees(means);
+  if (auto possible = probe_image_trees(); !possible) return with_context("[disk] image_files", possible.error());
+  if (!exist) {
+    if (auto clear = refuse_hidden_state(directory, "[disk] image_files"); !clear) return Failure(clear.error());
+    if (::mkdir(templates.c_str(), 0700) < 0) return sys::from_errno("make " + templates, errno);
+  }
+  return DiskTrees(DiskMeans::ImageFile, templates);
+}
+
 }  // namespace
 
 Result<WritableDisk> open_writable_disk(const DiskConfig& config, const std::string& state_directory) {
@@ -56,7 +74,9 @@ Result<WritableDisk> open_writable_disk(const DiskConfig& config, const std::str
   struct statvfs found{};
   if (::statvfs(out.directory.c_str(), &found) < 0) return sys::from_errno("look at " + out.directory, errno);
   out.bytes = found.f_blocks * found.f_frsize;
-  out.trees = DiskTrees(find_disk_means(out.directory, state_directory));
+  auto trees = find_trees(config, out.directory);
+  if (!trees) return Failure(trees.error());
+  out.trees = std::move(*trees);
   if (out.trees.means() == DiskMeans::BtrfsGroup) {
     out.unusable = std::min(std::clamp(out.bytes / kMetadataShare, kLeastMetadata, kMostMetadata), out.bytes / 2);
     out.bytes -= out.unusable;

@@ -14,6 +14,7 @@ struct DiskConfig {
   DiskReserve reserve;
   std::string directory;             // for all that sandboxes write; empty: the state directory, or the image
   std::uint64_t image_bytes = 0;     // size of an image to make (DiskImage)
+  bool image_files = false;          // an image for each tree (image_tree.h), where nothing else limits directories
   std::int64_t sandbox_bytes = -1;   // of a sandbox whose request sets no limit
   std::int64_t volume_bytes = -1;    // of each named volume
   std::int64_t snapshot_bytes = -1;  // of all snapshots together

@@ -167,6 +167,7 @@ class ImageService {
  private:
   struct Flight;
   struct Transfer;
+  struct TransferEnd;
   ImageService(net::any_io_executor executor, ImageServiceConfig config, std::unique_ptr<image::LayerStore> store,
                std::unique_ptr<http::Client> client);
 

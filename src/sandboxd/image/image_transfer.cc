@@ -154,17 +154,20 @@ net::awaitable<Result<std::vector<ImageInfo>>> ImageService::import(image::ByteS
   co_return out;
 }
 
+// The end of a transfer, however it comes.
+struct ImageService::TransferEnd {
+  ImageService& service;
+  Transfer& transfer;
+  ~TransferEnd() {
+    service.transfers_.erase(&transfer);
+    transfer.permit.reset();
+    transfer.thread_end.reset();
+    transfer.done.set();
+  }
+};
+
 net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer, image::ImportOptions options) {
-  struct Over {
-    ImageService& service;
-    Transfer& transfer;
-    ~Over() {
-      service.transfers_.erase(&transfer);
-      transfer.permit.reset();
-      transfer.thread_end.reset();
-      transfer.done.set();
-    }
-  } const over{*this, *transfer};
+  const TransferEnd end{*this, *transfer};
   auto source = [this, transfer, since_check = std::size_t{0},
                  read = image::read_descriptor(transfer->thread_end.get())](
                     std::span<char> buffer) mutable -> Result<std::size_t> {
@@ -261,15 +264,7 @@ net::awaitable<Result<ImageInfo>> ImageService::add_directory(fs::path path, std
 // --- save --------------------------------------------------------------------------------------------------------
 
 net::awaitable<void> ImageService::run_export(std::shared_ptr<Transfer> transfer, ArchiveWriter write) {
-  struct Over {
-    ImageService& service;
-    Transfer& transfer;
-    ~Over() {
-      service.transfers_.erase(&transfer);
-      transfer.permit.reset();
-      transfer.done.set();
-    }
-  } const over{*this, *transfer};
+  const TransferEnd end{*this, *transfer};
   transfer->exported = co_await pool_.run([&]() -> Result<void> {
     // The reader on the loop waits until this end closes, also after an error.
     struct Close {

@@ -73,7 +73,7 @@ bool HostMask::is_below_hidden(const std::string& path) const {
 }
 
 Result<void> HostMask::look_below(const std::string& path) {
-  // What was known about it.
+  // Forgets the earlier findings.
   std::erase_if(hidden_,
                 [&](const std::string& each) { return path.empty() || each == path || each.starts_with(path + "/"); });
   dirty_ = true;

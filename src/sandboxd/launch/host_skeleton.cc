@@ -106,9 +106,31 @@ constexpr Link kLinks[] = {
 
 // All that comes from the host's /etc.
 constexpr const char* kFromHost[] = {
-    "/etc/ssl/certs",   "/etc/ca-certificates.conf", "/etc/alternatives", "/etc/localtime",  "/etc/timezone",
-    "/etc/ld.so.cache", "/etc/ld.so.conf",           "/etc/ld.so.conf.d", "/etc/login.defs",
+    "/etc/ssl/certs",
+    "/etc/ca-certificates.conf",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/login.defs",
+    "/etc/fonts",
+    // Debian's Mono and matplotlib do not start without their settings.
+    "/etc/mono",
+    "/etc/matplotlibrc",
 };
+
+// Debian's JDKs keep their settings in /etc/java-17-openjdk and the like, and do not start without them.
+Result<void> copy_java_settings(const std::string& root) {
+  std::error_code failed;
+  for (fs::directory_iterator it("/etc", failed), end; !failed && it != end; it.increment(failed)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with("java-") || !name.ends_with("-openjdk")) continue;
+    if (auto copied = copy_from_host(it->path(), root + "/etc/" + name); !copied) return copied;
+  }
+  return {};
+}
 
 // /bin, /sbin, /lib, /lib64, ..: as on the host.
 Result<void> copy_usr_links(const std::string& root) {
@@ -146,6 +168,7 @@ Result<void> fill(const std::string& root) {
   for (const char* path : kFromHost) {
     if (auto copied = copy_from_host(path, root + path); !copied) return copied;
   }
+  if (auto copied = copy_java_settings(root); !copied) return copied;
   if (auto added = add_package_database(root); !added) return added;
   return copy_usr_links(root);
 }

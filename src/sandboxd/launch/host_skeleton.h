@@ -11,8 +11,9 @@ namespace osb::sandboxd {
 // /bin, /sbin, /lib.. link to /usr as on the host (Code::Unsupported where they are directories). /etc is made up:
 // users and groups without passwords (root, `sandbox` (1000), nobody and those that packages expect), PAM rules for
 // them, a prompt that names the sandbox, nsswitch.conf, os-release. From the host's /etc come only ssl/certs,
-// ca-certificates.conf, alternatives, localtime, timezone, login.defs, ld.so.cache, ld.so.conf and ld.so.conf.d, and of
-// these only what every user of the host may read; and what apt and dpkg need, see host_packages.h. /home, /root, /run,
+// ca-certificates.conf, alternatives, localtime, timezone, login.defs, ld.so.cache, ld.so.conf, ld.so.conf.d and
+// java-*-openjdk, and of these only what every user of the host may read; and what apt and dpkg need, see
+// host_packages.h. /home, /root, /run,
 // /opt, /srv and the rest of /var are empty.
 //
 // Appears in one step or not at all. A directory that exists is left as it is: sandboxes may be using it. Certificates

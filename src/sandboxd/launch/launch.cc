@@ -16,12 +16,12 @@
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
 #include "kernel/mount.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch_child.h"
 #include "sandboxd/launch/launch_host.h"
 #include "sandboxd/launch/root_overlays.h"
+#include "sys/clone.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -232,7 +232,12 @@ void Launch::fill_child() {
   child_.cwd = plan_.cwd.data();
   child_.descriptors = list_of<ChildDescriptor>(descriptors_);
   child_.landlock = host_.landlock;
-  child_.seccomp = {static_cast<unsigned short>(plan_.seccomp.size()), const_cast<sock_filter*>(plan_.seccomp.data())};
+  const auto program = [](std::span<const sock_filter> filter) {
+    return sock_fprog{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+  };
+  child_.seccomp = program(plan_.seccomp);
+  child_.class_seccomp = program(plan_.class_seccomp);
+  child_.core_scheduling = plan_.core_scheduling;
 
   child_.program = plan_.program;
   child_.argv = argv_.data();
@@ -258,13 +263,13 @@ Result<void> Launch::prepare() {
 }
 
 Result<Launched> Launch::run() {
-  auto cloned = kernel::vfork_child(&run_launch_child, &child_,
-                                    {.clone_flags = CLONE_NEWPID | CLONE_NEWUTS | (plan_.stage ? 0U : CLONE_NEWIPC),
-                                     .exit_signal = SIGCHLD,
-                                     .cgroup_fd = plan_.cgroup.v2_directory});
+  auto cloned = sys::vfork_child(&run_launch_child, &child_,
+                                 {.clone_flags = CLONE_NEWPID | CLONE_NEWUTS | (plan_.stage ? 0U : CLONE_NEWIPC),
+                                  .exit_signal = SIGCHLD,
+                                  .cgroup_fd = plan_.cgroup.v2_directory});
   if (!cloned) return Failure(cloned.error());
   if (child_.error == 0 && child_.at_exec) return Launched{cloned->pid, std::move(cloned->pidfd)};
-  kernel::reap(*cloned);
+  (void)sys::reap(*cloned);
   return Failure(error_of_child(child_));
 }
 

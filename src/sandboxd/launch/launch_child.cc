@@ -13,11 +13,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "kernel/child.h"
+#include "kernel/core_scheduling.h"
+#include "sys/clone.h"
 
 namespace osb::sandboxd {
 
-using kernel::raw;
+using sys::raw;
 
 [[noreturn]] OSB_IN_CHILD void fail_in_child(ChildPlan& plan) {
   plan.error = errno;
@@ -216,6 +217,16 @@ OSB_IN_CHILD void install_seccomp(ChildPlan& plan) {
   if (plan.seccomp.len == 0) return;
   begin(plan, "install seccomp program");
   check(plan, raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &plan.seccomp));
+  if (plan.class_seccomp.len == 0) return;
+  begin(plan, "install the class's seccomp program");
+  check(plan, raw(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &plan.class_seccomp));
+}
+
+// Children inherit the cookie. Without SMT there is nothing to share (ENODEV).
+OSB_IN_CHILD void take_core_cookie(ChildPlan& plan) {
+  if (!plan.core_scheduling) return;
+  begin(plan, "take cores of its own");
+  if (raw(SYS_prctl, kernel::kSchedCore, kernel::kSchedCoreCreate, 0, 0, 0) < 0 && errno != ENODEV) fail_in_child(plan);
 }
 
 }  // namespace
@@ -240,11 +251,12 @@ OSB_IN_CHILD void run_launch_child(void* argument) {
   become_user(plan);
   enter_cwd(plan);
   arrange_descriptors(plan);
-  // Last: until here we have sandboxd's descriptors, which can be more than the sandbox may have.
-  set_limits(plan, true);
   reset_signals();
   keep_right_to_restrict(plan);
+  take_core_cookie(plan);
   enter_landlock_domain(plan);
+  // After the last step that opens a descriptor: we have sandboxd's, which can be more than the sandbox may have.
+  set_limits(plan, true);
   install_seccomp(plan);
   begin(plan, "exec");
   plan.at_exec = true;

@@ -118,14 +118,15 @@ struct ChildPlan {
   List<ChildDescriptor> descriptors;  // source -1: /dev/null
   int first_free;                     // above all targets
   bool landlock;                      // the kernel has its scopes
-  sock_fprog seccomp;                 // len 0: none
+  sock_fprog seccomp, class_seccomp;  // len 0: none
+  bool core_scheduling;
 
   int program;
   char* const* argv;
   char* const* envp;
 };
 
-// For kernel::vfork_child, with a ChildPlan. Does not return.
+// For sys::vfork_child, with a ChildPlan. Does not return.
 void run_launch_child(void* plan);
 
 // The same for a stage. The child sends through `stage_socket`, in one message: the mount and the ipc namespace, the

@@ -5,13 +5,13 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#include "kernel/child.h"
 #include "sandboxd/launch/launch_child.h"
+#include "sys/clone.h"
 #include "sys/openat2.h"
 
 namespace osb::sandboxd {
 
-using kernel::raw;
+using sys::raw;
 
 namespace {
 

@@ -11,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernel/child.h"
 #include "kernel/namespace.h"
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/volume/volume_mount.h"

@@ -130,8 +130,10 @@ struct LaunchPlan {
   bool no_new_privileges = true;
   bool nested_user_namespaces = false;   // the seccomp program must allow them too
   std::span<const sock_filter> seccomp;  // empty: none. Must allow setgroups, setresgid, setresuid, chdir, execveat.
-  std::string exec_label;                // SELinux context, or "exec NAME" for AppArmor; empty: none
-  std::vector<Ulimit> ulimits;           // others are sandboxd's own
+  std::span<const sock_filter> class_seccomp;  // likewise, behind the first; it must live as long as the launch
+  bool core_scheduling = false;                // threads of other sandboxes do not share its cores
+  std::string exec_label;                      // SELinux context, or "exec NAME" for AppArmor; empty: none
+  std::vector<Ulimit> ulimits;                 // others are sandboxd's own
   std::optional<int> oom_score_adj;
 
   // The program, by descriptor (O_PATH or O_RDONLY, with write permission for root only): it need not exist as a file

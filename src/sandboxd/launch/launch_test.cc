@@ -237,6 +237,14 @@ TEST_F(LaunchTest, UlimitsAndOomScoreAreSet) {
   EXPECT_EQ(output_of(std::move(wanted)), "123\n0\n300\n0022\n1\n");
 }
 
+TEST_F(LaunchTest, ALimitOfOpenFilesMayBeBelowTheNumberOfOurOwn) {
+  std::vector<UniqueFd> ours;
+  for (int i = 0; i < 200; ++i) ours.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  auto wanted = plan("ulimit -n");
+  wanted.ulimits = {{RLIMIT_NOFILE, {77, 77}}};
+  EXPECT_EQ(output_of(std::move(wanted)), "77\n");
+}
+
 TEST_F(LaunchTest, SignalsAreDefaultAndUnblocked) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGUSR1, [](int) {});

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "kernel/child.h"
 #include "kernel/mount.h"
 #include "sandboxd/launch/launch_host.h"
 #include "sandboxd/launch/root_overlays.h"
+#include "sys/clone.h"
 #include "sys/syscall.h"
 
 namespace osb::sandboxd {
@@ -72,9 +72,9 @@ Result<Stage> build(const StagePlan& plan, const LaunchHost& host) {
   if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) return sys::from_errno("socketpair", errno);
   const UniqueFd ours(pair[0]), theirs(pair[1]);
   child.stage_socket = theirs.get();
-  auto cloned = kernel::vfork_child(&run_stage_child, &child, {.clone_flags = CLONE_NEWIPC});
+  auto cloned = sys::vfork_child(&run_stage_child, &child, {.clone_flags = CLONE_NEWIPC});
   if (!cloned) return Failure(cloned.error());
-  kernel::reap(*cloned);
+  (void)sys::reap(*cloned);
   if (child.error != 0) return Failure(error_of_child(child));
   auto made = receive_descriptors(ours.get());
   if (!made) return Failure(made.error());

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/deadline.h"
 #include "kernel/netlink.h"
 #include "sandboxd/network/network_config.h"
 #include "sys/syscall.h"
@@ -38,11 +39,10 @@ Result<UniqueFd> connect_socket(Result<UniqueFd> fd, std::uint32_t host, std::ui
   address.sin_addr.s_addr = htonl(host);
   if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   if (errno != EINPROGRESS) return not_connected(port, errno);
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const Deadline deadline(timeout);
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd wanted{.fd = fd->get(), .events = POLLOUT, .revents = 0};
-    const int ready = ::poll(&wanted, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    const int ready = ::poll(&wanted, 1, static_cast<int>(deadline.left().count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return sys::from_errno("wait for a connection", errno);
     if (ready == 0) return fail(Code::Timeout, fmt::format("connect to port {} of the sandbox: no answer", port));

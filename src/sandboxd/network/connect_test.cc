@@ -10,9 +10,7 @@ namespace {
 using namespace osb::sandboxd::testing;
 
 TEST(ConnectInNamespace, ReachesLoopbackOfEverySandbox) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     for (const NetworkMode mode : {NetworkMode::Bridge, NetworkMode::None}) {
       const Slot slot = world.take(mode);
       const UniqueFd server = listen_in(slot.netns.get(), INADDR_LOOPBACK, 3000);
@@ -29,9 +27,7 @@ TEST(ConnectInNamespace, ReachesLoopbackOfEverySandbox) {
 }
 
 TEST(ConnectInNamespace, AFullBacklogTimesOut) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd server = socket_in(slot.netns.get(), SOCK_STREAM);
     bind_to(server, INADDR_LOOPBACK, 3000);

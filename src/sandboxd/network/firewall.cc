@@ -1,15 +1,19 @@
 #include "sandboxd/network/firewall.h"
 
 #include <algorithm>
+#include <linux/membarrier.h>
 #include <map>
 #include <mutex>
 #include <netinet/in.h>
 #include <set>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "kernel/netlink.h"
 #include "kernel/netlink_route.h"
@@ -17,6 +21,7 @@
 #include "sandboxd/network/firewall_rules.h"
 #include "sandboxd/network/host_network.h"
 #include "sys/syscall.h"
+#include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -52,12 +57,25 @@ bool lacks_feature(const Error& error) { return error.sys_errno == ENOENT || err
 
 class Firewall::Impl {
  public:
-  Impl(const NetworkConfig& config, kernel::NetlinkSocket route, kernel::NetlinkSocket netfilter)
-      : config_(config), route_(std::move(route)), netfilter_(std::move(netfilter)) {}
+  Impl(const NetworkConfig& config, kernel::NetlinkSocket route, kernel::NetlinkSocket netfilter,
+       kernel::NetlinkSocket connections)
+      : config_(config),
+        route_(std::move(route)),
+        netfilter_(std::move(netfilter)),
+        policies_(config_),
+        connections_(std::move(connections)) {}
 
   Result<void> install() {
     const std::lock_guard lock(mutex_);
     if (const auto done = prepare_host(config_, route_); !done) return done;
+    derive_total();
+    if (!installed_) {
+      // Of an earlier daemon's table; the first one of a host has none.
+      if (const auto opened = kernel::list_timed_elements(netfilter_, config_.table, kOpened))
+        policies_.adopt(*opened, std::chrono::steady_clock::now());
+      if (const auto judged = kernel::list_elements(netfilter_, config_.table, kJudged))
+        policies_.adopt_judged(*judged);
+    }
     if (const auto done = build(); !done) return done;
     installed_ = true;
     return {};
@@ -92,6 +110,7 @@ class Firewall::Impl {
     if (members_.erase(slot) == 0) return {};
     kernel::NftBatch batch(config_.table);
     expel_slot(batch, config_, slot);
+    policies_.change(batch, slot, {}, std::chrono::steady_clock::now());
     if (send_limits_.erase(slot) != 0) batch.delete_elements(kSendLimits, {address_element(config_, slot)});
     if (refused_.erase(slot) != 0) batch.delete_elements(kRefused, {address_element(config_, slot)});
     std::erase_if(ports_, [&](const auto& item) {
@@ -198,6 +217,49 @@ class Firewall::Impl {
     return with_context("open port 53 of the name servers", done.error());
   }
 
+  Result<void> set_policy(unsigned slot, PolicyChange wanted) {
+    return change_policies(slot, [&](kernel::NftBatch& batch) {
+      policies_.change(batch, slot, std::move(wanted), std::chrono::steady_clock::now());
+    });
+  }
+
+  Result<void> open_addresses(unsigned slot, const std::vector<OpenedAddress>& addresses) {
+    return change_policies(slot, [&](kernel::NftBatch& batch) {
+      policies_.open(batch, slot, addresses, std::chrono::steady_clock::now());
+    });
+  }
+
+  std::vector<std::uint32_t> opened(unsigned slot) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::uint32_t> out;
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& [address, end] : policies_.get(slot).opened) {
+      if (end > now) out.push_back(address);
+    }
+    return out;
+  }
+
+  Result<unsigned> end_revoked_connections() {
+    const std::lock_guard one(connections_mutex_);
+    const auto judged = [&] {
+      const std::lock_guard lock(mutex_);
+      return policies_.judged();
+    }();
+    if (judged.empty()) return 0;
+    // Waits until packets that an older policy has let through are in the table of connections.
+    ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+    const auto ended = kernel::forget_flows(connections_, [&](const kernel::TrackedFlow& flow) {
+      const std::lock_guard lock(mutex_);
+      return !policies_.permits(flow, std::chrono::steady_clock::now());
+    });
+    if (!ended) return ended;
+    const std::lock_guard lock(mutex_);
+    kernel::NftBatch batch(config_.table);
+    policies_.end_judging(batch, judged);
+    if (const auto done = apply(batch); !done) return Failure(done.error());
+    return ended;
+  }
+
   std::vector<PublishedPort> published(unsigned slot) const {
     const std::lock_guard lock(mutex_);
     std::vector<PublishedPort> found;
@@ -235,6 +297,17 @@ class Firewall::Impl {
     return {};
   }
 
+  template <typename F>
+  Result<void> change_policies(unsigned slot, F change) {
+    const std::lock_guard lock(mutex_);
+    PolicyNotes::Slot before = policies_.get(slot);
+    kernel::NftBatch batch(config_.table);
+    change(batch);
+    const auto done = apply(batch);
+    if (!done) policies_.restore(slot, std::move(before));
+    return done;
+  }
+
   // Everything from our notes, in one transaction.
   Result<void> build() {
     kernel::NftBatch batch(config_.table);
@@ -246,13 +319,21 @@ class Firewall::Impl {
     for (const unsigned slot : refused_) refused.push_back(address_element(config_, slot));
     batch.add_elements(kRefused, refused);
     for (const std::uint32_t address : resolvers_) batch.add_elements(kResolvers, resolver_elements(address));
+    policies_.put_all(batch, std::chrono::steady_clock::now());
     std::set<unsigned> with_ports;
     for (const auto& [key, entry] : ports_) {
       put_port(batch, entry.port);
       with_ports.insert(entry.port.slot);
     }
     if (const auto done = batch.commit(netfilter_); !done) {
-      if (config_.max_connections == 0 || !lacks_feature(done.error())) return done;
+      if (!lacks_feature(done.error())) return done;
+      if (config_.total_connections > 0) {
+        log_warn("all sandboxes together have no limit of connections: the kernel has no nft_connlimit or nft_numgen",
+                 {{"error", done.error().message}});
+        config_.total_connections = 0;
+        return build();
+      }
+      if (config_.max_connections == 0) return done;
       log_warn("sandboxes have no limit of connections: the kernel has no nft_connlimit or nft_limit",
                {{"error", done.error().message}});
       config_.max_connections = 0;
@@ -261,7 +342,21 @@ class Firewall::Impl {
     for (const unsigned slot : with_ports) {
       if (const auto done = route_localnet(slot, true); !done) return done;
     }
+    // Where connection tracking is a module, the table has loaded it.
+    if (config_.total_connections < 0 && derive_total()) return build();
     return {};
+  }
+
+  // False while the kernel does not track connections.
+  bool derive_total() {
+    if (config_.total_connections >= 0) return true;
+    const auto text = sys::read_text("/proc/sys/net/netfilter/nf_conntrack_max");
+    if (!text) return false;
+    const std::int64_t table = parse_number<std::int64_t>(text->substr(0, text->find('\n'))).value_or(0);
+    // 0: the kernel sets no limit, and memory is the host's to watch.
+    config_.total_connections = table > 0 ? connections_of_all(table) : 0;
+    log_info("connections of all sandboxes are limited", {{"total_connections", config_.total_connections}});
+    return true;
   }
 
   // A change that is in our notes already. If an object of it is missing, another program has deleted our table (`nft
@@ -306,6 +401,9 @@ class Firewall::Impl {
   std::set<unsigned> refused_;                     // some of the members
   std::map<unsigned, std::uint64_t> send_limits_;  // bytes per second
   std::map<Key, Entry> ports_;
+  PolicyNotes policies_;
+  std::mutex connections_mutex_;  // of its own: a walk takes long
+  kernel::NetlinkSocket connections_;
   std::mutex resolvers_mutex_;         // taken after mutex_
   std::set<std::uint32_t> resolvers_;  // written with both
 };
@@ -316,8 +414,10 @@ Result<std::unique_ptr<Firewall>> Firewall::open(const NetworkConfig& config) {
   if (!route) return Failure(route.error());
   auto netfilter = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
   if (!netfilter) return with_context("nftables", netfilter.error());
+  auto connections = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
+  if (!connections) return with_context("connection tracking", connections.error());
   return std::unique_ptr<Firewall>(
-      new Firewall(std::make_unique<Impl>(config, std::move(*route), std::move(*netfilter))));
+      new Firewall(std::make_unique<Impl>(config, std::move(*route), std::move(*netfilter), std::move(*connections))));
 }
 
 Firewall::Firewall(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -344,6 +444,14 @@ Result<void> Firewall::unpublish_all(unsigned slot) { return impl_->unpublish_al
 Result<void> Firewall::allow_resolvers(const std::vector<std::uint32_t>& addresses) {
   return impl_->allow_resolvers(addresses);
 }
+Result<void> Firewall::set_policy(unsigned slot, PolicyChange change) {
+  return impl_->set_policy(slot, std::move(change));
+}
+Result<void> Firewall::open_addresses(unsigned slot, const std::vector<OpenedAddress>& addresses) {
+  return impl_->open_addresses(slot, addresses);
+}
+std::vector<std::uint32_t> Firewall::opened(unsigned slot) const { return impl_->opened(slot); }
+Result<unsigned> Firewall::end_revoked_connections() { return impl_->end_revoked_connections(); }
 std::vector<PublishedPort> Firewall::published(unsigned slot) const { return impl_->published(slot); }
 
 }  // namespace osb::sandboxd

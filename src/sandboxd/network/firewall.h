@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "sandboxd/network/network_config.h"
+#include "sandboxd/network/policy_notes.h"
 
 namespace osb::sandboxd {
 
@@ -31,6 +32,16 @@ class SlotRules {
   virtual Result<void> allow_resolvers(const std::vector<std::uint32_t>& addresses) = 0;
 };
 
+// The network policies of slots. Firewall says what the calls promise.
+class PolicyRules {
+ public:
+  virtual ~PolicyRules() = default;
+  virtual Result<void> set_policy(unsigned slot, PolicyChange change) = 0;
+  virtual Result<void> open_addresses(unsigned slot, const std::vector<OpenedAddress>& addresses) = 0;
+  virtual std::vector<std::uint32_t> opened(unsigned slot) const = 0;
+  virtual Result<unsigned> end_revoked_connections() = 0;
+};
+
 // The rules around sandboxes: one nftables table (family inet) that belongs to this daemon; other tables are not
 // touched. A packet from a sandbox's interface
 //   - carries that sandbox's address and is IPv4, or is dropped before anything else looks at it (the kernel's strict
@@ -40,6 +51,10 @@ class SlotRules {
 //     any table translates it. Connections elsewhere are refused at once (TCP reset, ICMP "prohibited");
 //   - leaves the host with the host's address.
 // To a sandbox come: the host, replies, and published ports.
+//
+// A sandbox with a network policy reaches less: networks that its policy allows, addresses that were opened for it
+// because an allowed name resolved to them, and the name server that all its questions are led to
+// (NetworkConfig::egress_port). policy_rules.h has the rules.
 //
 // Clients do not wait for an answer that cannot come. The host refuses in the sandbox's place (TCP reset, ICMP port
 // unreachable) every packet to a slot that is not admitted, and every new connection to one that refuse() has named.
@@ -52,7 +67,7 @@ class SlotRules {
 // The table outlives the daemon. install() replaces it in one transaction, so no packet ever passes without rules, and
 // connections go on: their translation is kept by connection tracking. Functions may be called from any thread (of the
 // network namespace where open() was called) and block for about 0.1 ms.
-class Firewall final : public SlotRules {
+class Firewall final : public SlotRules, public PolicyRules {
  public:
   static Result<std::unique_ptr<Firewall>> open(const NetworkConfig& config);
   ~Firewall() override;  // the table stays
@@ -85,6 +100,18 @@ class Firewall final : public SlotRules {
   // Name servers of sandboxes: port 53 of these addresses is open in closed networks and on this host too. Addresses
   // are added to those of earlier calls, because living sandboxes use them. Costs nothing for known ones.
   Result<void> allow_resolvers(const std::vector<std::uint32_t>& addresses) override;
+
+  // The network policy of a slot, in one transaction; expel() lifts it too. A narrower policy holds for connections
+  // that exist as well, from the return on.
+  Result<void> set_policy(unsigned slot, PolicyChange change) override;
+  // The kernel has the addresses when it returns, and removes each after its lifetime. A slot without a policy needs
+  // none. Open addresses survive a change of policy, and install() in a new daemon.
+  Result<void> open_addresses(unsigned slot, const std::vector<OpenedAddress>& addresses) override;
+  std::vector<std::uint32_t> opened(unsigned slot) const override;
+  // Makes the kernel forget the connections that narrower policies have revoked. Until then it judges each packet of
+  // these sandboxes, which is slower. Walks the kernel's table of all connections: several milliseconds. Returns how
+  // many there were.
+  Result<unsigned> end_revoked_connections() override;
 
  private:
   class Impl;

@@ -197,9 +197,7 @@ TEST(FirewallDestinations, NameServersInClosedNetworksAnswerOnPort53Only) {
 }
 
 TEST(FirewallDestinations, ATableThatWasDeletedComesBackWithItsNameServers) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     must(world.firewall->allow_resolvers({kPrivateResolver}));
     auto netfilter = must(kernel::NetlinkSocket::open(NETLINK_NETFILTER));
     kernel::NftBatch gone(world.config.table);
@@ -229,9 +227,7 @@ TEST(FirewallDestinations, AClientInAPrivateNetworkIsAnsweredByAPublishedPort) {
 }
 
 TEST(FirewallDestinations, AClosedDestinationIsRefusedAtOnce) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     for (const std::uint32_t address : {kOffice, kMetadata, kHostAddress, world.config.gateway()}) {
       const UniqueFd fd = socket_in(slot.netns.get(), SOCK_STREAM | SOCK_NONBLOCK);

@@ -44,15 +44,26 @@ int datagram_error(int netns, std::uint32_t address, std::uint16_t port) {
   return readable(fd, kLong) ? take_error(fd) : 0;
 }
 
+// A slot with a connection from the host.
+struct Connected {
+  Slot slot;
+  std::uint32_t address;
+  UniqueFd listener, client;
+  Accepted inside;
+};
+
+Connected connected(World& world) {
+  Slot slot = world.take();
+  const std::uint32_t address = world.config.address(slot.index);
+  UniqueFd listener = listen_in(slot.netns.get(), INADDR_ANY, kPort);
+  UniqueFd client = connect_from(world.host.get(), address, kPort, kLong);
+  Accepted inside = accept_from(listener);
+  return {std::move(slot), address, std::move(listener), std::move(client), std::move(inside)};
+}
+
 TEST(FirewallRefusal, NewConnectionsAreRefusedAndOpenOnesGoOn) {
-  in_own_network([] {
-    World world;
-    world.start();
-    const Slot slot = world.take();
-    const std::uint32_t address = world.config.address(slot.index);
-    const UniqueFd listener = listen_in(slot.netns.get(), INADDR_ANY, kPort);
-    const UniqueFd client = connect_from(world.host.get(), address, kPort, kLong);
-    const Accepted inside = accept_from(listener);
+  in_world([](World& world) {
+    const auto [slot, address, listener, client, inside] = connected(world);
     ASSERT_TRUE(inside.fd);
 
     must(world.firewall->refuse(slot.index));
@@ -70,9 +81,7 @@ TEST(FirewallRefusal, NewConnectionsAreRefusedAndOpenOnesGoOn) {
 }
 
 TEST(FirewallRefusal, PublishedPortsOfARefusedSlotAreRefused) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd listener = listen_in(slot.netns.get(), INADDR_ANY, 80);
     const std::uint16_t port =
@@ -88,14 +97,8 @@ TEST(FirewallRefusal, PublishedPortsOfARefusedSlotAreRefused) {
 }
 
 TEST(FirewallRefusal, ConnectionsToAnExpelledSlotAreReset) {
-  in_own_network([] {
-    World world;
-    world.start();
-    const Slot slot = world.take();
-    const std::uint32_t address = world.config.address(slot.index);
-    const UniqueFd listener = listen_in(slot.netns.get(), INADDR_ANY, kPort);
-    const UniqueFd client = connect_from(world.host.get(), address, kPort, kLong);
-    const Accepted inside = accept_from(listener);
+  in_world([](World& world) {
+    const auto [slot, address, listener, client, inside] = connected(world);
     ASSERT_TRUE(inside.fd);
     must(world.firewall->refuse(slot.index));
     must(world.firewall->expel(slot.index));
@@ -113,9 +116,7 @@ TEST(FirewallRefusal, ConnectionsToAnExpelledSlotAreReset) {
 }
 
 TEST(FirewallRefusal, ATableThatWasDeletedComesBackWithItsRefusals) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const Slot other = world.take();
     const UniqueFd listener = listen_in(slot.netns.get(), INADDR_ANY, kPort);
@@ -131,9 +132,7 @@ TEST(FirewallRefusal, ATableThatWasDeletedComesBackWithItsRefusals) {
 }
 
 TEST(FirewallRefusal, ASlotThatCameBackIsRefusedUntilItIsReadyAgain) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     for (const bool recyclable : {true, false}) {
       Slot slot = world.take();
       const std::uint32_t address = world.config.address(slot.index);
@@ -152,18 +151,14 @@ TEST(FirewallRefusal, ASlotThatCameBackIsRefusedUntilItIsReadyAgain) {
 }
 
 TEST(FirewallRefusal, AnAddressThatNoSandboxEverHadIsRefused) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     EXPECT_EQ(connect_error(world.host.get(), world.config.address(200), 80), ECONNREFUSED);
     EXPECT_NE(datagram_error(world.host.get(), world.config.address(200), 53), 0);
   });
 }
 
 TEST(FirewallRefusal, AConnectWhoseFirstPacketWasLostIsRefusedAfterTheSlotIsGone) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     Slot slot = world.take();
     // A queue for one connection: the kernel drops the first packets of the others.
     UniqueFd listener = socket_in(slot.netns.get(), SOCK_STREAM);

@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 
 #include "sandboxd/network/bandwidth.h"
+#include "sandboxd/network/policy_rules.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::uint8_t kIcmpRedirect = 5;
 // translate only behind this priority.
 constexpr int kBeforeTranslation = NF_IP_PRI_CONNTRACK + 1;
 constexpr unsigned kSecondsOfNewTcp = 40;  // see NetworkConfig::max_connections
+constexpr std::uint64_t kConnectionsPerMeter = 1024, kMostMeters = 1024;
 
 const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
 const std::vector<NftField> kAddressKey = {NftField::Destination};
@@ -51,8 +53,7 @@ void put_early(kernel::NftBatch& batch, const NetworkConfig& config) {
 
 // Which destinations a sandbox may open a connection to. The only place that decides it, and it sees the destination
 // that the sandbox has chosen: a port of the host that another table leads elsewhere (as `docker run -p` does) is the
-// host's. `accept` ends this chain only. Policies of single sandboxes belong into a chain of their own behind this one:
-// there they can close, but not open.
+// host's. `accept` ends this chain only: policies of single sandboxes have a chain of their own behind this one.
 void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
   const char* chain = "destinations";
   batch.add_set(kResolvers, kResolverKey);
@@ -69,6 +70,7 @@ void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
   // Errors about a connection. Other packets are related by helpers, which believe what a sandbox writes.
   batch.add_rule(chain, std::move(NftRule().ipv4().icmp().connection_related().accept()));
   batch.add_rule(chain, std::move(NftRule().ipv4().in_set(kResolvers, kResolverKey).accept()));
+  accept_name_questions(batch, config, chain);
   if (config.answer_ping) {
     batch.add_rule(chain,
                    std::move(NftRule().ipv4().destination(config.gateway(), 32).icmp_type(kIcmpEchoRequest).accept()));
@@ -85,23 +87,51 @@ void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
   for (const Subnet& network : private_networks()) refuse(to(network));
 }
 
+using Of = kernel::NftMeter::Of;
+
+kernel::NftMeter new_tcp_meter(std::uint64_t connections) {
+  return {.of = Of::PacketsPerSecond,
+          .most = std::max<std::uint64_t>(1, connections / kSecondsOfNewTcp),
+          .burst = static_cast<std::uint32_t>(connections)};
+}
+
+NftRule begins_connection(const NetworkConfig& config) {
+  return std::move(NftRule().input_interface(config.interface_prefix).connection_unconfirmed().ipv4());
+}
+
 // How many connections a sandbox may begin. Each is judged once, by its first packet: connections that are refused
 // above are no entries. Packets beyond the limit are dropped, and TCP tries again.
 void put_connection_limits(kernel::NftBatch& batch, const NetworkConfig& config) {
   if (config.max_connections == 0) return;
-  using Of = kernel::NftMeter::Of;
   batch.add_set(kConnections, kSourceKey);
-  batch.add_set(kNewTcp, kSourceKey,
-                kernel::NftMeter{.of = Of::PacketsPerSecond,
-                                 .most = std::max(1U, config.max_connections / kSecondsOfNewTcp),
-                                 .burst = config.max_connections});
+  batch.add_set(kNewTcp, kSourceKey, new_tcp_meter(config.max_connections));
   const char* chain = "connection_limits";
-  const auto begins = [&] {
-    return std::move(NftRule().input_interface(config.interface_prefix).connection_unconfirmed().ipv4());
-  };
-  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 1});
-  batch.add_rule(chain, std::move(begins().tcp().in_set(kNewTcp, kSourceKey).drop()));
-  batch.add_rule(chain, std::move(begins().in_set(kConnections, kSourceKey).drop()));
+  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 2});
+  batch.add_rule(chain, std::move(begins_connection(config).tcp().in_set(kNewTcp, kSourceKey).drop()));
+  batch.add_rule(chain, std::move(begins_connection(config).in_set(kConnections, kSourceKey).drop()));
+}
+
+// The same for all sandboxes together, behind the limits of each. The kernel walks the list of a meter's connections
+// for each new one, so one meter for all would be slow: there is one for each thousand connections, and new
+// connections take turns. A packet that meets a full one is dropped; the next try comes to another one.
+void put_limits_of_all(kernel::NftBatch& batch, const NetworkConfig& config) {
+  if (config.total_connections <= 0) return;
+  const auto total = static_cast<std::uint64_t>(config.total_connections);
+  const auto meters =
+      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(total / kConnectionsPerMeter, 1, kMostMeters));
+  batch.add_set(kConnectionsOfAll, {NftField::Number});
+  std::vector<kernel::NftElement> elements;
+  for (std::uint32_t i = 0; i < meters; ++i) {
+    kernel::NftElement each;
+    each.key.number(i);
+    each.meter = kernel::NftMeter{.of = Of::Connections, .most = total / meters + (i < total % meters ? 1 : 0)};
+    elements.push_back(std::move(each));
+  }
+  batch.add_elements(kConnectionsOfAll, elements);
+  const char* chain = "connection_limits_of_all";
+  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 3});
+  batch.add_rule(chain, std::move(begins_connection(config).tcp().beyond(new_tcp_meter(total)).drop()));
+  batch.add_rule(chain, std::move(begins_connection(config).in_set_by_turns(kConnectionsOfAll, meters).drop()));
 }
 
 // The host answers for addresses of sandboxes that cannot answer. An address that is not (or no longer) in kAddresses
@@ -131,6 +161,7 @@ void put_forward(kernel::NftBatch& batch, const NetworkConfig& config) {
   const std::string_view ours = config.interface_prefix;
   batch.add_chain({.name = "forward", .hook = NF_INET_FORWARD, .priority = NF_IP_PRI_FILTER});
   batch.add_rule("forward", std::move(NftRule().input_interface(ours).output_interface(ours).drop()));
+  drop_forwarded_questions(batch, config, "forward");
   // Published ports only: to all others of the outside world sandboxes stay invisible.
   put_refusals(batch, config, "forward", true);
   // No interface has the address; lo must not send the packet round again.
@@ -168,6 +199,7 @@ void put_input(kernel::NftBatch& batch, const NetworkConfig& config) {
                                           .accept()));
   }
   batch.add_rule("input", std::move(NftRule().input_interface(ours).ipv4().in_set(kResolvers, kResolverKey).accept()));
+  accept_led_questions(batch, config, "input");
   batch.add_rule("input", std::move(NftRule().input_interface(ours).ipv4().in_set(kServices, kPortKey).accept()));
   batch.add_rule("input", std::move(NftRule().input_interface(ours).drop()));
 }
@@ -225,11 +257,14 @@ void put_table(kernel::NftBatch& batch, const NetworkConfig& config) {
   batch.add_map(kPublishedOutside, kPortKey);
   put_services(batch, config);
   put_early(batch, config);
+  put_policies(batch, config, kBeforeTranslation + 1);
   put_destinations(batch, config);
   put_connection_limits(batch, config);
+  put_limits_of_all(batch, config);
   put_forward(batch, config);
   put_input(batch, config);
   put_output(batch, config);
+  put_process_limits(batch, config);
   put_translation(batch, config);
 }
 

@@ -23,6 +23,7 @@ inline constexpr const char* kPublishedOutside = "published_outside";  // ports 
 // With a limit of connections only: the addresses of all slots, and their new TCP connections.
 inline constexpr const char* kConnections = "connections";
 inline constexpr const char* kNewTcp = "new_tcp_connections";
+inline constexpr const char* kConnectionsOfAll = "connections_of_all";  // numbers: see put_limits_of_all()
 
 // Table, chains, sets and rules, in the place of an older table if there is one. Members and ports are elements, added
 // by the caller.

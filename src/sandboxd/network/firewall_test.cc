@@ -21,9 +21,7 @@ constexpr std::uint32_t kForwardHook = 2;  // NF_INET_FORWARD
 std::uint32_t address_of(const World& world, const Slot& slot) { return world.config.address(slot.index); }
 
 TEST(Firewall, ASandboxReachesTheInternetWithTheHostsAddress) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd server = listen_in(world.internet.get(), kServer, 80);
     const UniqueFd client = connect_from(slot.netns.get(), kServer, 80, kLong);
@@ -36,9 +34,7 @@ TEST(Firewall, ASandboxReachesTheInternetWithTheHostsAddress) {
 }
 
 TEST(Firewall, SandboxesDoNotReachEachOtherAndTheHostReachesBoth) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot one = world.take();
     const Slot other = world.take();
     const UniqueFd execd = listen_in(other.netns.get(), INADDR_ANY, kExecdPort);
@@ -50,9 +46,7 @@ TEST(Firewall, SandboxesDoNotReachEachOtherAndTheHostReachesBoth) {
 }
 
 TEST(Firewall, OtherMachinesCannotReachASandboxByItsAddress) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd execd = listen_in(slot.netns.get(), INADDR_ANY, kExecdPort);
     auto route = must(kernel::NetlinkSocket::open_in(world.internet.get(), NETLINK_ROUTE));
@@ -117,9 +111,7 @@ TEST(Firewall, TheMetadataServiceIsHidden) {
 }
 
 TEST(Firewall, SpoofedSourcesAreDropped) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     // Without the kernel's own check, which would do it alone.
     const std::string flag = "/proc/sys/net/ipv4/conf/" + slot.interface + "/rp_filter";
@@ -138,9 +130,7 @@ TEST(Firewall, SpoofedSourcesAreDropped) {
 }
 
 TEST(Firewall, OtherMachinesCannotForgeASandboxsAddress) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     auto route = must(kernel::NetlinkSocket::open_in(world.internet.get(), NETLINK_ROUTE));
     kernel::NetlinkBatch batch;
     kernel::add_address(batch, must(kernel::find_link(route, "lo")).index, world.config.address(99), 32,
@@ -155,9 +145,7 @@ TEST(Firewall, OtherMachinesCannotForgeASandboxsAddress) {
 }
 
 TEST(Firewall, WithoutMembershipNothingLeavesASlot) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd server = udp_in(world.internet.get(), kServer, 9000);
     must(world.firewall->expel(slot.index));
@@ -169,9 +157,7 @@ TEST(Firewall, WithoutMembershipNothingLeavesASlot) {
 }
 
 TEST(Firewall, APublishedPortWorksFromTheHostAndWhenAskedForFromOutside) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const Slot neighbour = world.take();
     const UniqueFd server = listen_in(slot.netns.get(), INADDR_ANY, 8000);
@@ -212,9 +198,7 @@ TEST(Firewall, APublishedPortWorksFromTheHostAndWhenAskedForFromOutside) {
 }
 
 TEST(Firewall, UdpPortsArePublishedToo) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd server = udp_in(slot.netns.get(), INADDR_ANY, 5353);
     must(world.firewall->publish(
@@ -247,9 +231,7 @@ TEST(Firewall, PublishingDoesNotOpenTheHostsLoopbackToTheSandbox) {
 }
 
 TEST(Firewall, APortThatTheHostUsesIsNotTakenAway) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd ssh = listen_in(world.host.get(), INADDR_LOOPBACK, 22);
     const auto refused = world.firewall->publish({.host_port = 22, .slot = slot.index, .port = 22});
@@ -264,9 +246,7 @@ TEST(Firewall, APortThatTheHostUsesIsNotTakenAway) {
 }
 
 TEST(Firewall, GivingASlotBackEndsItsPublishedPorts) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     Slot slot = world.take();
     must(world.firewall->publish({.host_port = 2222, .host_only = false, .slot = slot.index, .port = 22}));
     world.pool->give_back(std::move(slot), true);
@@ -277,9 +257,7 @@ TEST(Firewall, GivingASlotBackEndsItsPublishedPorts) {
 }
 
 TEST(Firewall, AfterARestartPublishedPortsAndTheirConnectionsGoOn) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const UniqueFd server = listen_in(slot.netns.get(), INADDR_ANY, 8000);
     const PublishedPort port{.host_port = 8080, .host_only = false, .slot = slot.index, .port = 8000};
@@ -330,9 +308,7 @@ TEST(Firewall, ASubnetThatTheHostUsesIsRefused) {
 }
 
 TEST(Firewall, RemovingItLeavesNothing) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     world.pool.reset();
     must(world.firewall->remove());
     auto netfilter = must(kernel::NetlinkSocket::open(NETLINK_NETFILTER));

@@ -83,6 +83,11 @@ unsigned NetworkConfig::capacity() const {
   return static_cast<unsigned>(std::min(addresses > 3 ? addresses - 3 : 0, ids));
 }
 
+std::int64_t connections_of_all(std::int64_t table) {
+  constexpr std::int64_t kEntriesPerConnection = 5;  // see NetworkConfig::max_connections
+  return std::max<std::int64_t>(table * 3 / 4 / kEntriesPerConnection, 1);
+}
+
 Result<void> validate(const NetworkConfig& config) {
   if (config.subnet.prefix_length < 8 || config.subnet.prefix_length > 29)
     return fail(Code::InvalidRequest, fmt::format("network.subnet: {} has no sensible size, use a prefix of 8 to 29",

@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -50,6 +52,9 @@ struct NetworkConfig {
   // connections stay in the table for two minutes and do not count; new ones are limited to a fortieth of this per
   // second, with bursts of this many. Together a sandbox has at most five times as many entries.
   unsigned max_connections = 4096;
+  // The same for all sandboxes together, so that entries are left for the host. -1: a share of the kernel's table
+  // (connections_of_all()). 0: no limit.
+  std::int64_t total_connections = -1;
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
   std::string interface_prefix = "osb-";
@@ -61,7 +66,17 @@ struct NetworkConfig {
   bool allow_private_networks = false;     // all of them
   std::vector<HostService> host_services;  // none: the host is closed
   bool answer_ping = true;                 // ICMP echo to the gateway
-  std::vector<std::string> dns;            // for resolv.conf where the host has only loopback name servers
+  // Of the gateway's address, UDP and TCP: questions for names of sandboxes with a policy are led there. 0: they are
+  // refused.
+  std::uint16_t egress_port = 0;
+  // Of the same address, TCP: connections to ports 80 and 443 of sandboxes that are intercepted are led there. 0: they
+  // are refused.
+  std::uint16_t intercept_port = 0;
+  // Name servers of the egress process on this host, or on ports other than 53: address and port.
+  std::vector<std::pair<std::uint32_t, std::uint16_t>> egress_resolvers;
+  // Where it sends metrics and denied names, by TCP. Without an address: the port of every address.
+  std::vector<std::pair<std::optional<std::uint32_t>, std::uint16_t>> egress_reports;
+  std::vector<std::string> dns;  // for resolv.conf where the host has only loopback name servers
 
   std::uint32_t gateway() const { return subnet.base + 1; }
   std::uint32_t address(unsigned index) const { return subnet.base + 2 + index; }
@@ -69,6 +84,8 @@ struct NetworkConfig {
   // 65,536 ids of files that sandboxes leave in directories of the host. No process has them. The range between them
   // and the sandboxes' holds users of services (osb up).
   std::uint32_t file_ids() const { return first_id - 2 * 65536; }
+  // User and group of the egress process: the last of the ids for services, below the sandboxes'.
+  std::uint32_t egress_id() const { return first_id - 1; }
   std::string interface(unsigned index) const { return interface_prefix + std::to_string(index); }
   // How many slots there can be: limited by addresses and by ids.
   unsigned capacity() const;
@@ -78,6 +95,10 @@ struct NetworkConfig {
 std::span<const Subnet> metadata_networks();
 // Networks that are not of the internet: the operator's own.
 std::span<const Subnet> private_networks();
+
+// Connections of all sandboxes together in a table of so many entries: with closed ones they take three quarters of it
+// at most.
+std::int64_t connections_of_all(std::int64_t table);
 
 // Names the field and what to do about it.
 Result<void> validate(const NetworkConfig& config);

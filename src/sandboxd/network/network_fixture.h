@@ -33,7 +33,7 @@ inline constexpr std::uint32_t kHostAddress = 0xc6336402;
 inline constexpr std::uint32_t kInternetNeighbour = 0xc6336401;
 inline constexpr std::uint32_t kServer = 0xcb00710a;
 inline constexpr std::uint32_t kMetadata = 0xa9fea9fe;
-inline constexpr std::chrono::milliseconds kLong{5000};
+inline constexpr std::chrono::milliseconds kLong{30'000};  // for events that a loaded host is late with
 inline constexpr std::chrono::milliseconds kShort{250};  // for what must not happen: on one machine it would be at once
 
 template <typename T>
@@ -189,5 +189,14 @@ class World {
   std::unique_ptr<Firewall> firewall;
   std::unique_ptr<SlotPool> pool;
 };
+
+// Runs the body in a world of its own that has started.
+inline void in_world(const std::function<void(World&)>& body) {
+  in_own_network([&] {
+    World world;
+    world.start();
+    body(world);
+  });
+}
 
 }  // namespace osb::sandboxd::testing

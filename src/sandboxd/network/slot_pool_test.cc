@@ -52,9 +52,7 @@ std::size_t open_descriptors() {
 }
 
 TEST(SlotPool, ASlotHasTheAddressInterfaceAndIdsOfItsIndex) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     EXPECT_EQ(slot.address, format_ipv4(world.config.address(slot.index)));
     EXPECT_EQ(slot.interface, "osb-" + std::to_string(slot.index));
@@ -68,9 +66,7 @@ TEST(SlotPool, ASlotHasTheAddressInterfaceAndIdsOfItsIndex) {
 }
 
 TEST(SlotPool, ReadySlotsAreRefilledInTheBackground) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     world.pool->wait_until_idle();
     EXPECT_EQ(world.pool->counts().ready, 2U);
     const Slot first = world.take();
@@ -84,9 +80,7 @@ TEST(SlotPool, ReadySlotsAreRefilledInTheBackground) {
 }
 
 TEST(SlotPool, ASlotWithoutNetworkHasNothingButLoopback) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take(NetworkMode::None);
     EXPECT_EQ(slot.address, "");
     auto route = must(kernel::NetlinkSocket::open_in(slot.netns.get(), NETLINK_ROUTE));
@@ -99,9 +93,7 @@ TEST(SlotPool, ASlotWithoutNetworkHasNothingButLoopback) {
 }
 
 TEST(SlotPool, IPv6IsOffExceptOnLoopback) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot slot = world.take();
     const std::string inside = must(kernel::in_network_namespace(
         slot.netns.get(), [] { return sys::read_text("/proc/thread-self/net/if_inet6"); }));
@@ -175,9 +167,7 @@ TEST(SlotPool, SlotsWithTrafficWaitToBeCleanedTogether) {
 }
 
 TEST(SlotPool, ASlotWithASocketHeldOutsideIsDropped) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     Slot slot = world.take();
     const std::string interface = slot.interface;
     UniqueFd held = udp_in(slot.netns.get(), INADDR_ANY, 53);
@@ -216,9 +206,7 @@ TEST(SlotPool, NoAddressLeftIsSaidAndAddressesComeBack) {
 }
 
 TEST(SlotPool, AfterARestartSlotsAreAdoptedAndConnectionsGoOn) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     unsigned index = 0;
     unsigned none_index = 0;
     std::unique_ptr<Inhabitant> inside;
@@ -353,9 +341,7 @@ TEST(SlotPool, AHostWithoutBridgesSaysWhyAndHasSlotsWithoutNetwork) {
 }
 
 TEST(SlotPool, AProcessOfAnotherSlotIsNotAdopted) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     const Slot first = world.take();
     const Slot second = world.take();
     // The ids of the first with the network of the second.
@@ -371,9 +357,7 @@ TEST(SlotPool, AProcessOfAnotherSlotIsNotAdopted) {
 }
 
 TEST(SlotPool, FiveHundredCyclesLeaveNothingBehind) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     world.pool->wait_until_idle();
     const std::size_t descriptors = open_descriptors();
     for (int i = 0; i < 250; ++i) {
@@ -395,9 +379,7 @@ TEST(SlotPool, FiveHundredCyclesLeaveNothingBehind) {
 }
 
 TEST(SlotPool, ManyThreadsNeverGetTheSameSlot) {
-  in_own_network([] {
-    World world;
-    world.start();
+  in_world([](World& world) {
     std::mutex mutex;
     std::set<unsigned> held;
     std::vector<std::thread> threads;

@@ -35,6 +35,20 @@ std::uint64_t disk_size(std::filesystem::path path) {
   return std::uint64_t{disk.f_blocks} * disk.f_frsize;
 }
 
+// io_bytes_per_second stands for both rates in bytes.
+Result<void> apply_io(api::native::Limits& wanted, const Ceilings& ceilings) {
+  std::optional<std::uint64_t>* const fields[] = {&wanted.io_read_bps, &wanted.io_write_bps, &wanted.io_read_iops,
+                                                  &wanted.io_write_iops};
+  for (std::size_t i = 0; i < config::kIoRates.size(); ++i) {
+    const config::IoRate& kind = config::kIoRates[i];
+    if (kind.bytes && !*fields[i]) *fields[i] = wanted.io_bytes_per_second;
+    const auto rate = config::io_rate(kind, *fields[i], ceilings, "[sandbox] {} of sandboxd");
+    if (!rate) return Failure(rate.error());
+    *fields[i] = *rate;
+  }
+  return {};
+}
+
 void give(std::optional<std::uint64_t>& limit, std::int64_t amount) {
   if (!limit && amount > 0) limit = static_cast<std::uint64_t>(amount);
 }
@@ -68,7 +82,7 @@ Result<void> apply_ceilings(api::native::Limits& wanted, const Ceilings& c) {
   if (!ok) return ok;
   give(wanted.memory_bytes, c.default_memory_bytes);
   give(wanted.cpu_millis, c.default_cpu_millis);
-  return {};
+  return apply_io(wanted, c);
 }
 
 kernel::Limits parent_limits(const Ceilings& ceilings) {

@@ -39,6 +39,32 @@ TEST(Ceilings, RequestsGetTheDefaultsAndStayBelowTheMaxima) {
   EXPECT_TRUE(refusal([](auto& l) { l.disk_bytes = UINT64_MAX; }).starts_with("/resourceLimits/disk: "));
 }
 
+TEST(Ceilings, RatesOfIoHaveDefaultsAndMaxima) {
+  Ceilings ceilings{0, 0, 0, 0, 0, 0, 0, 0, 0};
+  ceilings.default_io.read_bps = 10 << 20;
+  ceilings.max_io = {.read_bps = 20 << 20, .write_bps = 5 << 20, .write_iops = 100};
+  api::native::Limits silent;
+  ASSERT_TRUE(apply_ceilings(silent, ceilings));
+  EXPECT_EQ(silent.io_read_bps, 10u << 20);
+  EXPECT_EQ(silent.io_write_bps, 5u << 20) << "a maximum holds for requests that name no rate";
+  EXPECT_EQ(silent.io_write_iops, 100u);
+  EXPECT_FALSE(silent.io_read_iops);
+  api::native::Limits both;
+  both.io_bytes_per_second = 6 << 20;
+  EXPECT_EQ(apply_ceilings(both, ceilings).error().message,
+            "/resourceLimits/io-write-bps: 6 MiB is asked for, at most 5 MiB is allowed ([sandbox] max_io_write_bps of "
+            "sandboxd)");
+  api::native::Limits often;
+  often.io_write_iops = 101;
+  EXPECT_EQ(apply_ceilings(often, ceilings).error().message,
+            "/resourceLimits/io-write-iops: 101 is asked for, at most 100 is allowed ([sandbox] max_io_write_iops of "
+            "sandboxd)");
+  api::native::Limits fewer;
+  fewer.io_write_iops = 7;
+  ASSERT_TRUE(apply_ceilings(fewer, ceilings));
+  EXPECT_EQ(fewer.io_write_iops, 7u);
+}
+
 TEST(Ceilings, WithoutAnyNothingIsRefusedOrGiven) {
   api::native::Limits wanted;
   ASSERT_TRUE(apply_ceilings(wanted, {0, 0, 0, 0, 0, 0, 0, 0, 0}));

@@ -4,8 +4,11 @@
 #include <cstdlib>
 #include <map>
 
+#include <boost/json/serialize.hpp>
+
 #include "base/parse_number.h"
 #include "image/manifest.h"
+#include "policy/changes.h"
 #include "sys/text_file.h"
 
 namespace osb::sandboxd {
@@ -45,6 +48,7 @@ Result<void> check_platform(const std::string& text) {
 }  // namespace
 
 Result<void> check_request(const api::native::CreateSandbox& spec) {
+  // Refused until it is enforced: ignoring it would leave the sandbox's network open.
   if (!std::ranges::all_of(spec.hostname, in_hostnames)) {
     return fail(Code::InvalidRequest, "/hostname: expected letters, digits, '-', '_' and '.'");
   }
@@ -66,6 +70,25 @@ Result<void> check_request(const api::native::CreateSandbox& spec) {
     }
   }
   return check_platform(spec.platform);
+}
+
+Result<std::optional<policy::Policy>> network_policy_of(const api::native::CreateSandbox& spec) {
+  if (!spec.network_policy && spec.credential_proxy)
+    return fail(Code::InvalidRequest, "/credentialProxy: needs a networkPolicy");
+  if (!spec.network_policy) return std::nullopt;
+  if (spec.network == api::native::NetworkMode::Host) {
+    return fail(Code::InvalidRequest,
+                "/networkPolicy: a sandbox in the host's network cannot have one; use network mode bridge");
+  }
+  if (spec.network == api::native::NetworkMode::None) {
+    return fail(Code::InvalidRequest,
+                "/networkPolicy: a sandbox without a network has nothing to restrict; use network mode bridge");
+  }
+  auto policy = policy::replace_policy(boost::json::serialize(api::to_json(*spec.network_policy)));
+  if (policy) return std::optional(std::move(policy->policy));
+  Error error = policy.error();
+  error.message = (error.message.starts_with('/') ? "/networkPolicy" : "/networkPolicy: ") + error.message;
+  return Failure(std::move(error));
 }
 
 }  // namespace osb::sandboxd

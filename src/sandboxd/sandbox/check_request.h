@@ -2,6 +2,7 @@
 
 #include "api/native.h"
 #include "base/error.h"
+#include "policy/policy.h"
 
 namespace osb::sandboxd {
 
@@ -13,5 +14,9 @@ namespace osb::sandboxd {
 //   shm_bytes  0 means "as much as you like" to the kernel
 //   ulimits    so low that execd itself would not start, or beyond what the kernel gives
 Result<void> check_request(const api::native::CreateSandbox& spec);
+
+// The network policy of a request, if it has one. Code::InvalidRequest, Code::TooLarge (too many rules), or
+// Code::Unsupported with a network mode where no packets pass the host's rules; the messages name the field.
+Result<std::optional<policy::Policy>> network_policy_of(const api::native::CreateSandbox& spec);
 
 }  // namespace osb::sandboxd

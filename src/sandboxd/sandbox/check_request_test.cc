@@ -52,5 +52,26 @@ TEST(CheckRequest, AnotherMachinesPlatformIsUnsupported) {
   EXPECT_EQ(check_request(spec).error().code, Code::InvalidRequest);
 }
 
+TEST(CheckRequest, ANetworkPolicyNeedsABridgeAndRulesThatMakeSense) {
+  api::native::CreateSandbox spec;
+  EXPECT_FALSE(*network_policy_of(spec));
+  spec.network_policy = api::NetworkPolicy{"deny", {{"allow", "*.example.com"}, {"deny", "", {25}}}};
+  const auto policy = network_policy_of(spec);
+  ASSERT_TRUE(policy && *policy);
+  EXPECT_EQ((*policy)->egress.size(), 2U);
+  for (const auto mode : {api::native::NetworkMode::Host, api::native::NetworkMode::None}) {
+    spec.network = mode;
+    EXPECT_EQ(network_policy_of(spec).error().code, Code::InvalidRequest);
+    EXPECT_TRUE(network_policy_of(spec).error().message.starts_with("/networkPolicy: "));
+  }
+  spec.network = api::native::NetworkMode::Bridge;
+  spec.network_policy = api::NetworkPolicy{"deny", {{"allow", "a.*.com"}}};
+  EXPECT_TRUE(network_policy_of(spec).error().message.starts_with("/networkPolicy/egress/0/target: "));
+  spec.network_policy = api::NetworkPolicy{"block", {}};
+  EXPECT_TRUE(network_policy_of(spec).error().message.starts_with("/networkPolicy/defaultAction: "));
+  spec.network_policy = api::NetworkPolicy{"deny", std::vector<api::NetworkRule>(100'000, {"allow", "a.com"})};
+  EXPECT_EQ(network_policy_of(spec).error().code, Code::TooLarge);
+}
+
 }  // namespace
 }  // namespace osb::sandboxd

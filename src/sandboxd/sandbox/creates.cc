@@ -37,8 +37,15 @@ std::string percent(const std::map<image::Digest, image::PullProgress>& layers) 
   return "pulling " + std::to_string(total == 0 ? 0 : done * 100 / total) + "%";
 }
 
-SandboxRecord new_record(api::native::CreateSandbox spec, Timestamp now) {
+SandboxRecord new_record(api::native::CreateSandbox spec, std::optional<policy::Policy> policy, Timestamp now) {
   SandboxRecord record;
+  if (policy) {
+    record.network_policy =
+        PolicyRecord{.policy = std::move(*policy), .audit = spec.audit_policy, .intercept = spec.credential_proxy};
+  }
+  spec.network_policy.reset();
+  record.status.egress_token = std::exchange(spec.egress_token, "");
+  if (record.network_policy && record.status.egress_token.empty()) record.status.egress_token = new_token();
   SandboxStatus& status = record.status;
   status.id = spec.id;
   status.image = spec.image;
@@ -59,6 +66,11 @@ SandboxRecord new_record(api::native::CreateSandbox spec, Timestamp now) {
 net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox spec) {
   if (context_.table.contains(spec.id)) co_return fail(Code::Conflict, "sandbox " + spec.id + " exists");
   if (auto checked = check_request(spec); !checked) co_return Failure(checked.error());
+  auto policy = network_policy_of(spec);
+  if (!policy) co_return Failure(with_reason(policy.error(), "SANDBOX::INVALID_PARAMETER"));
+  if (const std::string& why = context_.config().no_policies; *policy && !why.empty()) {
+    co_return Failure(with_reason(Error(Code::Unsupported, "/networkPolicy: " + why), "SANDBOX::INVALID_PARAMETER"));
+  }
   if (auto applied = apply_ceilings(spec.limits, context_.config().ceilings); !applied) {
     co_return Failure(with_reason(applied.error(), "SANDBOX::INVALID_PARAMETER"));
   }
@@ -67,10 +79,21 @@ net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox
   if (auto room = context_.config().reserve.check(); !room) co_return Failure(room.error());
   auto runtime = context_.builder.launcher().resolve_runtime(spec.runtime);
   if (!runtime) co_return Failure(runtime.error());
-  spec.runtime = std::move(*runtime);
+  // Sessions would be outside of such a runtime, or behind other walls than the sandbox.
+  const bool plain = runtime->oci.empty() && runtime->native_class.empty() && context_.config().exec_label.empty();
+  if (spec.isolated_sessions && !plain) {
+    co_return Failure(with_reason(
+        Error(
+            Code::Unsupported,
+            "/extensions/bootstrap.execd.isolation: isolated sessions need the runtime native; this sandbox would run "
+            "with gVisor, another runtime, a class of native with settings of its own, or a security label"),
+        "SANDBOX::INVALID_PARAMETER"));
+  }
+  spec.runtime = std::move(runtime->oci);
   Login login = std::exchange(spec.login, std::nullopt);
   const EntryPtr entry = context_.table.make_entry();
-  entry->record = new_record(std::move(spec), context_.builder.parts().now());
+  entry->record = new_record(std::move(spec), std::move(*policy), context_.builder.parts().now());
+  entry->record.native_class = std::move(runtime->native_class);
   entry->busy = true;  // until run() has its guard
   context_.table.add(entry);
   context_.tasks.spawn("create sandbox", run(entry, std::move(login)));

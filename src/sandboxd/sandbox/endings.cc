@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/lifecycle_hooks.h"
 #include "base/log.h"
 #include "sandboxd/sandbox/exit_reason.h"
 
@@ -22,14 +23,14 @@ net::awaitable<void> Endings::watch_exit(EntryPtr entry) {
   if (!co_await entry->exit_watch->wait_readable()) co_return;
   const EntryGuard guard = co_await EntryGuard::lock(entry);
   if (entry->removing || !entry->live) co_return;
-  const api::native::Exit exit = how_it_ended(*entry);
+  const Ending ending = how_it_ended(*entry);
   co_await tear_down(entry);
-  record_exit(*entry, exit);
+  record_exit(*entry, ending);
 }
 
-api::native::Exit Endings::how_it_ended(const SandboxEntry& entry) const {
+Endings::Ending Endings::how_it_ended(const SandboxEntry& entry) const {
   std::optional<sys::ExitStatus> process;
-  bool oom = false;
+  kernel::CgroupUsage usage;
   if (entry.live && entry.live->pidfd.get() >= 0) {
     siginfo_t info{};
     if (::waitid(P_PIDFD, static_cast<id_t>(entry.live->pidfd.get()), &info, WEXITED | WNOHANG) == 0 &&
@@ -39,21 +40,30 @@ api::native::Exit Endings::how_it_ended(const SandboxEntry& entry) const {
       process = kernel::exit_of(entry.live->pidfd.get());
     }
   }
-  if (entry.live && entry.live->cgroup) oom = entry.live->cgroup->oom_kills().value_or(0) > 0;
-  return describe_exit(read_exit_record(context_.config().exit_file(entry.id(), entry.record.spec.runtime)), process,
-                       oom);
+  if (entry.live && entry.live->cgroup) usage = entry.live->cgroup->usage().value_or(kernel::CgroupUsage());
+  Ending out;
+  out.exit = describe_exit(read_exit_record(context_.config().exit_file(entry.id(), entry.record.spec.runtime)),
+                           process, usage.oom_kills > 0);
+  out.message = exit_message(out.exit, entry.record.spec.limits.memory_bytes, usage.reached_memory_limit());
+  return out;
 }
 
-void Endings::record_exit(SandboxEntry& entry, const api::native::Exit& exit) {
+void Endings::record_exit(SandboxEntry& entry, const Ending& ending) {
   api::native::SandboxStatus& status = entry.record.status;
+  const api::native::Exit& exit = ending.exit;
   status.exit = exit;
-  status.reason = exit_reason(exit);
+  const NotStarted not_started = read_not_started(context_.config().exit_file(status.id, entry.record.spec.runtime));
+  status.reason = not_started.hook_failed ? std::string(api::kReasonHookFailed) : exit_reason(exit);
   status.ended_at = context_.builder.parts().now();
   status.pid = 0;
   log_info("sandbox ended", {{"id", status.id}, {"reason", status.reason}, {"code", exit.code}});
-  const std::string why = read_exit_error(context_.config().run_file(status.id, "exit.json"));
-  const std::string message = exit_message(exit, entry.record.spec.limits.memory_bytes);
-  context_.table.set_state(entry, State::Exited, message + (why.empty() ? "" : ": " + why));
+  std::string message = ending.message;
+  if (not_started.hook_failed) {
+    message = not_started.why;
+  } else if (!not_started.why.empty()) {
+    message += ": " + not_started.why;
+  }
+  context_.table.set_state(entry, State::Exited, std::move(message));
   if (auto saved = save_record(context_.config().directory(status.id), entry.record); !saved) {
     log_error("record not written", {{"id", status.id}, {"error", saved.error().message}});
   }
@@ -64,10 +74,10 @@ void Endings::record_lost(SandboxEntry& entry) {
   const bool restarted = here && here->boot_id != entry.record.process->boot_id;
   entry.live.emplace();
   if (auto cgroup = context_.builder.parts().cgroups.open_existing(entry.id())) entry.live->cgroup = std::move(*cgroup);
-  const api::native::Exit exit = how_it_ended(entry);
+  const Ending ending = how_it_ended(entry);
   context_.builder.teardown().end(entry.record, std::move(*entry.live));
   entry.live.reset();
-  record_exit(entry, exit);
+  record_exit(entry, ending);
   if (!restarted) return;
   entry.record.status.reason = "HOST_RESTARTED";
   entry.record.status.message = "the host was restarted";

@@ -14,6 +14,8 @@ namespace osb::sandboxd {
 
 namespace {
 
+constexpr std::size_t kMostWhy = 1000;
+
 std::optional<boost::json::value> read_document(const std::string& path) {
   const auto file = open_foreign_file(path, O_RDONLY);
   if (!file) return std::nullopt;
@@ -27,13 +29,15 @@ std::optional<boost::json::value> read_document(const std::string& path) {
 
 }  // namespace
 
-std::string read_exit_error(const std::string& path) {
+NotStarted read_not_started(const std::string& path) {
   const auto value = read_document(path);
-  if (!value) return "";
+  if (!value) return {};
   api::ObjectReader r(*value, {});
-  std::string text = r.optional_string("error").value_or("").substr(0, 300);
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return r.failed() ? "" : text;
+  NotStarted out;
+  out.why = r.optional_string("error").value_or("").substr(0, kMostWhy);
+  std::ranges::replace_if(out.why, [](char c) { return c < ' ' || c > '~'; }, '?');
+  out.hook_failed = r.optional_bool("hook_failed").value_or(false) && !out.why.empty();
+  return r.failed() ? NotStarted() : out;
 }
 
 std::optional<sys::ExitStatus> read_exit_record(const std::string& path) {
@@ -66,8 +70,8 @@ std::string exit_reason(const api::native::Exit& exit) {
   return exit.signal != 0 ? "SIGNALLED" : "EXITED";
 }
 
-std::string exit_message(const api::native::Exit& exit, std::optional<std::uint64_t> memory_limit) {
-  if (exit.out_of_memory) return out_of_memory_message(memory_limit);
+std::string exit_message(const api::native::Exit& exit, std::optional<std::uint64_t> memory_limit, bool limit_reached) {
+  if (exit.out_of_memory) return out_of_memory_message(memory_limit, limit_reached);
   if (exit.signal != 0) return std::string("ended by signal ") + ::strsignal(exit.signal);
   return "entrypoint ended with exit code " + std::to_string(exit.code);
 }

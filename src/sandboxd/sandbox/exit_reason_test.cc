@@ -33,24 +33,30 @@ TEST(ExitReason, TheEntrypointsOwnRecordCountsFirst) {
     EXPECT_EQ(exit_reason(exit), row.reason) << row.why;
     EXPECT_FALSE(exit_message(exit, std::nullopt).empty());
     if (row.oom && exit.code == 137) EXPECT_EQ(exit_message(exit, 256 << 20), "out of memory (limit 256 MiB)");
+    if (row.oom && exit.code == 137) EXPECT_TRUE(exit_message(exit, 256 << 20, false).contains("below its limit"));
   }
 }
 
 TEST(ExitReason, WhyNothingWasStartedIsForeignText) {
   const testing::TempDir dir;
   const std::string path = (dir.path() / "exit.json").string();
-  EXPECT_EQ(read_exit_error(path), "");
+  EXPECT_EQ(read_not_started(path).why, "");
   const std::pair<std::string, std::string> rows[] = {
       {R"({"code":0})", ""},
       {R"({"code":127,"error":"sh: not found"})", "sh: not found"},
       {R"({"code":127,"error":"two\nlines\u001b[2J"})", "two?lines?[2J"},
       {R"({"code":127,"error":7})", ""},
-      {R"({"error":")" + std::string(1000, 'x') + R"("})", std::string(300, 'x')},
+      {R"({"error":")" + std::string(3000, 'x') + R"("})", std::string(1000, 'x')},
   };
   for (const auto& [text, error] : rows) {
     std::ofstream(path, std::ios::trunc) << text;
-    EXPECT_EQ(read_exit_error(path), error) << text;
+    EXPECT_EQ(read_not_started(path).why, error) << text;
+    EXPECT_FALSE(read_not_started(path).hook_failed) << text;
   }
+  std::ofstream(path, std::ios::trunc) << R"({"code":3,"error":"preStart hook failed","hook_failed":true})";
+  EXPECT_TRUE(read_not_started(path).hook_failed);
+  std::ofstream(path, std::ios::trunc) << R"({"code":3,"hook_failed":true})";
+  EXPECT_FALSE(read_not_started(path).hook_failed);
 }
 
 TEST(ExitReason, ARecordThatIsNoRecordSaysNothing) {

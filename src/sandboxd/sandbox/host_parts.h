@@ -13,6 +13,7 @@
 #include "sandboxd/launch/launch.h"
 #include "sandboxd/network/firewall.h"
 #include "sandboxd/network/slot_pool.h"
+#include "sandboxd/policy/network_policies.h"
 #include "sandboxd/sandbox/sandbox_cgroup.h"
 #include "sandboxd/volume/volume_store.h"
 
@@ -27,6 +28,11 @@ struct HostParts {
   BlockingPool& pool;
   const Clock& clock = system_clock();
   std::function<Result<Launched>(LaunchPlan)> launch = &sandboxd::launch;
+  NetworkPolicies* policies = nullptr;  // null: this host enforces none, and requests with one are refused
+  // The certificate of the authority that opens connections of sandboxes with a credential proxy, in PEM.
+  std::function<Result<std::string>()> authority = [] {
+    return Result<std::string>(fail(Code::Unsupported, "this host intercepts no connections"));
+  };
 
   Timestamp now() const { return std::chrono::floor<std::chrono::microseconds>(clock.now()); }
 };

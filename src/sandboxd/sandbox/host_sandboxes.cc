@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/ports.h"
 #include "kernel/tree_usage.h"
 #include "sandboxd/network/connect.h"
 #include "sandboxd/sandbox/ask_execd.h"
@@ -173,6 +174,8 @@ net::awaitable<Result<UniqueFd>> HostSandboxes::connect(std::string id, std::uin
   auto found = table_.find(id);
   if (!found) co_return Failure(found.error());
   const EntryPtr entry = *found;
+  // Also of a paused one.
+  if (port == kEgressPort && entry->record.network_policy && entry->live && policy_api_) co_return policy_api_(id);
   if (entry->record.status.state == State::Paused) co_return fail(Code::Conflict, "sandbox " + id + " is paused");
   if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
   // A runtime has its own network stack: nothing listens on the namespace's own loopback.
@@ -185,6 +188,43 @@ net::awaitable<Result<UniqueFd>> HostSandboxes::connect(std::string id, std::uin
   const UniqueFd netns(host_network ? ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)
                                     : ::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
   co_return co_await context_.pool.run([&] { return connect_in_namespace(netns.get(), port, kConnectLimit); });
+}
+
+net::awaitable<Result<std::uint64_t>> HostSandboxes::set_policy(std::string id, std::uint64_t revision,
+                                                                policy::Policy policy) {
+  return change_policy(std::move(id),
+                       [revision, policy = std::move(policy)](NetworkPolicies& policies, const std::string& of,
+                                                              const NetworkPolicies::Save& save) {
+                         return policies.change(of, revision, policy, save);
+                       });
+}
+
+net::awaitable<Result<std::uint64_t>> HostSandboxes::set_vault(std::string id,
+                                                               std::optional<boost::json::object> vault) {
+  return change_policy(std::move(id), [vault = std::move(vault)](NetworkPolicies& policies, const std::string& of,
+                                                                 const NetworkPolicies::Save& save) {
+    return policies.set_vault(of, vault, save);
+  });
+}
+
+net::awaitable<Result<std::uint64_t>> HostSandboxes::change_policy(std::string id, ChangePolicy change) {
+  auto found = table_.find(id);
+  if (!found) co_return fail(Code::Conflict, found.error().message);
+  const EntryPtr entry = *found;
+  const EntryGuard guard = co_await EntryGuard::lock(entry);
+  NetworkPolicies* const policies = context_.builder.parts().policies;
+  if (!entry->record.network_policy || !entry->live || policies == nullptr)
+    co_return fail(Code::Conflict, "sandbox " + id + " has no network policy (any more)");
+  SandboxRecord record = entry->record;
+  const auto changed = co_await context_.pool.run([&] {
+    return change(*policies, id, [&](const PolicyRecord& next) {
+      record.network_policy = next;
+      return save_record(context_.config().directory(id), record);
+    });
+  });
+  if (!changed) co_return Failure(changed.error());
+  entry->record.network_policy = *changed;
+  co_return changed->revision;
 }
 
 }  // namespace osb::sandboxd

@@ -37,6 +37,15 @@ class HostSandboxes {
   // A connected socket to a port inside, with any network mode. In sandboxes of an OCI runtime it reaches only ports
   // that listen on the sandbox's address.
   net::awaitable<Result<UniqueFd>> connect(std::string id, std::uint16_t port);
+  // Enforces and stores another network policy; returns its revision. Code::Conflict: another revision is in force, or
+  // the sandbox has gone or never had one.
+  net::awaitable<Result<std::uint64_t>> set_policy(std::string id, std::uint64_t revision, policy::Policy policy);
+  // Stores what a restart must know about a credential vault; returns the policy's revision. Code::Conflict as above.
+  net::awaitable<Result<std::uint64_t>> set_vault(std::string id, std::optional<boost::json::object> vault);
+  // Makes connections to the policy API of sandboxes with a network policy, which is outside of them.
+  void on_policy_api(std::function<Result<UniqueFd>(const std::string& id)> connect) {
+    policy_api_ = std::move(connect);
+  }
 
   SandboxLogs& logs() { return logs_; }
   SandboxSnapshots& snapshots() { return snapshots_; }
@@ -48,6 +57,10 @@ class HostSandboxes {
  private:
   using Freezer = Result<void> (*)(const SandboxConfig&, SlotRules&, SandboxRecord, const LiveSandbox&);
   net::awaitable<Result<void>> move(std::string id, api::native::State from, api::native::State to, Freezer freezer);
+
+  using ChangePolicy = std::function<Result<PolicyRecord>(NetworkPolicies& policies, const std::string& id,
+                                                          const NetworkPolicies::Save& save)>;
+  net::awaitable<Result<std::uint64_t>> change_policy(std::string id, ChangePolicy change);
 
   net::awaitable<Result<void>> refuse(EntryPtr entry);
   net::awaitable<void> end_idle_connections(EntryPtr entry);
@@ -61,6 +74,7 @@ class HostSandboxes {
   SandboxLogs logs_;
   http::Client client_;
   Creates creates_;
+  std::function<Result<UniqueFd>(const std::string& id)> policy_api_;
 };
 
 }  // namespace osb::sandboxd

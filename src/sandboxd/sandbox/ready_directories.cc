@@ -38,7 +38,7 @@ Result<void> make_files(const std::string& run) {
 
 Result<std::unique_ptr<ReadyDirectories>> ReadyDirectories::open(const std::string& disk, DiskTrees trees,
                                                                  std::uint64_t disk_bytes) {
-  std::unique_ptr<ReadyDirectories> out(new ReadyDirectories(disk + "/ready", trees, disk_bytes));
+  std::unique_ptr<ReadyDirectories> out(new ReadyDirectories(disk + "/ready", std::move(trees), disk_bytes));
   if (auto made = make_directory(out->directory_, kPrivate); !made && made.error().code != Code::Conflict) {
     return Failure(made.error());
   }

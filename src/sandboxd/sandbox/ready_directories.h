@@ -35,7 +35,7 @@ class ReadyDirectories {
 
  private:
   ReadyDirectories(std::string directory, DiskTrees trees, std::uint64_t disk_bytes)
-      : directory_(std::move(directory)), trees_(trees), disk_bytes_(disk_bytes) {}
+      : directory_(std::move(directory)), trees_(std::move(trees)), disk_bytes_(disk_bytes) {}
   std::string take_ready();
   Result<void> make_empty(const std::string& target) const;
   Result<std::string> make(std::size_t limit);

@@ -37,6 +37,13 @@ Result<void> Reservation::take() {
   if (plan_.bandwidth.limited()) {
     if (auto limited = parts_.host.slots.limit_bandwidth(*live_.slot, plan_.bandwidth); !limited) return limited;
   }
+  // Before the first process.
+  if (record_.network_policy) {
+    if (parts_.host.policies == nullptr) return fail(Code::Unsupported, "this host enforces no network policies");
+    auto enforced =
+        parts_.host.policies->add(plan_.id, live_.slot->index, *record_.network_policy, NetworkPolicies::Sandbox::New);
+    if (!enforced) return enforced;
+  }
   parts_.config.step("slot");
   if (auto taken = take_volumes(); !taken) return taken;
   parts_.config.step("volumes");

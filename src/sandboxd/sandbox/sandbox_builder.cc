@@ -135,7 +135,9 @@ HostFacts SandboxBuilder::look_up(const api::native::CreateSandbox& spec, const 
       facts.resolv_conf = Failure(allowed.error());
   }
   facts.gpus = gpu_devices(spec.gpus);
+  if (spec.credential_proxy) facts.authority = parts_.authority();
   if (spec.limits.limits_io()) facts.io_device = kernel::io_device(config_.disk());
+  facts.disk_reserve = config_.reserve.kept();
   facts.layers = layers_of(base);
   if (facts.layers) facts.user = find_image_user(spec.user.empty() ? base.image.config.user : spec.user, *facts.layers);
   return facts;
@@ -147,8 +149,11 @@ Result<LiveSandbox> SandboxBuilder::build(SandboxRecord& record, const SandboxBa
     return fail(Code::Conflict,
                 directory + " is left of a sandbox whose record could not be read: look at it and remove it");
   }
-  const auto plan =
-      plan_sandbox(record.spec, record.status.execd_token, base.image, look_up(record.spec, base), config_);
+  HostFacts facts = look_up(record.spec, base);
+  if (const auto found = config_.classes.find(record.native_class); found != config_.classes.end()) {
+    facts.class_seccomp = found->second.seccomp;
+  }
+  const auto plan = plan_sandbox(record.spec, record.status.execd_token, base.image, std::move(facts), config_);
   if (!plan) return Failure(plan.error());
   const ReservationParts parts{config_, parts_, *directories_, *roots_, *teardown_};
   Reservation taken(parts, *plan, record);
@@ -177,6 +182,13 @@ Result<LiveSandbox> SandboxBuilder::adopt(const SandboxRecord& record) const {
   auto slot = parts_.slots.adopt(*record.slot, slot_mode(record.spec.network), record.process->pid, holder);
   if (!slot) return with_context("network slot of a living sandbox", slot.error());
   live.slot = std::move(*slot);
+  if (record.network_policy) {
+    if (parts_.policies == nullptr)
+      return fail(Code::Unsupported, "its network policy cannot be enforced on this host (any more)");
+    auto enforced = parts_.policies->add(record.spec.id, live.slot->index, *record.network_policy,
+                                         NetworkPolicies::Sandbox::FoundAgain);
+    if (!enforced) return Failure(enforced.error());
+  }
   // The firewall's part of it ended with the earlier daemon.
   if (const auto bandwidth = bandwidth_of(record.spec, config_); bandwidth && bandwidth->limited()) {
     if (auto limited = parts_.slots.limit_bandwidth(*live.slot, *bandwidth); !limited)

@@ -10,6 +10,7 @@ class KernelCgroup final : public SandboxCgroup {
   explicit KernelCgroup(kernel::LimitedCgroup group) : group_(std::move(group)) {}
   std::string v2_directory() const override { return group_.v2_directory(); }
   kernel::LimitedCgroup::StatFiles stat_files() const override { return group_.stat_files(); }
+  Result<kernel::CgroupJoin> open_join() const override { return group_.open_join(); }
   Result<void> freeze(bool on) const override { return group_.freeze(on); }
   Result<bool> frozen() const override { return group_.frozen(); }
   Result<void> kill() const override { return group_.kill(); }

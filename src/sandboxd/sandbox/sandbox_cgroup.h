@@ -17,6 +17,7 @@ class SandboxCgroup {
   virtual ~SandboxCgroup() = default;
   virtual std::string v2_directory() const = 0;
   virtual kernel::LimitedCgroup::StatFiles stat_files() const = 0;
+  virtual Result<kernel::CgroupJoin> open_join() const = 0;
   virtual Result<void> freeze(bool on) const = 0;
   virtual Result<bool> frozen() const = 0;
   virtual Result<void> kill() const = 0;

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <linux/filter.h>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -15,6 +17,12 @@
 #include "sandboxd/sandbox/ceilings.h"
 
 namespace osb::sandboxd {
+
+// A class of sandboxes of our own launch, with a wall more than the others.
+struct NativeClass {
+  std::string seccomp_file;                                      // a profile behind the one that all sandboxes have
+  std::shared_ptr<const std::vector<sock_filter>> seccomp = {};  // compiled at start
+};
 
 // Settings that all sandboxes of a host share, and the names of their files:
 //
@@ -37,8 +45,11 @@ struct SandboxConfig {
   bool allow_host_network = false;
   bool allow_host_image = true;
   std::vector<std::string> dns;
+  std::string no_policies;                     // why creates with a network policy are refused; empty: they are not
   std::string exec_label;                      // SELinux context, or "exec PROFILE" for AppArmor; empty: none
+  bool core_scheduling = false;                // no two sandboxes on the threads of one core
   std::map<std::string, OciProgram> runtimes;  // besides our own, which is "native"
+  std::map<std::string, NativeClass> classes;  // of our own, by the names that requests have for them
   std::string default_runtime = "native";
   std::uint64_t default_pids = 4096;
   std::uint64_t default_shm_bytes = 64 << 20;

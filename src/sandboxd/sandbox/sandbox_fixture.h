@@ -175,6 +175,7 @@ class FakeHost final : public Slots, public SlotRules, public Volumes {
     Cgroup(FakeHost& host, std::string id) : host_(host), id_(std::move(id)) {}
     std::string v2_directory() const override { return ""; }
     kernel::LimitedCgroup::StatFiles stat_files() const override { return {}; }
+    Result<kernel::CgroupJoin> open_join() const override { return kernel::CgroupJoin(); }
     Result<void> freeze(bool on) const override {
       if (auto ok = host_.call("freeze"); !ok) return ok;
       const std::lock_guard lock(host_.mutex_);

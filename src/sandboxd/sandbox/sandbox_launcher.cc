@@ -78,11 +78,13 @@ Result<SandboxLauncher> SandboxLauncher::open(const SandboxConfig& config, const
   return out;
 }
 
-Result<std::string> SandboxLauncher::resolve_runtime(const std::string& name) const {
+Result<SandboxLauncher::Runtime> SandboxLauncher::resolve_runtime(const std::string& name) const {
   const std::string& wanted = name.empty() ? config_->default_runtime : name;
-  if (wanted == kNative) return "";
-  if (runtimes_.contains(wanted)) return wanted;
+  if (wanted == kNative) return Runtime();
+  if (runtimes_.contains(wanted)) return Runtime{wanted, ""};
+  if (config_->classes.contains(wanted)) return Runtime{"", wanted};
   std::string known = kNative;
+  for (const auto& [each, about] : config_->classes) known += ", " + each;
   for (const auto& [each, runtime] : runtimes_) known += ", " + each;
   return fail(Code::InvalidRequest, "/runtime: '" + wanted + "' is not configured on this host, which has " + known);
 }

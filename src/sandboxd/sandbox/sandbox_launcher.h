@@ -22,8 +22,12 @@ class SandboxLauncher {
   // `config` and `parts` outlive it.
   static Result<SandboxLauncher> open(const SandboxConfig& config, const HostParts& parts);
 
-  // The meaning of a request's runtime: "" is our own launch. Code::InvalidRequest names the runtimes of this host.
-  Result<std::string> resolve_runtime(const std::string& name) const;
+  // The meaning of a request's runtime. Code::InvalidRequest names the runtimes of this host.
+  struct Runtime {
+    std::string oci;           // "" is our own launch
+    std::string native_class;  // of that; "" is the plain one
+  };
+  Result<Runtime> resolve_runtime(const std::string& name) const;
 
   // Fills in the record's process, pid, socket and start time. The process is the reservation's.
   Result<void> start(Reservation& taken, const SandboxPlan& plan, SandboxRecord& record) const;

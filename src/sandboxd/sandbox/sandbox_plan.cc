@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "api/egress_environment.h"
 #include "base/parse_number.h"
 #include "sandboxd/launch/seccomp_profile.h"
 #include "sandboxd/network/network_config.h"
@@ -47,6 +48,8 @@ std::vector<std::string> environment(const api::native::CreateSandbox& spec, con
   std::vector<std::string> env = image.env;
   if (!has_variable(env, "PATH")) env.emplace_back(kDefaultPath);
   if (!has_variable(env, "HOME")) env.push_back("HOME=" + user.home);
+  // Clients add variables for all commands to this file, which need not exist. bootstrap.sh says the same on Docker.
+  if (!has_variable(env, "EXECD_ENVS")) env.emplace_back("EXECD_ENVS=/opt/opensandbox/.env");
   for (const auto& [name, value] : spec.env) set_variable(env, name, value);
   set_variable(env, "EXECD_ACCESS_TOKEN", token);
   return env;
@@ -121,6 +124,11 @@ Result<void> check_network(const api::native::CreateSandbox& spec, const Sandbox
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
+}
+
+void add_reserve(std::vector<std::string>& arguments, const SandboxPlan& plan) {
+  if (plan.disk_reserve == DiskReserve::Kept()) return;
+  append(arguments, {"--disk-reserve", fmt::format("{},{}", plan.disk_reserve.bytes, plan.disk_reserve.inodes)});
 }
 
 void add_entrypoint(std::vector<std::string>& arguments, const SandboxPlan& plan) {
@@ -201,18 +209,25 @@ Result<SandboxPlan> plan_sandbox(const api::native::CreateSandbox& spec, const s
   plan.host_image = image.kind == ResolvedImage::Kind::Host;
   plan.read_only_root = spec.read_only_root;
   plan.disk_bytes = spec.limits.disk_bytes.value_or(config.default_disk_bytes);
+  if (!config.trees.hides_disk() || plan.disk_bytes == 0) plan.disk_reserve = facts.disk_reserve;
   plan.shm_bytes = spec.limits.shm_bytes.value_or(config.default_shm_bytes);
-  plan.takes_ready_root = spec.runtime.empty() && !plan.host_network && plan.shm_bytes == config.default_shm_bytes;
+  plan.takes_ready_root = spec.runtime.empty() && !plan.host_network && plan.shm_bytes == config.default_shm_bytes &&
+                          config.trees.takes_limit(config.default_disk_bytes, plan.disk_bytes);
   plan.hostname = spec.hostname.empty() ? spec.id.substr(0, 12) : spec.hostname;
   plan.no_new_privileges = spec.no_new_privileges;
   plan.nested_user_namespaces = spec.nested_user_namespaces;
+  plan.isolated_sessions = spec.isolated_sessions;
   plan.exec_label = config.exec_label;
+  plan.class_seccomp = std::move(facts.class_seccomp);
+  plan.core_scheduling = config.core_scheduling;
   plan.entrypoint = spec.entrypoint;
   if (plan.entrypoint.empty()) {
     plan.entrypoint = image.config.entrypoint;
     append(plan.entrypoint, image.config.cmd);
   }
   plan.env = environment(spec, image.config, plan.user, execd_token);
+  if (!facts.authority) return Failure(facts.authority.error());
+  if (spec.credential_proxy) set_variable(plan.env, std::string(api::kAuthorityVariable), *facts.authority);
   plan.cwd = !spec.cwd.empty() ? spec.cwd : image.config.working_dir.empty() ? "/" : image.config.working_dir;
   return plan;
 }
@@ -243,6 +258,8 @@ Result<LaunchPlan> launch_plan(const SandboxPlan& plan, const Slot& slot, const 
   out.no_new_privileges = plan.no_new_privileges;
   out.nested_user_namespaces = plan.nested_user_namespaces;
   out.seccomp = *seccomp;
+  if (plan.class_seccomp) out.class_seccomp = *plan.class_seccomp;
+  out.core_scheduling = plan.core_scheduling;
   out.exec_label = plan.exec_label;
   out.ulimits = plan.ulimits;
   out.oom_score_adj = kOomScore;
@@ -266,6 +283,8 @@ std::vector<std::string> execd_arguments(const SandboxPlan& plan, std::span<cons
                                   "end"};
   int fd = kFirstCgroupFd;
   for (const std::string& name : cgroup_files) append(out, {"--cgroup-file", name + "=" + inherited(fd++)});
+  if (plan.isolated_sessions) append(out, {"--isolation-socket", inherited(kExitDirectoryFd) + "/" + kSessionSocket});
+  add_reserve(out, plan);
   // In the host's network every process could use the port; the socket is enough.
   if (!plan.host_network) append(out, {"--port", std::to_string(kExecdPort)});
   add_entrypoint(out, plan);
@@ -287,6 +306,7 @@ std::vector<std::string> oci_execd_arguments(const SandboxPlan& plan, const Cgro
   for (const auto& [name, mount] : cgroup.stat_files) {
     append(out, {"--cgroup-file", name + "=" + kOciCgroupDirectory + "/" + name});
   }
+  add_reserve(out, plan);
   add_entrypoint(out, plan);
   return out;
 }

@@ -23,6 +23,9 @@ inline constexpr int kExitDirectoryFd = 4;
 inline constexpr int kLogFd = 5;
 inline constexpr int kFirstCgroupFd = 6;
 
+// The socket for isolated sessions, in the sandbox's run directory.
+inline constexpr const char* kSessionSocket = "session.sock";
+
 // Everything that a request, its image and the configuration decide about a sandbox: a plain value. A create takes and
 // starts what stands here, and decides nothing more.
 struct SandboxPlan {
@@ -38,6 +41,7 @@ struct SandboxPlan {
   kernel::Limits limits;
   Bandwidth bandwidth;
   std::uint64_t disk_bytes = 0;  // 0: no limit
+  DiskReserve::Kept disk_reserve;
   std::uint64_t shm_bytes = 0;
   std::vector<api::native::Volume> volumes;
   std::vector<api::native::PublishedPort> ports;
@@ -48,7 +52,10 @@ struct SandboxPlan {
   ImageUser user;
   bool no_new_privileges = true;
   bool nested_user_namespaces = false;
+  bool isolated_sessions = false;
   std::string exec_label;
+  std::shared_ptr<const std::vector<sock_filter>> class_seccomp;  // of the sandbox's class; null: none
+  bool core_scheduling = false;
   std::vector<Ulimit> ulimits;
   std::vector<std::string> entrypoint;  // empty: execd alone
   std::vector<std::string> env;         // with execd's token
@@ -63,7 +70,10 @@ struct HostFacts {
   Result<std::string> resolv_conf = std::string();                       // for requests that name no DNS server
   Result<std::vector<DeviceNode>> gpus = std::vector<DeviceNode>();
   Result<dev_t> io_device = dev_t{0};
+  DiskReserve::Kept disk_reserve = {};
   Result<ImageUser> user = ImageUser();
+  std::shared_ptr<const std::vector<sock_filter>> class_seccomp = {};
+  Result<std::string> authority = std::string();  // for sandboxes with a credential proxy: what they have to trust
 };
 
 // Pure. The request's runtime is resolved (empty or an OCI runtime's name). Code::InvalidRequest names the field;

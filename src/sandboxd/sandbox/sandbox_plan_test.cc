@@ -65,8 +65,12 @@ SandboxPlan ordinary() {
   out.resolv_conf = "nameserver 192.0.2.1\n";
   out.user = ImageUser{.uid = 1000, .gid = 100, .groups = {100, 27}, .home = "/home/box"};
   out.entrypoint = {"/init", "--fast"};
-  out.env = {"A=image", "B=image", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-             "HOME=/home/box", "EXECD_ACCESS_TOKEN=secret"};
+  out.env = {"A=image",
+             "B=image",
+             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+             "HOME=/home/box",
+             "EXECD_ENVS=/opt/opensandbox/.env",
+             "EXECD_ACCESS_TOKEN=secret"};
   out.cwd = "/srv";
   return out;
 }
@@ -259,7 +263,8 @@ TEST(SandboxPlan, TheRequestsVariablesWinButNotOverTheToken) {
   CreateSandbox asked = request();
   asked.env = {{"A", "request"}, {"EXECD_ACCESS_TOKEN", "mine"}, {"PATH", "/bin"}};
   SandboxPlan expected = ordinary();
-  expected.env = {"B=image", "HOME=/home/box", "A=request", "PATH=/bin", "EXECD_ACCESS_TOKEN=secret"};
+  expected.env = {"B=image",   "HOME=/home/box", "EXECD_ENVS=/opt/opensandbox/.env",
+                  "A=request", "PATH=/bin",      "EXECD_ACCESS_TOKEN=secret"};
   EXPECT_TRUE(plan(asked).value() == expected);
 }
 
@@ -282,6 +287,19 @@ TEST(SandboxPlan, ExecdHasTheEntrypointBehindItsOwnArguments) {
   EXPECT_EQ(Words(std::ranges::find(argv, "--"), argv.end()), (Words{"--", "/init", "--fast"}));
   made.entrypoint.clear();
   EXPECT_FALSE(has(execd_arguments(made), "--"));
+}
+
+TEST(SandboxPlan, ExecdIsToldTheReserveOfADiskThatItSees) {
+  HostFacts host = facts();
+  host.disk_reserve = {1000, 20};
+  EXPECT_TRUE(has(execd_arguments(plan(request(), {}, host).value()), "1000,20"));
+  EXPECT_TRUE(has(oci_execd_arguments(plan(request(), {}, host).value()), "1000,20"));
+  EXPECT_FALSE(has(execd_arguments(ordinary()), "--disk-reserve"));
+  SandboxConfig quotas;
+  quotas.trees = DiskTrees(DiskMeans::ProjectQuota);
+  EXPECT_TRUE(has(execd_arguments(plan(request(), quotas, host).value()), "1000,20"));
+  quotas.default_disk_bytes = 1 << 30;
+  EXPECT_FALSE(has(execd_arguments(plan(request(), quotas, host).value()), "--disk-reserve"));
 }
 
 TEST(SandboxPlan, WithoutInheritedDescriptorsEverythingHasAPathInside) {

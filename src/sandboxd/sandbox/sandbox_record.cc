@@ -32,12 +32,43 @@ std::string encode(const SandboxRecord& record) {
                    {"volumes_to_delete", strings(record.volumes_to_delete)},
                    {"removing", record.removing}};
   if (record.slot) out["slot"] = *record.slot;
+  if (record.network_policy) {
+    const PolicyRecord& policy = *record.network_policy;
+    json::object about{{"policy", policy::to_json(policy.policy)},
+                       {"revision", policy.revision},
+                       {"audit", policy.audit},
+                       {"intercept", policy.intercept}};
+    if (policy.vault) about["vault"] = *policy.vault;
+    out["network_policy"] = std::move(about);
+  }
   if (record.process) {
     out["process"] = json::object{{"boot_id", record.process->boot_id},
                                   {"pid", record.process->pid},
                                   {"start_ticks", record.process->start_ticks}};
   }
   return json::serialize(out);
+}
+
+// Records of versions without policies have none.
+Result<std::optional<PolicyRecord>> read_policy(api::ObjectReader& r) {
+  std::optional<PolicyRecord> out;
+  Result<policy::Policy> parsed = policy::Policy();
+  r.object("network_policy", [&](api::ObjectReader& p) {
+    out.emplace();
+    out->revision = static_cast<std::uint64_t>(p.required_int64("revision", 1));
+    out->audit = p.optional_bool("audit").value_or(false);
+    out->intercept = p.optional_bool("intercept").value_or(false);
+    if (const json::value* vault = p.find("vault"); vault != nullptr && vault->is_object())
+      out->vault = vault->get_object();
+    if (const json::value* text = p.find("policy")) {
+      parsed = policy::parse_policy(json::serialize(*text));
+    } else {
+      p.reject("policy", "required");
+    }
+  });
+  if (!parsed) return with_context("/network_policy", parsed.error());
+  if (out) out->policy = std::move(*parsed);
+  return out;
 }
 
 Result<SandboxRecord> decode(std::string_view text) {
@@ -70,6 +101,9 @@ Result<SandboxRecord> decode(std::string_view text) {
         kernel::ProcessIdentity{p.required_string("boot_id"), static_cast<pid_t>(p.required_int64("pid", 1, 1 << 30)),
                                 static_cast<std::uint64_t>(p.required_int64("start_ticks", 0))};
   });
+  auto policy = read_policy(r);
+  if (!policy) return Failure(policy.error());
+  out.network_policy = std::move(*policy);
   if (auto done = r.finish(); !done) return Failure(done.error());
   return out;
 }

@@ -21,6 +21,11 @@ SandboxRecord sample() {
   record.snapshots = {"s"};
   record.volumes_to_delete = {"v"};
   record.removing = true;
+  record.network_policy = PolicyRecord{
+      .policy =
+          *policy::parse_policy(R"({"egress":[{"action":"allow","target":"A.com"},{"action":"deny","ports":[25]}]})"),
+      .revision = 7};
+  record.status.egress_token = "secret";
   return record;
 }
 
@@ -36,6 +41,27 @@ TEST(SandboxRecord, IsReadBackAsItWasWritten) {
   EXPECT_EQ(again->volumes_to_delete, sample().volumes_to_delete);
   EXPECT_EQ(again->status.execd_token, "t");
   EXPECT_TRUE(again->removing);
+  EXPECT_EQ(again->network_policy, sample().network_policy);
+  EXPECT_EQ(again->status.egress_token, "secret");
+}
+
+TEST(SandboxRecord, OfAVersionWithoutPoliciesHasNone) {
+  const testing::TempDir dir;
+  std::ofstream(dir / "record.json") << R"({"spec":{"id":"a","image":"debian"},"status":{"id":"a"}})";
+  const auto old = load_record(dir.path().string());
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_FALSE(old->network_policy);
+  EXPECT_EQ(old->status.egress_token, "");
+}
+
+TEST(SandboxRecord, APolicyThatCannotBeReadIsNoMissingPolicy) {
+  const testing::TempDir dir;
+  for (const char* policy : {R"({"revision":1})", R"({"policy":{"defaultAction":"block"},"revision":1})",
+                             R"({"policy":{},"revision":0})", R"([])"}) {
+    std::ofstream(dir / "record.json") << R"({"spec":{"id":"a","image":"debian"},"status":{"id":"a"},"network_policy":)"
+                                       << policy << "}";
+    EXPECT_FALSE(load_record(dir.path().string())) << policy;
+  }
 }
 
 // A record that an older sandboxd wrote for `osb sandbox create --entrypoint "tail -f /dev/null"`.

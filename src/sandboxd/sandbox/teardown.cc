@@ -56,9 +56,12 @@ void Teardown::end(SandboxRecord& record, LiveSandbox live) const {
   launcher_.remove_from_runtime(record);
   if (live.slot) {
     (void)parts_.rules.unpublish_all(live.slot->index);
+    // A slot with a process that did not die stays closed: it is dropped, not used again.
+    if (parts_.policies != nullptr && dead) parts_.policies->remove(id);
     // A socket may have left through a volume to another process; gVisor takes the addresses away.
     const bool recyclable = dead && live.pidfd.get() >= 0 && record.volumes.empty() && record.spec.volumes.empty() &&
-                            !record.spec.nested_user_namespaces && record.spec.runtime.empty();
+                            !record.spec.nested_user_namespaces && !record.spec.isolated_sessions &&
+                            record.spec.runtime.empty();
     parts_.slots.give_back(std::move(*live.slot), recyclable);
   }
   record.slot.reset();

@@ -41,7 +41,7 @@ Result<std::vector<std::string>> entries_of(int directory, const std::string& wh
   return names;
 }
 
-void remove_or_log(DiskTrees trees, int tmp, const std::string& name) {
+void remove_or_log(const DiskTrees& trees, int tmp, const std::string& name) {
   if (auto removed = trees.remove(tmp, name); !removed) {
     log_warn("leftover not removed", {{"name", name}, {"error", removed.error().message}});
   }
@@ -82,15 +82,24 @@ Result<StagedDirectory> StagedDirectory::open(const fs::path& path, DiskTrees tr
   const auto left = entries_of(tmp->get(), (path / kTmp).string());
   if (!left) return Failure(left.error());
   for (const std::string& name : *left) remove_or_log(trees, tmp->get(), name);
-  return StagedDirectory(path, trees, std::move(*directory), std::move(*tmp));
+  StagedDirectory out(path, std::move(trees), std::move(*directory), std::move(*tmp));
+  const auto names = out.names();
+  if (!names) return Failure(names.error());
+  for (const std::string& name : *names) {
+    const auto attached = out.trees_.attach(path / (name + out.trees_.below_volume()));
+    if (!attached) log_error("volume cannot be used", {{"name", name}, {"error", attached.error().message}});
+  }
+  return out;
 }
 
 Result<StagedDirectory::Staged> StagedDirectory::stage(mode_t mode, std::uint64_t bytes) const {
   std::string name = new_hex_id();
-  if (auto made = trees_.make(path_ / kTmp / name, 0700, bytes); !made)
-    return with_context(path_.string(), made.error());
   Staged staged(trees_, tmp_.get(), std::move(name), UniqueFd());
-  auto fd = sys::open_at(tmp_.get(), staged.name_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const std::string files = staged.name_ + trees_.below_volume();
+  if (auto made = trees_.make(path_ / kTmp / files, 0700, bytes); !made) {
+    return with_context(path_.string(), made.error());
+  }
+  auto fd = sys::open_at(tmp_.get(), files, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (!fd) return Failure(fd.error());
   staged.fd_ = std::move(*fd);
   if (::fchmod(staged.fd(), mode) < 0) return sys::from_errno("chmod in " + path_.string(), errno);  // past the umask
@@ -98,6 +107,7 @@ Result<StagedDirectory::Staged> StagedDirectory::stage(mode_t mode, std::uint64_
 }
 
 Result<void> StagedDirectory::publish(Staged& staged, const std::string& name) const {
+  if (auto synced = trees_.sync(path_ / kTmp / (staged.name_ + trees_.below_volume())); !synced) return synced;
   if (::renameat2(tmp_.get(), staged.name_.c_str(), directory_.get(), name.c_str(), RENAME_NOREPLACE) < 0) {
     return sys::from_errno("rename to " + (path_ / name).string(), errno);
   }

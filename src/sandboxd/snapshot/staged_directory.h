@@ -30,7 +30,7 @@ class StagedDirectory {
    private:
     friend class StagedDirectory;
     Staged(DiskTrees trees, int tmp, std::string name, UniqueFd fd)
-        : trees_(trees), tmp_(tmp), name_(std::move(name)), fd_(std::move(fd)) {}
+        : trees_(std::move(trees)), tmp_(tmp), name_(std::move(name)), fd_(std::move(fd)) {}
     DiskTrees trees_;
     int tmp_;
     std::string name_;  // empty: published
@@ -38,7 +38,7 @@ class StagedDirectory {
   };
 
   // Makes it if needed, and removes what a crash left in .tmp/ (what cannot be removed is logged and stays).
-  // With `trees` every entry is a tree of the disk.
+  // With `trees` every entry is a tree of the disk; the image of one that cannot be mounted is logged.
   static Result<StagedDirectory> open(const std::filesystem::path& path, DiskTrees trees = {});
 
   const std::filesystem::path& path() const { return path_; }
@@ -59,7 +59,7 @@ class StagedDirectory {
 
  private:
   StagedDirectory(std::filesystem::path path, DiskTrees trees, UniqueFd directory, UniqueFd tmp)
-      : path_(std::move(path)), trees_(trees), directory_(std::move(directory)), tmp_(std::move(tmp)) {}
+      : path_(std::move(path)), trees_(std::move(trees)), directory_(std::move(directory)), tmp_(std::move(tmp)) {}
 
   std::filesystem::path path_;
   DiskTrees trees_;

@@ -6,36 +6,26 @@
 #include <thread>
 #include <unistd.h>
 
-#include "kernel/copy_tree_fixture.h"
 #include "kernel/mount.h"
-#include "kernel/namespace.h"
-#include "sandboxd/volume/volume_store.h"
-#include "support/temp_dir.h"
+#include "sandboxd/volume/volume_fixture.h"
 
 namespace osb::sandboxd {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace osb::testing;
+using namespace osb::sandboxd::testing;
 
-constexpr std::uint32_t kIdBase = 1'500'000'000;
 constexpr std::uint32_t kFileIds = 1'400'000'000;
 constexpr uid_t kAlice = 54'321;  // in no passwd file
 constexpr uid_t kBob = 54'322;
 
 // <dir>/home/project is the host path. <dir> itself is made open, so that `home` decides who can reach it.
-class HostIdsTest : public ::testing::Test {
+class HostIdsTest : public VolumeFixture {
  protected:
-  void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: mounts and user namespaces";
-    use_private_mounts();
-    auto made = kernel::make_user_namespace(kIdBase, 65536);
-    ASSERT_TRUE(made) << made.error().message;
-    userns_ = std::move(*made);
+  void make_host() override {
     fs::create_directories(project_);
     ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
-    config_.directory = dir_ / "state/volumes";
-    config_.own_directories = {dir_ / "state"};
     config_.allowed_host_paths = {dir_ / "home"};
     config_.file_ids = kFileIds;
   }
@@ -84,11 +74,7 @@ class HostIdsTest : public ::testing::Test {
     return st.st_uid;
   }
 
-  TempDir dir_;
   const fs::path project_ = dir_ / "home/project";
-  VolumeConfig config_;
-  UniqueFd userns_;
-  std::unique_ptr<VolumeStore> store_;
 };
 
 TEST_F(HostIdsTest, RootInsideIsTheOwnerWhereNoOtherUserCanGo) {

@@ -108,12 +108,13 @@ class VolumeStore::State::Uses {
   Result<UniqueFd> open(const Volume& spec) {
     const std::lock_guard lock(state_->mutex);
     const int directory = state_->directory.fd();
-    auto found = sys::open_at(directory, spec.source, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    const std::string files = spec.source + state_->config.trees.below_volume();
+    auto found = sys::open_at(directory, files, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     if (!found && found.error().sys_errno == ENOENT) {
       if (!spec.create) return no_such_volume(spec.source);
       if (auto made = state_->make(spec.source); !made) return Failure(made.error());
       created_.push_back(spec.source);
-      found = sys::open_at(directory, spec.source, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+      found = sys::open_at(directory, files, O_PATH | O_DIRECTORY | O_NOFOLLOW);
     }
     if (!found) return found;
     names_.push_back(spec.source);

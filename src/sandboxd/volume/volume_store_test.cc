@@ -7,19 +7,16 @@
 #include <sys/wait.h>
 #include <thread>
 
-#include "kernel/copy_tree_fixture.h"
 #include "kernel/mount.h"
-#include "kernel/namespace.h"
-#include "support/temp_dir.h"
+#include "sandboxd/volume/volume_fixture.h"
 
 namespace osb::sandboxd {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace osb::testing;
+using namespace osb::sandboxd::testing;
 using Kind = VolumeKind;
-
-constexpr std::uint32_t kIdBase = 1'500'000'000;
 
 // A file of a volume as a process of the sandbox would see it, read through the detached mount.
 std::string read_in(const PreparedMount& mount, const char* name) {
@@ -36,14 +33,9 @@ int create_in(const PreparedMount& mount, const char* name) {
   return fd ? 0 : errno;
 }
 
-class Volumes : public ::testing::Test {
+class Volumes : public VolumeFixture {
  protected:
-  void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: mounts and user namespaces";
-    use_private_mounts();
-    auto made = kernel::make_user_namespace(kIdBase, 65536);
-    ASSERT_TRUE(made) << made.error().message;
-    userns_ = std::move(*made);
+  void make_host() override {
     fs::create_directories(dir_ / "data/sub");
     fs::create_directories(dir_ / "database");
     fs::create_directories(dir_ / "secret");
@@ -51,8 +43,6 @@ class Volumes : public ::testing::Test {
     write_text_file(dir_ / "data/sub/file", "sub");
     write_text_file(dir_ / "database/file", "database");
     write_text_file(dir_ / "secret/file", "secret");
-    config_.directory = dir_ / "state/volumes";
-    config_.own_directories = {dir_ / "state"};
     config_.allowed_host_paths = {dir_ / "data"};
     reopen();
   }
@@ -72,11 +62,6 @@ class Volumes : public ::testing::Test {
     return {.kind = Kind::Host, .source = path.string(), .sub_path = std::move(sub_path), .target = "/mnt"};
   }
   std::vector<std::string> names() { return store_->list().value_or(std::vector<std::string>{"<failed>"}); }
-
-  TempDir dir_;
-  VolumeConfig config_;
-  UniqueFd userns_;
-  std::unique_ptr<VolumeStore> store_;
 };
 
 using Names = std::vector<std::string>;

@@ -79,6 +79,7 @@ const std::string* WebGuard::foreign_origin(const Request& request) const {
 
 void WebGuard::let_read(Response& response, const std::string& origin) const {
   response.headers.set("Access-Control-Allow-Origin", origin);
+  response.headers.set("Access-Control-Expose-Headers", "X-Request-ID, OPEN-SANDBOX-ORIGIN");
   // Cookies are for origins that the operator has named, not for all.
   if (rules_.names_origin(origin)) response.headers.set("Access-Control-Allow-Credentials", "true");
   if (!response.headers.has_token("Vary", "Origin")) response.headers.add("Vary", "Origin");

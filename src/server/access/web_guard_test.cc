@@ -121,6 +121,7 @@ TEST_F(WebGuardTest, AServerWithAKeyLetsListedOriginsRead) {
   }
   const Response any = answer(request("GET", "/", {{"Origin", "https://b.example.com"}}), {.origins = {"*"}});
   EXPECT_EQ(any.headers.get("Access-Control-Allow-Origin"), "https://b.example.com");
+  EXPECT_TRUE(any.headers.has_token("Access-Control-Expose-Headers", "OPEN-SANDBOX-ORIGIN"));
   EXPECT_FALSE(any.headers.contains("Access-Control-Allow-Credentials"));
 }
 

@@ -31,6 +31,11 @@ constexpr Action kActions[] = {
     {"POST", "/sandboxes/{id}/resume", "resume"},
     {"POST", "/sandboxes/{id}/snapshots", "snapshot"},
     {"DELETE", "/snapshots/{id}", "delete-snapshot"},
+    {"POST", "/templates", "create-template"},
+    {"DELETE", "/templates/{id}", "delete-template"},
+    {"POST", "/sandboxes/{id}/credential-vault", "create-vault"},
+    {"PATCH", "/sandboxes/{id}/credential-vault", "patch-vault"},
+    {"DELETE", "/sandboxes/{id}/credential-vault", "delete-vault"},
     {"POST", "/images/pull", "pull-image"},
     {"POST", "/images/load", "load-image"},
     {"DELETE", "/images", "delete-image"},
@@ -104,9 +109,13 @@ void AuditLog::note(const http::Request& request, const http::Response& response
   const bool exec = action == "exec";
   if (exec && (response.status >= 400 || !runs_something(request))) return;
 
-  std::string_view sandbox, snapshot;
+  std::string_view sandbox, snapshot, of_template;
   const std::string_view made = response.status < 400 ? field_of(response, "id") : "";
-  if (action == "create") {
+  if (action == "create-template") {
+    of_template = response.status < 400 ? field_of(response, "templateId") : "";
+  } else if (action == "delete-template") {
+    of_template = request.params["id"];
+  } else if (action == "create") {
     sandbox = made;
   } else if (action == "delete-snapshot") {
     snapshot = request.params["id"];
@@ -123,6 +132,7 @@ void AuditLog::note(const http::Request& request, const http::Response& response
                        {"status", response.status},
                        {"sandbox", sandbox},
                        {"snapshot", snapshot},
+                       {"template", of_template},
                        {"code", code},
                        {"key", who},
                        {"peer", request.peer},
@@ -139,6 +149,7 @@ void AuditLog::note(const http::Request& request, const http::Response& response
   };
   add("sandbox", sandbox);
   add("snapshot", snapshot);
+  add("template", of_template);
   add("code", code);
   add("key", who);
   add("peer", request.peer);

@@ -131,6 +131,8 @@ std::string inspect_text(const DiagnosticSubject& subject) {
   line(out, "Name", record.id);
   line(out, "Image", record.spec->image ? record.spec->image->uri : "snapshot " + record.spec->snapshot_id);
   line(out, "Entrypoint", mask_secrets(joined(record.spec->entrypoint)));
+  // Its rules can be changed: the policy API knows them.
+  if (!record.egress_token.empty()) line(out, "Policy", "enforced; 'osb egress get' and 'osb egress log' show it");
   line(out, "Status", record.status.state);
   line(out, "Reason", record.status.reason);
   line(out, "Running", record.status.state == api::state::kRunning ? "true" : "false");

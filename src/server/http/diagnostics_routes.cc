@@ -76,22 +76,16 @@ Answer logs(SandboxService& service, PrincipalPtr who, Request& request) {
   const std::string id = request.params["id"];
   const auto record = service.get(id, who->scope());
   if (!record) co_return refusal(record.error());
-  Logs found;
-  const bool wants_output =
-      !query->scope || *query->scope == "container" || *query->scope == "process" || *query->scope == "all";
-  if (wants_output) {
-    auto read = co_await read_logs(service, id, query->tail, query->since);
-    if (!read) co_return refusal(read.error());
-    found = std::move(*read);
-  }
-  if (!query->scope) co_return deprecated(found.text.empty() ? std::string(kNoLogs) + "\n" : found.text);
+  auto found = co_await read_logs(service, id, query->tail, query->since);
+  if (!found) co_return refusal(found.error());
+  if (!query->scope) co_return deprecated(found->text.empty() ? std::string(kNoLogs) + "\n" : found->text);
   api::DiagnosticContent content;
   content.sandbox_id = id;
   content.kind = "logs";
   content.scope = *query->scope;
-  content.truncated = found.truncated;
-  content.content = std::move(found.text);
-  if (!wants_output) content.warnings.push_back("this backend keeps no logs of scope " + *query->scope);
+  content.truncated = found->truncated;
+  content.content = std::move(found->text);
+  if (content.scope == "all") content.warnings.emplace_back("this backend has logs of scope container only");
   co_return http::json_response(200, api::encode_diagnostic(content));
 }
 
@@ -119,12 +113,22 @@ Answer events(SandboxService& service, PrincipalPtr who, Request& request) {
   content.sandbox_id = (*record)->id;
   content.kind = "events";
   content.scope = *query->scope;
-  if (content.scope == "network" || content.scope == "process") {
-    content.warnings.push_back("this backend keeps no events of scope " + content.scope);
-  } else {
-    content.content = event_lines(subject, limit, content.truncated);
-  }
+  content.content = event_lines(subject, limit, content.truncated);
+  if (content.scope == "all") content.warnings.emplace_back("this backend has events of scope runtime only");
   co_return http::json_response(200, api::encode_diagnostic(content));
+}
+
+// The names of the sandbox where it runs, so that an operator finds it there.
+Answer names_in_backend(SandboxService& service, PrincipalPtr who, Request& request) {
+  const auto record = service.get(request.params["id"], who->scope());
+  if (!record) co_return refusal(record.error());
+  const runtime::Instance* instance = service.instance((*record)->id);
+  std::string backend = service.capabilities().backend;
+  for (char& c : backend) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 32 : c);
+  co_return http::json_response(
+      200, api::encode_diagnostic_context((*record)->id, backend,
+                                          instance != nullptr ? instance->identifiers : api::StringMap(),
+                                          (*record)->status.state));
 }
 
 Answer inspect(SandboxService& service, PrincipalPtr who, Request& request) {
@@ -159,6 +163,7 @@ void add_diagnostics_routes(http::Router& router, RouteContext& context) {
   add("logs", logs);
   add("logs/stream", stream_logs);
   add("events", events);
+  add("context", names_in_backend);
   add("inspect", inspect);
   add("summary", summary);
 }

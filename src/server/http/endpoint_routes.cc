@@ -4,7 +4,9 @@
 #include "api/lifecycle_error.h"
 #include "base/ports.h"
 #include "http/path_token.h"
+#include "server/access/secure_access.h"
 #include "server/http/answer.h"
+#include "server/http/proxied_request.h"
 #include "server/http/routes.h"
 #include "server/http/sandbox_host.h"
 
@@ -47,7 +49,13 @@ Answer resolve(RouteContext& context, Request& request) {
   const Scope scope = context.authenticator.principal_of(request)->scope();
   auto record = service.get(id, scope);
   if (!record) co_return refusal(record.error());
-  const bool direct = (context.endpoints.direct || service.capabilities().public_endpoints) && !query->use_server_proxy;
+  // The proxy checks secure access; the port itself does not know it. A sandbox that is paused when idle cannot answer
+  // by itself, and its traffic must be seen.
+  const std::string secret = secure_access_token(**record);
+  // The policy API: a direct way would lead through the sandbox, whose processes must not see its token.
+  const bool policy_api = is_policy_api(**record, query->port);
+  const bool needs_proxy = query->use_server_proxy || !secret.empty() || (*record)->spec->lifecycle.idle || policy_api;
+  const bool direct = (context.endpoints.direct || service.capabilities().public_endpoints) && !needs_proxy;
   (void)co_await service.wait_settled(*record, kOutcomeWait);
   record = service.get(id, scope);
   if (!record) co_return refusal(record.error());
@@ -62,16 +70,20 @@ Answer resolve(RouteContext& context, Request& request) {
     if (query->port == kExecdPort || (!out.endpoint.empty() && route.through_execd)) token = instance->execd_token;
   }
   if (!token.empty()) out.headers["X-EXECD-ACCESS-TOKEN"] = token;
+  if (!secret.empty()) out.headers[std::string(kSecureAccessHeader)] = secret;
+  if (policy_api) out.headers[std::string(api::kEgressTokenHeader)] = (*record)->egress_token;
   // A token that needs escaping would not be compared as it is; its clients need the header.
   const bool in_path = http::fits_path(token) && is_headerless(context.endpoints, request);
   if (out.endpoint.empty()) {
-    out.endpoint = api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), id, query->port);
+    const std::string_view prefix = request.path().starts_with("/v1/") ? "/v1" : "";
+    out.endpoint =
+        api::server_proxy_endpoint(context.endpoints.eip, request.headers.get("Host"), prefix, id, query->port);
     if (in_path) out.endpoint += http::path_of_token(token);
   } else if (in_path) {
     // execd looks for it in front, before its own /proxy/{port}.
     out.endpoint.insert(std::min(out.endpoint.find('/'), out.endpoint.size()), http::path_of_token(token));
   }
-  if (query->port != kExecdPort) {
+  if (query->port != kExecdPort && !policy_api) {
     out.browser_url = sandbox_url(id, query->port, request.headers.get("Host"), context.endpoints.sandbox_domain);
   }
   co_return http::json_response(200, api::encode_endpoint(out));

@@ -7,6 +7,7 @@
 #include "async/race.h"
 #include "async/task_group.h"
 #include "async/timer.h"
+#include "base/deadline.h"
 
 namespace osb::server {
 namespace {
@@ -125,10 +126,10 @@ class Sender {
 
   // The output is complete. Of one that was followed the record says soon how it ended.
   net::awaitable<void> end() {
-    const auto limit = std::chrono::steady_clock::now() + kSettle;
+    const Deadline deadline(kSettle);
     while (from_.follow && !record_->has_ended()) {
-      const auto left = limit - std::chrono::steady_clock::now();
-      if (left.count() <= 0) break;
+      const auto left = deadline.left();
+      if (left.count() == 0) break;
       const SandboxPtr next = co_await service_.wait_change(record_, left);
       if (next != record_ && !co_await take_change(next)) co_return;
       if (service_.closing()) break;

@@ -6,12 +6,16 @@
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "base/ports.h"
-#include "http/reverse_proxy.h"
+#include "http/hold_until_sent.h"
 #include "http/websocket.h"
+#include "server/access/secure_access.h"
 #include "server/http/answer.h"
 #include "server/http/proxied_answer.h"
+#include "server/http/proxied_request.h"
+#include "server/http/reach.h"
 #include "server/http/routes.h"
 #include "server/http/sandbox_host.h"
+#include "server/http/wake.h"
 
 namespace osb::server {
 namespace {
@@ -23,41 +27,28 @@ using Answer = net::awaitable<Response>;
 // Of RFC 6455.
 constexpr std::uint16_t kPolicyViolation = 1008, kInternalError = 1011;
 constexpr std::string_view kErrorCode = "GENERAL::UNKNOWN_ERROR";
-// A request to a sandbox that is being created waits for it: clients then need not ask again and again.
-constexpr std::chrono::seconds kPendingWait(30);
-
-// "[/v1]/sandboxes/{id}/proxy/{port}" of the request's path: the router has matched it, so the slashes are there.
-std::string_view prefix_of(const Request& request) {
-  const std::string_view path = request.path();
-  const int skip = path.starts_with("/v1/") ? 5 : 4;
-  std::size_t at = 0;
-  for (int i = 0; i < skip && at != std::string_view::npos; ++i) at = path.find('/', at + 1);
-  return path.substr(0, at);
-}
-
-// How the client has named the port: by a path of the API's host or by a host name of its own.
-enum class NamedBy { Path, Host };
-
-// The path and query inside, exactly as they came.
-std::string target_inside(const Request& request, NamedBy by) {
-  std::string_view target = request.target;
-  if (by == NamedBy::Path) target.remove_prefix(prefix_of(request).size());
-  return target.starts_with('/') ? std::string(target) : "/" + std::string(target == "*" ? "" : target);
-}
-
-void add_forwarded(const Request& request, http::Headers& add) {
-  const auto fill = [&](std::string_view name, std::string_view value) {
-    if (!request.headers.contains(name) && !value.empty()) add.add(std::string(name), std::string(value));
-  };
-  fill("X-Forwarded-Proto", "http");
-  fill("X-Forwarded-Host", request.headers.get("Host"));
-  fill("X-Forwarded-For", request.peer);
-}
-
-Error conflict(const SandboxService& service, const SandboxRecord& record) {
-  Error error(Code::Conflict, "sandbox " + record.id + " is " + record.status.state);
-  error.reason = service.reason("SANDBOX_NOT_RUNNING");
+Error no_secure_access(const SandboxRecord& record) {
+  Error error(Code::Unauthorized, "sandbox " + record.id + " asks for the token of its endpoints in the header " +
+                                      std::string(kSecureAccessHeader) + "; it is missing or wrong");
+  error.reason = "MISSING_OR_INVALID_SECURE_ACCESS";
   return error;
+}
+
+net::awaitable<Result<Reached>> reach(SandboxService& service, const Request& request) {
+  // No principal: the port of the sandbox, or its token, decides who may talk to it.
+  auto found = service.get(request.params["id"], Scope::all());
+  if (!found) co_return Failure(found.error());
+  if (!has_secure_access(request, **found)) co_return Failure(no_secure_access(**found));
+  co_return co_await reach_running(service, std::move(*found), renews(request));
+}
+
+// Changes the port's answer into the one that the client gets.
+void confine(Response& response, const RouteContext& context, const Request& request, NamedBy by) {
+  response.headers.remove("Server");
+  if (response.headers.count("Date") > 1) response.headers.set("Date", std::string(response.headers.get("Date")));
+  if (by == NamedBy::Host) return confine_to_host(response.headers);
+  rewrite_location(response.headers, public_prefix(request, context.endpoints.eip));
+  confine_to_path(response.headers, proxy_prefix(request));
 }
 
 Answer proxy(RouteContext& context, Request& request, NamedBy by) {
@@ -68,61 +59,45 @@ Answer proxy(RouteContext& context, Request& request, NamedBy by) {
     wrong.reason = service.reason("INVALID_PORT");
     co_return refusal(wrong);
   }
-  // No principal: the port of the sandbox, or execd's token, decides who may talk to it.
-  auto found = service.get(request.params["id"], Scope::all());
-  if (!found) co_return refusal(found.error());
-  SandboxPtr record = *found;
-  service.access_renewals().touch(*record);
-  if (record->status.state == api::state::kPending) {
-    record = co_await service.wait_settled(record, kPendingWait);
-    if (!record) co_return refusal(service.get(request.params["id"], Scope::all()).error());
-    if (record->status.state == api::state::kPending) {
-      co_return refusal(Error(Code::Unavailable, "sandbox " + record->id + " is still being created"));
-    }
+  const bool websocket = http::is_websocket_upgrade(request);
+  if (!websocket && request.headers.has_token("Upgrade", "websocket")) {
+    co_return http::problem(400, api::reason::kInvalidParameter,
+                            "Upgrade: expected a WebSocket handshake (GET, version 13, with a key)");
   }
-  const runtime::Instance* instance = service.instance(record->id);
-  if (instance != nullptr && !instance->ports) {
-    co_await service.wait_for_backend(kPendingWait);
-    instance = service.instance(record->id);
-  }
-  if (record->status.state != api::state::kRunning || instance == nullptr) {
-    co_return refusal(conflict(service, *record));
-  }
+  auto reached = co_await reach(service, request);
+  if (!reached) co_return access_refusal(reached.error());
+  const std::string id = reached->record->id;
+  auto access = service.idle_policies().begin_access(*reached->record);
   http::ProxyTarget target;
   runtime::Route route;
-  if (instance->ports) route = instance->ports->route(static_cast<std::uint16_t>(port));
+  if (reached->instance->ports) route = reached->instance->ports->route(port);
+  const bool through_execd = !route.path.empty();
   target.origin = std::move(route.origin);
   target.target = route.path + target_inside(request, by);
-  if (!route.path.empty()) target.add.set("X-EXECD-ACCESS-TOKEN", instance->execd_token);
-  target.drop = {"OPEN-SANDBOX-API-KEY"};
-  if (port != kExecdPort) target.drop.emplace_back("X-EXECD-ACCESS-TOKEN");
-  if (by == NamedBy::Path) {
-    // These belong to the API's host.
-    target.drop.insert(target.drop.end(), {"Authorization", "Cookie"});
-    target.host = "sandbox:" + std::to_string(port);
-  }
-  add_forwarded(request, target.add);
+  set_forwarded_fields(target, request, by, port);
+  // The token of the policy API is for that API alone, which is not in the sandbox.
+  if (!is_policy_api(*reached->record, port)) target.drop.emplace_back(api::kEgressTokenHeader);
+  if (through_execd) target.add.set("X-EXECD-ACCESS-TOKEN", reached->instance->execd_token);
   // Command streams and uploads take as long as they take; a dead sandbox ends its connections, and so does a client
   // that leaves.
-  target.timeouts.head = std::chrono::milliseconds(0);
-  target.on_error = [id = record->id, port](const Error& why) {
+  target.timeouts = http::kPortTimeouts;
+  bool answered = true;
+  target.on_error = [&answered, &id, &service, record = reached->record, port](const Error& why) {
+    answered = false;
     if (why.code != Code::Cancelled) {
       log_warn("proxy failed", {{"id", id}, {"port", port}, {"error", why.message}});
     }
-    return http::problem(502, kErrorCode, "port " + std::to_string(port) + " of sandbox " + id + " does not answer");
+    if (const auto asleep = fell_asleep(service, *record, why)) return access_refusal(*asleep);
+    return proxy_failure(why, id, port);
   };
-  bool answered = true;
-  target.on_error = [&answered, otherwise = std::move(target.on_error)](const Error& why) {
+  Response response = co_await http::forward(context.proxy, request, std::move(target));
+  if (through_execd && response.headers.contains(http::kProxyFailureHeader)) {
     answered = false;
-    return otherwise(why);
-  };
-  const bool websocket = http::is_websocket_upgrade(request);
-  Response response = co_await http::forward(context.proxy, request, std::move(target), kErrorCode);
-  if (by == NamedBy::Path) {
-    confine_to_path(response.headers, prefix_of(request));
-  } else {
-    confine_to_host(response.headers);
+    name_failure_of_execd(response, id, port);
   }
+  if (answered) response.headers.remove(kWakeHeader);
+  http::hold_until_sent(response, std::move(access));
+  confine(response, context, request, by);
   if (!websocket || !answered || response.status == 101) co_return response;
   co_return http::problem(
       403, kErrorCode,
@@ -169,7 +144,8 @@ http::Handler with_websocket_codes(http::Handler inner) {
     handshake.headers = request.headers;
     Response response = co_await (*held)(request);
     if (response.status == 101 || request.route.find("/proxy/{port}") == std::string_view::npos) co_return response;
-    const std::uint16_t code = response.status == 403 ? kPolicyViolation : kInternalError;
+    const bool refused = response.status == 401 || response.status == 403;
+    const std::uint16_t code = refused ? kPolicyViolation : kInternalError;
     co_return http::websocket_response(
         handshake, {},
         [code, why = close_reason(response)](http::WebSocket& socket) { return socket.close(code, why); },

@@ -7,9 +7,12 @@
 #include "http/client.h"
 #include "http/router.h"
 #include "server/access/authenticator.h"
+#include "server/policies/policy_library.h"
 #include "server/service/sandbox_service.h"
 
 namespace osb::server {
+
+class CredentialSupply;
 
 // How clients reach sandboxes.
 struct EndpointOptions {
@@ -26,11 +29,14 @@ struct RouteContext {
   http::Client& proxy;  // made with the backend's connector
   const Authenticator& authenticator;
   EndpointOptions endpoints;
+  const PolicyLibrary& policies = PolicyLibrary::none();
+  CredentialSupply* credentials = nullptr;  // null: vaults take no entries of the operator
 };
 
 // The lifecycle API, each route with and without /v1. Decode, call, encode: the rules live in the service.
 void add_sandbox_routes(http::Router& router, RouteContext& context);
 void add_snapshot_routes(http::Router& router, RouteContext& context);
+void add_sandbox_template_routes(http::Router& router, RouteContext& context);
 // /sandboxes/{id}/endpoints/{port} and /sandboxes/{id}/proxy/{port}/...
 void add_endpoint_routes(http::Router& router, RouteContext& context);
 void add_proxy_routes(http::Router& router, RouteContext& context);
@@ -42,11 +48,19 @@ http::Handler with_sandbox_hosts(http::Handler api, http::Handler sandboxes, con
 // at once, with 1008 when the port refused it and 1011 for everything else.
 http::Handler with_websocket_codes(http::Handler inner);
 void add_image_routes(http::Router& router, RouteContext& context);
+// /sandboxes/{id}/networkpolicy.
+void add_policy_routes(http::Router& router, RouteContext& context);
+// /sandboxes/{id}/credential-vault.
+void add_vault_routes(http::Router& router, RouteContext& context);
+// /policies: the operator's policy templates.
+void add_template_routes(http::Router& router, RouteContext& context);
 // Logs, events and state of a sandbox: as text for people and, with `scope`, as JSON.
 void add_diagnostics_routes(http::Router& router, RouteContext& context);
 // /, which says what this server is; /openapi.json, and /docs and /redoc, which show it. They need nothing from
 // elsewhere.
 void add_docs_routes(http::Router& router);
+// /capabilities: what this server can do, and why not.
+void add_capabilities_route(http::Router& router, RouteContext& context);
 // /health, /version, /pools, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);
 

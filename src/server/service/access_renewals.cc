@@ -25,7 +25,10 @@ void AccessRenewals::touch_by_gateway(const std::string& id) {
 
 net::awaitable<void> AccessRenewals::renew(std::string id) {
   const auto extended = co_await context_.store.extend(id, context_.time.moment());
-  if (!extended) log_warn("not renewed on access", {{"id", id}, {"error", extended.error().message}});
+  if (!extended) co_return log_warn("not renewed on access", {{"id", id}, {"error", extended.error().message}});
+  if (!(*extended)->expires_at) co_return;
+  const auto told = co_await context_.lifecycle().set_deadline(id, *(*extended)->expires_at);
+  if (!told) log_warn("backend not told of a renewal", {{"id", id}, {"error", told.error().message}});
 }
 
 }  // namespace osb::server

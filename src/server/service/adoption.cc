@@ -17,6 +17,7 @@ constexpr std::string_view kUnknownImage = "unknown";
 SandboxRecord record_of(const Instance& instance, const runtime::Marked& mark, Timestamp now) {
   api::CreateSandbox spec;
   spec.snapshot_id = mark.snapshot_id;
+  spec.template_id = mark.template_id;
   if (mark.snapshot_id.empty()) {
     spec.image = api::ImageSpec{instance.image.empty() ? std::string(kUnknownImage) : instance.image, std::nullopt};
   }
@@ -26,12 +27,15 @@ SandboxRecord record_of(const Instance& instance, const runtime::Marked& mark, T
   spec.entrypoint = instance.entrypoint;
   if (spec.entrypoint.empty()) spec.entrypoint = {"tail", "-f", "/dev/null"};
   spec.extensions = mark.extensions;
+  spec.secure_access = mark.secure_access;
+  spec.lifecycle.idle = mark.idle;
   if (mark.access_renew) spec.extensions[std::string(api::kAccessRenewKey)] = *mark.access_renew;
   SandboxRecord record;
-  record.access_renew = api::access_renew_seconds(spec.extensions).value_or(std::nullopt);
+  record.access_renew = api::access_renew_seconds(spec).value_or(std::nullopt);
   if (mark.access_renew && !record.access_renew) spec.extensions.erase(std::string(api::kAccessRenewKey));
   record.id = instance.id;
   record.execd_token = instance.execd_token;
+  record.egress_token = instance.egress_token;
   record.metadata = spec.metadata;
   record.created_at = std::min(instance.created_at.value_or(now), now);
   record.expires_at = mark.expires_at;

@@ -36,12 +36,14 @@ TEST_F(AdoptionTest, ASandboxWithOurMarkGetsARecordFromItsLabels) {
   instance.image = "debian:12";
   instance.entrypoint = {"sleep 1"};
   instance.execd_token = "token";
+  instance.egress_token = "policy token";
   EXPECT_TRUE(consider("a"));
   const SandboxPtr record = store_->find("a");
   ASSERT_TRUE(record);
   EXPECT_EQ(record->status.state, "Running");
   EXPECT_EQ(record->expires_at, deadline);
   EXPECT_EQ(record->execd_token, "token");
+  EXPECT_EQ(record->egress_token, "policy token");
   EXPECT_EQ(record->spec->image->uri, "debian:12");
   EXPECT_EQ(record->spec->entrypoint, instance.entrypoint);
   EXPECT_EQ(record->metadata, (api::StringMap{{"name", "found"}}));

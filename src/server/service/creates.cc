@@ -1,9 +1,15 @@
 #include "server/service/creates.h"
 
+#include <algorithm>
+#include <array>
+
 #include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "runtime/labels.h"
+#include "server/service/check_policy.h"
+#include "server/template/template_source.h"
+#include "tls/sha256.h"
 
 namespace osb::server {
 
@@ -16,6 +22,21 @@ constexpr int kCreateTries = 3;
 constexpr std::chrono::milliseconds kCreateRetry(5000);
 // An extension of the create request: "true" refuses a name that another sandbox has (Store::create()).
 constexpr std::string_view kUniqueNameKey = "name.unique";
+// The egress sidecar of other backends always enforces.
+constexpr std::array<std::string_view, 2> kAuditingBackends = {"NATIVE", "DOCKER"};
+
+// The same on every server; in the form of a UUID, version 8.
+std::string id_of_key(std::string_view key) {
+  const auto sum = tls::sha256(key);
+  std::string out;
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+    const int byte = i == 6 ? 0x80 | (sum[i] & 0x0f) : i == 8 ? 0x80 | (sum[i] & 0x3f) : sum[i];
+    out += "0123456789abcdef"[byte >> 4];
+    out += "0123456789abcdef"[byte & 15];
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -35,7 +56,11 @@ Result<void> Creates::check(const api::CreateSandbox& wanted, const Scope& scope
   rules.max_timeout = context_.options.max_timeout;
   rules.allowed_host_paths = context_.options.allowed_host_paths;
   if (auto ok = api::check_create_source(wanted, rules); !ok) return ok;
-  if (!wanted.snapshot_id.empty()) {
+  if (!wanted.template_id.empty()) {
+    if (auto usable = find_usable_template(context_.store, wanted.template_id, scope); !usable) {
+      return Failure(usable.error());
+    }
+  } else if (!wanted.snapshot_id.empty()) {
     const auto snapshot = parts_.snapshots.get(wanted.snapshot_id, scope);
     if (!snapshot) return Failure(snapshot.error());
     if ((*snapshot)->status.state != api::snapshot_state::kReady) {
@@ -44,8 +69,21 @@ Result<void> Creates::check(const api::CreateSandbox& wanted, const Scope& scope
     }
   }
   if (auto ok = api::check_create(wanted, rules); !ok) return ok;
+  if (auto ok = check_network_policy(wanted); !ok) return ok;
   if (auto ok = context_.lifecycle().check(wanted); !ok) return ok;
   return check_capacity(rules.max_sandboxes);
+}
+
+Result<void> Creates::apply_policy(api::CreateSandbox& wanted) const {
+  // The request of an earlier create that failed has its policy already.
+  if (wanted.extensions.contains(std::string(kPolicyModeKey))) return {};
+  const runtime::Capabilities& can = context_.backend.capabilities();
+  if (auto ok = apply_template(*context_.options.policies, can.no_network_policy, wanted); !ok) return ok;
+  const auto mode = wanted.extensions.find(std::string(kPolicyModeKey));
+  if (mode == wanted.extensions.end() || mode->second != "audit") return {};
+  if (std::ranges::find(kAuditingBackends, can.backend) != kAuditingBackends.end()) return {};
+  return api::invalid_parameter(api::join_pointer("/extensions", kPolicyTemplateKey),
+                                "this backend has no audit mode for network policies");
 }
 
 Result<void> Creates::check_capacity(std::int64_t carried) const {
@@ -90,11 +128,21 @@ net::awaitable<Result<Creates::Accepted>> Creates::accept(api::CreateSandbox wan
     auto known = context_.store.find_key(options.idempotency_key, options.fingerprint, context_.time.now());
     if (!known) co_return Failure(known.error());
     if (*known) co_return join(std::move(**known), options.idempotency_key);
+    // The same create may have reached another server, whose sandbox this one has taken over.
+    if (const auto taken = taken_over(options.idempotency_key)) {
+      co_return join({taken, false, taken->id, api::encode_created(taken->view())}, options.idempotency_key);
+    }
     key = IdempotencyKey{options.idempotency_key, options.fingerprint, ""};
   }
+  if (!wanted.template_id.empty()) {
+    auto made = create_from_template(context_.store, wanted, who.scope());
+    if (!made) co_return Failure(made.error());
+    wanted = std::move(*made);
+  }
+  if (auto ok = apply_policy(wanted); !ok) co_return Failure(ok.error());
   if (auto ok = co_await check_with_backend(wanted, who.scope()); !ok) co_return Failure(ok.error());
   auto ticket = admission_.enter();
-  SandboxRecord record = make_record(std::move(wanted), who.owner);
+  SandboxRecord record = make_record(choose_id(options), std::move(wanted), who.owner);
   if (key) key->answer = api::encode_created(record.view());
   const std::string id = record.id;
   const auto unique = record.spec->extensions.find(std::string(kUniqueNameKey));
@@ -108,7 +156,12 @@ net::awaitable<Result<Creates::Accepted>> Creates::accept(api::CreateSandbox wan
   note_stage(CreateStage::Store, begin);
   --accepting_;
   if (!created || !created->fresh) parts_.creations.erase(id);
-  if (!created) co_return Failure(created.error());
+  if (!created) {
+    // Taken over in this moment.
+    const auto taken = options.idempotency_key.empty() ? nullptr : taken_over(options.idempotency_key);
+    if (!taken || created.error().code != Code::Conflict) co_return Failure(created.error());
+    co_return join({taken, false, taken->id, api::encode_created(taken->view())}, options.idempotency_key);
+  }
   if (!created->fresh) co_return join(std::move(*created), options.idempotency_key);
   // The answer waits before the create begins: it may fail at once.
   auto answer = std::make_unique<Creation::Answer>(prepare(*created->record), options.idempotency_key);
@@ -116,18 +169,31 @@ net::awaitable<Result<Creates::Accepted>> Creates::accept(api::CreateSandbox wan
   co_return Accepted{std::move(*created), std::move(answer)};
 }
 
-SandboxRecord Creates::make_record(api::CreateSandbox wanted, const Owner& owner) const {
+SandboxPtr Creates::taken_over(const std::string& key) const {
+  return context_.backend.capabilities().ids_from_keys ? context_.store.find(id_of_key(key)) : nullptr;
+}
+
+std::string Creates::choose_id(const Options& options) const {
+  if (!options.id.empty()) return options.id;
+  if (options.idempotency_key.empty() || !context_.backend.capabilities().ids_from_keys) return new_uuid();
+  std::string id = id_of_key(options.idempotency_key);
+  // An earlier sandbox of this key is still on its way out.
+  return parts_.removals.contains(id) ? new_uuid() : id;
+}
+
+SandboxRecord Creates::make_record(std::string id, api::CreateSandbox wanted, const Owner& owner) const {
   const Moment accepted = context_.time.moment();
   SandboxRecord record;
-  record.id = new_uuid();
+  record.id = std::move(id);
   record.owner = owner;
   record.metadata = wanted.metadata;
   record.created_at = accepted.wall;
   if (wanted.timeout) record.expires_at = record.created_at + *wanted.timeout;
-  record.access_renew = api::access_renew_seconds(wanted.extensions).value_or(std::nullopt);
+  record.access_renew = api::access_renew_seconds(wanted).value_or(std::nullopt);
   record.status = {std::string(api::state::kPending), "CONTAINER_STARTING", "The sandbox is waiting to be created.",
                    record.created_at};
   record.execd_token = new_hex_id() + new_hex_id();
+  if (wanted.network_policy) record.egress_token = new_token();
   record.spec = std::make_shared<const api::CreateSandbox>(std::move(wanted));
   record.clock_set_by = accepted.set_by;
   return record;
@@ -144,6 +210,10 @@ Creates::Accepted Creates::join(Store::Created known, const std::string& key) co
 
 net::awaitable<Result<Creates::Outcome>> Creates::create(api::CreateSandbox wanted, const Principal& who,
                                                          Options options) {
+  if (wanted.extensions.contains(std::string(kPolicyModeKey))) {
+    co_return api::invalid_parameter(api::join_pointer("/extensions", kPolicyModeKey),
+                                     "the server sets it, from the mode of the policy template");
+  }
   if (!options.idempotency_key.empty()) options.idempotency_key = stored_key(who.owner, options.idempotency_key);
   const auto deadline = context_.time.steady() + options.wait;
   for (;;) {
@@ -235,7 +305,7 @@ net::awaitable<void> Creates::end_failed(std::string id, Creation& creation, Err
 net::awaitable<Result<Instance>> Creates::create_in_backend(SandboxPtr record) {
   for (int left = kCreateTries;;) {
     auto made =
-        co_await context_.lifecycle().create({record->id, record->spec, record->execd_token,
+        co_await context_.lifecycle().create({record->id, record->spec, record->execd_token, record->egress_token,
                                               runtime::make_labels(record->id, *record->spec, record->expires_at)});
     if (made) co_return made;
     // An earlier try, or an earlier process, has reached the backend after all.

@@ -28,6 +28,7 @@ class Creates {
   Creates(const ServiceContext& context, Parts parts);
 
   struct Options {
+    std::string id = {};               // of the sandbox; "": a new one. An id that is in use is Conflict.
     std::string idempotency_key = {};  // "" is none
     std::string fingerprint = {};      // of the body, with a key
     std::chrono::seconds wait{0};      // for Running or an error
@@ -53,6 +54,8 @@ class Creates {
     std::unique_ptr<Creation::Answer> answer;  // null: nothing is under way
   };
   Result<void> check(const api::CreateSandbox& wanted, const Scope& scope) const;
+  // Puts the policy of a template into the request, once.
+  Result<void> apply_policy(api::CreateSandbox& wanted) const;
   // `carried`: by the backend's machine; 0 is unknown.
   Result<void> check_capacity(std::int64_t carried) const;
   // The same, and the questions to the backend. A backend that is away is Code::Unavailable.
@@ -60,7 +63,9 @@ class Creates {
   // A durable record of the create, or of the earlier one with the same key. References belong to create(), which
   // waits.
   net::awaitable<Result<Accepted>> accept(api::CreateSandbox wanted, const Principal& who, const Options& options);
-  SandboxRecord make_record(api::CreateSandbox wanted, const Owner& owner) const;
+  SandboxPtr taken_over(const std::string& key) const;
+  std::string choose_id(const Options& options) const;
+  SandboxRecord make_record(std::string id, api::CreateSandbox wanted, const Owner& owner) const;
   Accepted join(Store::Created known, const std::string& key) const;
   bool key_is_free(const Options& options) const;
   // Before run().

@@ -5,6 +5,8 @@
 namespace osb::server {
 
 Error create_failure(Error error, std::string_view backend) {
+  // Codes of a cluster have statuses of their own: 403 for a quota, 504 for a pod that is late.
+  if (error.reason.starts_with("KUBERNETES::")) return error;
   if (error.reason.empty()) error.reason = api::backend_reason(backend, "SANDBOX_START_FAILED");
   switch (error.code) {
     case Code::InvalidRequest:

@@ -19,7 +19,8 @@ constexpr std::chrono::hours kLongestSleep(24);
 }  // namespace
 
 net::awaitable<Result<Timestamp>> Deadlines::renew(std::string id, Scope scope, Timestamp until) {
-  if (auto found = states_.get(id, scope); !found) co_return Failure(found.error());
+  const auto found = states_.get(id, scope);
+  if (!found) co_return Failure(found.error());
   const Moment at = context_.time.moment();
   if (auto ok = api::check_renew(until, at.wall, context_.backend.capabilities().backend); !ok) {
     co_return Failure(ok.error());
@@ -28,6 +29,11 @@ net::awaitable<Result<Timestamp>> Deadlines::renew(std::string id, Scope scope, 
     co_return api::invalid_parameter(
         "/expiresAt",
         "at most " + std::to_string(most->count()) + " s from now are allowed ([server] max_sandbox_timeout_seconds)");
+  }
+  // First where the backend keeps the deadline: a sandbox that lives too long is ended by the record.
+  if ((*found)->expires_at) {
+    auto told = co_await context_.lifecycle().set_deadline(id, until);
+    if (!told && told.error().code != Code::NotFound) co_return Failure(told.error());
   }
   auto renewed = co_await context_.store.renew(id, until, at);
   if (!renewed) {

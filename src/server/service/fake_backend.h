@@ -32,6 +32,7 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
   bool returned = false;      // back when it is looked for
   runtime::Observer* observer = nullptr;
   Notifier changed;  // after every call
+  runtime::Capabilities can = make_capabilities();
 
   net::awaitable<void> until(std::function<bool()> condition) {
     (void)co_await changed.wait_until(std::move(condition));
@@ -57,7 +58,7 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
     return out;
   }
 
-  const runtime::Capabilities& capabilities() const override { return capabilities_; }
+  const runtime::Capabilities& capabilities() const override { return can; }
   Lifecycle& lifecycle() override { return *this; }
   std::unique_ptr<http::Connector> connector() override { return http::make_plain_connector(); }
   Logs* logs() override { return this; }
@@ -81,6 +82,7 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
     instance.address = "192.0.2.1";
     instance.ports = std::make_shared<FakePorts>();
     instance.execd_token = spec.execd_token;
+    instance.egress_token = spec.egress_token;
     instance.labels = spec.labels;
     instance.image = spec.create->image ? spec.create->image->uri : "";
     instance.entrypoint = spec.create->entrypoint;
@@ -171,7 +173,6 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
     co_return Result<void>();
   }
 
-  const runtime::Capabilities capabilities_ = make_capabilities();
   FakeSnapshots snapshots_{*this};
 };
 

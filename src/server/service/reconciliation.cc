@@ -42,6 +42,8 @@ void Reconciliation::on_all(std::vector<Instance> instances) {
   // Sandboxes of other programs are ended by those.
   log_info("backend is connected", {{"sandboxes", instances.size()}, {"not_ours", foreign}});
   parts_.presence.note_reconciled();
+  // A build looks for its sandbox among the records, which are up to date only now.
+  if (!std::exchange(templates_recovered_, true)) parts_.templates.recover();
 }
 
 void Reconciliation::recover() {

@@ -6,6 +6,7 @@
 #include "server/service/removals.h"
 #include "server/service/sandbox_states.h"
 #include "server/service/snapshot_service.h"
+#include "server/template/templates.h"
 
 namespace osb::server {
 
@@ -19,6 +20,7 @@ class Reconciliation final : public runtime::Observer {
     Removals& removals;
     Adoption& adoption;
     SnapshotService& snapshots;
+    Templates& templates;
     BackendPresence& presence;
   };
   Reconciliation(const ServiceContext& context, Parts parts) : context_(context), parts_(parts) {}
@@ -34,6 +36,7 @@ class Reconciliation final : public runtime::Observer {
   const ServiceContext& context_;
   const Parts parts_;
   bool recovered_ = false;  // the work of an earlier process was taken up
+  bool templates_recovered_ = false;
 };
 
 }  // namespace osb::server

@@ -1,5 +1,6 @@
 #include "server/service/removals.h"
 
+#include "base/backoff.h"
 #include "base/log.h"
 
 namespace osb::server {
@@ -51,7 +52,7 @@ std::shared_ptr<Removals::Removal> Removals::start(const std::string& id) {
 }
 
 net::awaitable<void> Removals::run(std::string id, std::shared_ptr<Removal> removal) {
-  auto pause = kFirstRetry;
+  Backoff pause(kFirstRetry, kLastRetry);
   for (;;) {
     Result<void> removed;
     {
@@ -70,8 +71,7 @@ net::awaitable<void> Removals::run(std::string id, std::shared_ptr<Removal> remo
       removal->error = removed.error();
       removal->settled.set();
     }
-    co_await presence_.wait_reconciled(pause);
-    pause = std::min(pause * 2, kLastRetry);
+    co_await presence_.wait_reconciled(pause.next());
   }
   on_gone_(id);
   states_.forget(id);

@@ -4,12 +4,14 @@
 #include "server/service/adoption.h"
 #include "server/service/creates.h"
 #include "server/service/deadlines.h"
+#include "server/service/idle_policies.h"
 #include "server/service/pauses.h"
 #include "server/service/readiness.h"
 #include "server/service/reconciliation.h"
 #include "server/service/removals.h"
 #include "server/service/sandbox_states.h"
 #include "server/service/snapshot_service.h"
+#include "server/template/templates.h"
 
 namespace osb::server {
 
@@ -31,7 +33,7 @@ class SandboxService {
 
   // Begins to watch the backend and the deadlines, and carries on with the work of an earlier process.
   void start();
-  // Other limits from now on; promises stay. The observer of stages stays as it is.
+  // Other limits from now on; promises stay. The observer of stages and the policy templates stay.
   void set_options(ServiceOptions options);
   // Ends waiting and watching, so that requests which do so end as well.
   void begin_close();
@@ -69,7 +71,9 @@ class SandboxService {
   const runtime::Instance* instance(std::string_view id) const { return states_.instance(id); }
   const EventHistory& events() const { return states_.events(); }
   AccessRenewals& access_renewals() { return access_renewals_; }
+  IdlePolicies& idle_policies() { return idle_policies_; }
   SnapshotService& snapshots() { return snapshots_; }
+  Templates& templates() { return templates_; }
 
   // --- the server itself
 
@@ -101,9 +105,11 @@ class SandboxService {
   Removals removals_;
   Deadlines deadlines_;
   Pauses pauses_;
+  IdlePolicies idle_policies_;
   AccessRenewals access_renewals_;
   SnapshotService snapshots_;
   Creates creates_;
+  Templates templates_;
   Adoption adoption_;
   Reconciliation reconciliation_;
   Readiness readiness_;

@@ -34,6 +34,7 @@ Instance& SandboxStates::known(const SandboxRecord& record) {
   Instance& known = instances_[record.id];
   known.id = record.id;
   known.execd_token = record.execd_token;
+  known.egress_token = record.egress_token;
   return known;
 }
 
@@ -62,6 +63,7 @@ void SandboxStates::set(const SandboxPtr& record, std::string_view state, std::s
   if (!changed) return;  // on its way out
   events_.note(record->id, now, (*changed)->status);
   note_ended(**changed);
+  if (on_change_) on_change_(**changed);
   notify(record->id);
 }
 
@@ -86,7 +88,11 @@ void SandboxStates::apply(const Instance& instance) {
   std::string token = instance.execd_token.empty() ? known.execd_token : instance.execd_token;
   known = instance;
   known.execd_token = std::move(token);
+  known.egress_token = record->egress_token;
   if (record->has_ended()) return;  // nothing lives twice
+  if (instance.expires_at && record->expires_at && *instance.expires_at != *record->expires_at) {
+    context_.tasks.spawn("follow a deadline", follow_deadline(record->id, *instance.expires_at));
+  }
   const std::string& state = record->status.state;
   const bool in_transition = is_in_transition(instance.id);
   switch (instance.state) {
@@ -110,6 +116,14 @@ void SandboxStates::apply(const Instance& instance) {
       set(record, api::state::kStopping, "CONTAINER_STOPPING", "The sandbox is being removed.");
       break;
   }
+}
+
+// Another server has moved the deadline that the backend keeps. One that has passed is left to the backend.
+net::awaitable<void> SandboxStates::follow_deadline(std::string id, Timestamp until) {
+  const Moment at = context_.time.moment();
+  if (until <= at.wall) co_return;
+  const auto renewed = co_await context_.store.renew(id, until, at);
+  if (renewed) deadlines_.move();
 }
 
 void SandboxStates::apply_end(const SandboxPtr& record, const Instance& instance) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -38,6 +39,8 @@ class SandboxStates {
   // The backend no longer has it.
   void note_gone(const std::string& id);
   void set(const SandboxPtr& record, std::string_view state, std::string reason, std::string message);
+  // Called after each change of a status.
+  void on_change(std::function<void(const SandboxRecord&)> listener) { on_change_ = std::move(listener); }
   // Begins the time that a sandbox which has ended stays visible. Others are ignored.
   void note_ended(const SandboxRecord& record);
   // Nothing is left of it.
@@ -72,6 +75,7 @@ class SandboxStates {
 
  private:
   runtime::Instance& known(const SandboxRecord& record);
+  net::awaitable<void> follow_deadline(std::string id, Timestamp until);
   void apply_end(const SandboxPtr& record, const runtime::Instance& instance);
 
   const ServiceContext& context_;
@@ -82,6 +86,7 @@ class SandboxStates {
   EndedSandboxes endings_;
   std::unordered_map<std::string, runtime::Instance> instances_;
   std::unordered_set<std::string> in_transition_;
+  std::function<void(const SandboxRecord&)> on_change_;
 };
 
 }  // namespace osb::server

@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "runtime/backend.h"
 #include "server/metrics/create_stage.h"
+#include "server/policies/policy_library.h"
 #include "server/store/store.h"
+#include "server/template/publish_places.h"
 
 namespace osb::server {
 
@@ -24,7 +26,10 @@ struct ServiceOptions {
   std::chrono::seconds keep_ended{3600};  // how long a sandbox that has ended by itself stays visible
   bool renew_on_access = false;
   std::chrono::seconds min_renew_interval{60};
-  CreateStageObserver on_create_stage;  // for metrics; may be empty
+  std::chrono::seconds template_build_limit{1800};         // until a template's sandbox is warm
+  PublishPlaces publish;                                   // of templates
+  CreateStageObserver on_create_stage;                     // for metrics; may be empty
+  const PolicyLibrary* policies = &PolicyLibrary::none();  // for creates; outlives the service
 };
 
 // The server's time, by the wall clock and by the clock that cannot be set (see Moment).

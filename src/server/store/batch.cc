@@ -79,7 +79,22 @@ SnapshotPtr Batch::put_snapshot(SnapshotRecord record) {
 
 void Batch::erase_snapshot(const std::string& id) { changes_.snapshots[id] = nullptr; }
 
-bool Batch::empty() const { return changes_.sandboxes.empty() && changes_.keys.empty() && changes_.snapshots.empty(); }
+TemplatePtr Batch::find_template(const std::string& id) const {
+  const auto changed = changes_.templates.find(id);
+  return changed == changes_.templates.end() ? index_.find_template(id) : changed->second;
+}
+
+TemplatePtr Batch::put_template(TemplateRecord record) {
+  const std::string id = record.id;
+  return changes_.templates[id] = std::make_shared<const TemplateRecord>(std::move(record));
+}
+
+void Batch::erase_template(const std::string& id) { changes_.templates[id] = nullptr; }
+
+bool Batch::empty() const {
+  return changes_.sandboxes.empty() && changes_.keys.empty() && changes_.snapshots.empty() &&
+         changes_.templates.empty();
+}
 
 Result<Store::Created> repeat_of(const KeyRecord& known, std::string_view fingerprint, SandboxPtr record) {
   if (known.fingerprint != fingerprint) {
@@ -183,6 +198,31 @@ Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const s
 
 Result<void> erase_snapshot(Batch& batch, const std::string& id) {
   if (batch.find_snapshot(id)) batch.erase_snapshot(id);
+  return {};
+}
+
+Result<void> create_template(Batch& batch, const TemplateRecord& record) {
+  if (batch.find_template(record.id)) {
+    return api::refuse(Code::Conflict, api::reason::kTemplateConflict, "the template id " + record.id + " is in use");
+  }
+  batch.put_template(record);
+  return {};
+}
+
+Result<TemplatePtr> change_template(Batch& batch, const std::string& id, const std::vector<std::string_view>& from,
+                                    const Store::TemplateChange& change) {
+  const TemplatePtr record = batch.find_template(id);
+  if (!record) return api::refuse(Code::NotFound, api::reason::kTemplateNotFound, "no such template: " + id);
+  if (std::ranges::find(from, record->status.phase) == from.end()) {
+    return api::refuse(Code::Conflict, api::reason::kTemplateConflict, "the template is " + record->status.phase);
+  }
+  TemplateRecord changed = *record;
+  change(changed);
+  return batch.put_template(std::move(changed));
+}
+
+Result<void> erase_template(Batch& batch, const std::string& id) {
+  if (batch.find_template(id)) batch.erase_template(id);
   return {};
 }
 

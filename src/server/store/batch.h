@@ -29,6 +29,10 @@ class Batch {
   SnapshotPtr put_snapshot(SnapshotRecord record);
   void erase_snapshot(const std::string& id);
 
+  TemplatePtr find_template(const std::string& id) const;
+  TemplatePtr put_template(TemplateRecord record);
+  void erase_template(const std::string& id);
+
   const RecordIndex::Changes& changes() const { return changes_; }
   bool empty() const;
 
@@ -54,6 +58,10 @@ Result<void> create_snapshot(Batch& batch, const SnapshotRecord& record);
 Result<SnapshotPtr> change_snapshot(Batch& batch, const std::string& id, const std::vector<std::string>& from,
                                     const api::Status& to, const std::optional<std::string>& restore_config);
 Result<void> erase_snapshot(Batch& batch, const std::string& id);
+Result<void> create_template(Batch& batch, const TemplateRecord& record);
+Result<TemplatePtr> change_template(Batch& batch, const std::string& id, const std::vector<std::string_view>& from,
+                                    const Store::TemplateChange& change);
+Result<void> erase_template(Batch& batch, const std::string& id);
 
 }  // namespace decide
 

@@ -9,6 +9,7 @@
 #include "api/lifecycle_create.h"
 #include "api/lifecycle_metadata.h"
 #include "api/lifecycle_sandbox.h"
+#include "api/lifecycle_template.h"
 #include "base/time.h"
 #include "server/store/scope.h"
 
@@ -32,6 +33,7 @@ struct SandboxRecord {
   std::shared_ptr<const api::CreateSandbox> spec;  // never null; as accepted, secrets included
   std::optional<api::Metadata> metadata;           // starts as the spec's, then patched
   std::string execd_token;                         // execd asks for it; a secret, and as durable as the create
+  std::string egress_token;                        // its policy API asks for it; a secret, "" without a network policy
   api::Status status;                              // the last state from the backend
   Timestamp created_at{};
   std::optional<Timestamp> expires_at;               // nothing: lives until deleted
@@ -67,6 +69,26 @@ struct SnapshotRecord {
   Timestamp created_at{};
 };
 using SnapshotPtr = std::shared_ptr<const SnapshotRecord>;
+
+// A template and its build. The ids are chosen with the record, so that every later process knows what to look for; an
+// id is emptied when nothing is left behind it.
+struct TemplateRecord {
+  std::string id;
+  Owner owner;
+  std::shared_ptr<const api::CreateTemplate> spec;  // never null
+  api::TemplateStatus status;
+  std::string sandbox_id;   // builds it
+  std::string snapshot_id;  // of the backend alone: the snapshots of the API do not have it
+  std::string log;          // the end of the output of a build that has failed
+  Timestamp created_at{};
+  Timestamp updated_at{};
+
+  bool is_unfinished() const {
+    return status.phase == api::template_phase::kPending || status.phase == api::template_phase::kBuilding;
+  }
+  api::TemplateView view() const { return {id, spec.get(), &status, created_at, updated_at}; }
+};
+using TemplatePtr = std::shared_ptr<const TemplateRecord>;
 
 // The key of a create as the store keeps it: each tenant has keys of its own. A line break, which no key of a client
 // contains, separates the two.

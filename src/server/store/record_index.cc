@@ -13,6 +13,13 @@ bool equals_lower(std::string_view text, std::string_view lower) {
   return std::ranges::equal(text, lower, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a | 32 : a) == b; });
 }
 
+bool has_all(const std::optional<api::Metadata>& metadata, const api::Metadata& wanted) {
+  return wanted.empty() || (metadata && std::ranges::all_of(wanted, [&](const auto& pair) {
+                              const auto found = metadata->find(pair.first);
+                              return found != metadata->end() && found->second == pair.second;
+                            }));
+}
+
 bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
   if (!query.states.empty() && std::ranges::none_of(query.states, [&](const std::string& state) {
         return equals_lower(record.status.state, state);
@@ -23,12 +30,13 @@ bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
     const std::string* name = record.name();
     if (name == nullptr || *name != *query.match) return false;
   }
-  if (query.metadata.empty()) return true;
-  if (!record.metadata) return false;
-  return std::ranges::all_of(query.metadata, [&](const auto& wanted) {
-    const auto found = record.metadata->find(wanted.first);
-    return found != record.metadata->end() && found->second == wanted.second;
-  });
+  return has_all(record.metadata, query.metadata);
+}
+
+bool matches(const TemplateRecord& record, const api::TemplateQuery& query) {
+  if (record.status.phase == api::template_phase::kDeleting) return false;
+  if (query.match && !record.id.starts_with(*query.match)) return false;
+  return has_all(record.spec->metadata, query.metadata);
 }
 
 bool matches(const SnapshotRecord& record, const api::SnapshotQuery& query) {
@@ -135,15 +143,27 @@ void RecordIndex::apply(const Changes& changes) {
     keys_[key] = record;
     key_ages_.emplace(record.created_at, key);
   }
-  for (const auto& [id, record] : changes.snapshots) {
-    if (const auto found = snapshots_.find(id); found != snapshots_.end()) {
-      snapshots_newest_first_.erase({found->second->created_at, id});
-      snapshots_.erase(found);
+  snapshots_.apply(changes.snapshots);
+  templates_.apply(changes.templates);
+}
+
+template <typename Pointer>
+void RecordIndex::NewestFirst<Pointer>::apply(const std::map<std::string, Pointer>& changes) {
+  for (const auto& [id, record] : changes) {
+    if (const auto found = by_id.find(id); found != by_id.end()) {
+      by_age.erase({found->second->created_at, id});
+      by_id.erase(found);
     }
     if (!record) continue;
-    snapshots_[id] = record;
-    snapshots_newest_first_[{record->created_at, id}] = record;
+    by_id[id] = record;
+    by_age[{record->created_at, id}] = record;
   }
+}
+
+template <typename Pointer>
+Pointer RecordIndex::NewestFirst<Pointer>::find(std::string_view id) const {
+  const auto found = by_id.find(id);
+  return found == by_id.end() ? nullptr : found->second;
 }
 
 SandboxPtr RecordIndex::find(std::string_view id) const {
@@ -256,14 +276,13 @@ std::vector<std::string> RecordIndex::keys_before(Timestamp time) const {
 
 SnapshotPtr RecordIndex::find_snapshot(std::string_view id) const {
   const std::shared_lock lock(mutex_);
-  const auto found = snapshots_.find(id);
-  return found == snapshots_.end() ? nullptr : found->second;
+  return snapshots_.find(id);
 }
 
 Store::Page<SnapshotPtr> RecordIndex::list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const {
   const std::shared_lock lock(mutex_);
   Store::Page<SnapshotPtr> page;
-  for (const auto& [key, record] : snapshots_newest_first_) {
+  for (const auto& [key, record] : snapshots_.by_age) {
     if (scope.covers(record->owner.tenant) && matches(*record, query)) add_match(page, record, query.paging);
   }
   return page;
@@ -271,7 +290,26 @@ Store::Page<SnapshotPtr> RecordIndex::list_snapshots(const api::SnapshotQuery& q
 
 std::vector<SnapshotPtr> RecordIndex::all_snapshots() const {
   const std::shared_lock lock(mutex_);
-  return values(snapshots_newest_first_);
+  return values(snapshots_.by_age);
+}
+
+TemplatePtr RecordIndex::find_template(std::string_view id) const {
+  const std::shared_lock lock(mutex_);
+  return templates_.find(id);
+}
+
+Store::Page<TemplatePtr> RecordIndex::list_templates(const api::TemplateQuery& query, const Scope& scope) const {
+  const std::shared_lock lock(mutex_);
+  Store::Page<TemplatePtr> page;
+  for (const auto& [key, record] : templates_.by_age) {
+    if (scope.covers(record->owner.tenant) && matches(*record, query)) add_match(page, record, query.paging);
+  }
+  return page;
+}
+
+std::vector<TemplatePtr> RecordIndex::all_templates() const {
+  const std::shared_lock lock(mutex_);
+  return values(templates_.by_age);
 }
 
 }  // namespace osb::server

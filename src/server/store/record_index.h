@@ -45,6 +45,7 @@ class RecordIndex {
     std::map<std::string, KeyRecord> keys;
     std::vector<std::string> keys_gone;
     std::map<std::string, SnapshotPtr> snapshots;
+    std::map<std::string, TemplatePtr> templates;
   };
   // A sandbox that is here already keeps its present status: that may have changed since the commit was put together.
   void apply(const Changes& changes);
@@ -70,6 +71,10 @@ class RecordIndex {
   SnapshotPtr find_snapshot(std::string_view id) const;
   Store::Page<SnapshotPtr> list_snapshots(const api::SnapshotQuery& query, const Scope& scope) const;
   std::vector<SnapshotPtr> all_snapshots() const;
+
+  TemplatePtr find_template(std::string_view id) const;
+  Store::Page<TemplatePtr> list_templates(const api::TemplateQuery& query, const Scope& scope) const;
+  std::vector<TemplatePtr> all_templates() const;
 
  private:
   struct Hash {
@@ -101,8 +106,17 @@ class RecordIndex {
   std::set<std::string, std::less<>> removals_;
   std::map<std::string, KeyRecord, std::less<>> keys_;
   std::set<TimeAndId> key_ages_;
-  ById<SnapshotPtr> snapshots_;
-  std::map<TimeAndId, SnapshotPtr, std::greater<>> snapshots_newest_first_;
+  // Few: a list sorts nothing and skips nothing.
+  template <typename Pointer>
+  struct NewestFirst {
+    ById<Pointer> by_id;
+    std::map<TimeAndId, Pointer, std::greater<>> by_age;
+
+    void apply(const std::map<std::string, Pointer>& changes);
+    Pointer find(std::string_view id) const;
+  };
+  NewestFirst<SnapshotPtr> snapshots_;
+  NewestFirst<TemplatePtr> templates_;
 };
 
 }  // namespace osb::server

@@ -66,6 +66,25 @@ ALTER TABLE sandboxes ADD COLUMN owner TEXT NOT NULL DEFAULT 'admin';
 ALTER TABLE snapshots ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
 ALTER TABLE snapshots ADD COLUMN owner TEXT NOT NULL DEFAULT 'admin';
 )",
+    // Nothing there was has a network policy: servers up to here refused them.
+    R"(
+ALTER TABLE sandboxes ADD COLUMN egress_token TEXT NOT NULL DEFAULT '';
+)",
+    R"(
+CREATE TABLE templates (
+  id TEXT PRIMARY KEY NOT NULL,
+  tenant TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  spec TEXT NOT NULL,
+  phase TEXT NOT NULL,
+  manifest_ref TEXT NOT NULL,
+  message TEXT NOT NULL,
+  sandbox_id TEXT NOT NULL,
+  snapshot_id TEXT NOT NULL,
+  log TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL);
+)",
 };
 constexpr std::int64_t kVersion = std::size(kMigrations);
 
@@ -114,7 +133,7 @@ Failure unreadable(const Database& database, std::string_view what, std::string_
 Result<void> load_sandboxes(Database& database, RecordIndex::Changes& out) {
   auto rows = database.prepare(
       "SELECT id, spec, metadata, state, reason, message, last_transition_at, created_at, expires_at, "
-      "access_renew_seconds, removing, execd_token, tenant, owner FROM sandboxes");
+      "access_renew_seconds, removing, execd_token, tenant, owner, egress_token FROM sandboxes");
   if (!rows) return Failure(rows.error());
   for (;;) {
     const auto row = rows->step();
@@ -125,7 +144,7 @@ Result<void> load_sandboxes(Database& database, RecordIndex::Changes& out) {
       out.removals_begun.insert(std::move(id));
       continue;
     }
-    auto spec = api::decode_create_sandbox(rows->text_at(1));
+    auto spec = api::decode_recorded_create(rows->text_at(1));
     if (!spec) return unreadable(database, "sandbox", id, spec.error());
     auto metadata = decode_metadata(rows->optional_text_at(2));
     if (!metadata) return unreadable(database, "sandbox", id, metadata.error());
@@ -134,6 +153,7 @@ Result<void> load_sandboxes(Database& database, RecordIndex::Changes& out) {
     record->spec = std::make_shared<const api::CreateSandbox>(std::move(*spec));
     record->metadata = std::move(*metadata);
     record->execd_token = rows->text_at(11);
+    record->egress_token = rows->text_at(14);
     record->owner = {std::string(rows->text_at(12)), std::string(rows->text_at(13))};
     record->status = {std::string(rows->text_at(3)), std::string(rows->text_at(4)), std::string(rows->text_at(5)),
                       to_time(rows->optional_number_at(6))};
@@ -183,6 +203,31 @@ Result<void> load_snapshots(Database& database, RecordIndex::Changes& out) {
     record->created_at = *created_at;
     record->owner = {std::string(rows->text_at(9)), std::string(rows->text_at(10))};
     out.snapshots.emplace(record->id, record);
+  }
+}
+
+Result<void> load_templates(Database& database, RecordIndex::Changes& out) {
+  auto rows = database.prepare(
+      "SELECT id, tenant, owner, spec, phase, manifest_ref, message, sandbox_id, snapshot_id, log, created_at, "
+      "updated_at FROM templates");
+  if (!rows) return Failure(rows.error());
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return Failure(row.error());
+    if (!*row) return {};
+    auto record = std::make_shared<TemplateRecord>();
+    record->id = rows->text_at(0);
+    record->owner = {std::string(rows->text_at(1)), std::string(rows->text_at(2))};
+    auto spec = api::decode_create_template(rows->text_at(3));
+    if (!spec) return unreadable(database, "template", record->id, spec.error());
+    record->spec = std::make_shared<const api::CreateTemplate>(std::move(*spec));
+    record->status = {std::string(rows->text_at(4)), std::string(rows->text_at(5)), std::string(rows->text_at(6))};
+    record->sandbox_id = rows->text_at(7);
+    record->snapshot_id = rows->text_at(8);
+    record->log = rows->text_at(9);
+    record->created_at = to_time(rows->number_at(10));
+    record->updated_at = to_time(rows->number_at(11));
+    out.templates.emplace(record->id, record);
   }
 }
 
@@ -240,6 +285,7 @@ Result<RecordIndex::Changes> load_records(Database& database) {
   if (auto done = load_sandboxes(database, out); !done) return Failure(done.error());
   if (auto done = load_keys(database, out); !done) return Failure(done.error());
   if (auto done = load_snapshots(database, out); !done) return Failure(done.error());
+  if (auto done = load_templates(database, out); !done) return Failure(done.error());
   return out;
 }
 
@@ -249,8 +295,9 @@ Result<RecordWriter> RecordWriter::prepare(Database& database) {
       // Status is left out of the update: it has a statement of its own, which may have run meanwhile.
       {&out.put_sandbox_,
        "INSERT INTO sandboxes (id, spec, metadata, state, reason, message, last_transition_at, created_at, expires_at, "
-       "access_renew_seconds, execd_token, tenant, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-       "?13) "
+       "access_renew_seconds, execd_token, tenant, owner, egress_token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+       "?10, "
+       "?11, ?12, ?13, ?14) "
        "ON CONFLICT (id) DO UPDATE SET metadata = ?3, expires_at = ?9"},
       {&out.begin_removal_, "UPDATE sandboxes SET removing = 1 WHERE id = ?1"},
       {&out.forget_, "DELETE FROM sandboxes WHERE id = ?1 AND removing = 1"},
@@ -265,6 +312,11 @@ Result<RecordWriter> RecordWriter::prepare(Database& database) {
        "ON CONFLICT (id) DO UPDATE SET restore_config = ?4, state = ?5, reason = ?6, message = ?7, "
        "last_transition_at = ?8, updated_at = ?10"},
       {&out.erase_snapshot_, "DELETE FROM snapshots WHERE id = ?1"},
+      {&out.put_template_,
+       "INSERT INTO templates VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT (id) DO UPDATE "
+       "SET "
+       "phase = ?5, manifest_ref = ?6, message = ?7, sandbox_id = ?8, snapshot_id = ?9, log = ?10, updated_at = ?12"},
+      {&out.erase_template_, "DELETE FROM templates WHERE id = ?1"},
       {&out.touch_, "INSERT INTO flushes VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET count = count + 1"},
   };
   for (const auto& [statement, sql] : statements) {
@@ -290,7 +342,8 @@ Result<void> RecordWriter::write(const RecordIndex::Changes& changes) {
         .number_or_null(9, to_number(record->expires_at))
         .text(11, record->execd_token)
         .text(12, record->owner.tenant)
-        .text(13, record->owner.subject);
+        .text(13, record->owner.subject)
+        .text(14, record->egress_token);
     if (record->access_renew) put_sandbox_.number(10, record->access_renew->count());
     if (auto done = put_sandbox_.run(); !done) return done;
   }
@@ -304,6 +357,35 @@ Result<void> RecordWriter::write(const RecordIndex::Changes& changes) {
     put_key_.reset().text(1, key).text(2, record.fingerprint).text(3, record.sandbox_id).text(4, record.answer);
     if (auto done = put_key_.number(5, to_number(record.created_at)).run(); !done) return done;
   }
+  if (auto done = write_snapshots(changes); !done) return done;
+  return write_templates(changes);
+}
+
+Result<void> RecordWriter::write_templates(const RecordIndex::Changes& changes) {
+  for (const auto& [id, record] : changes.templates) {
+    if (!record) {
+      if (auto done = erase_template_.reset().text(1, id).run(); !done) return done;
+      continue;
+    }
+    put_template_.reset()
+        .text(1, id)
+        .text(2, record->owner.tenant)
+        .text(3, record->owner.subject)
+        .text(4, api::encode_create_template(*record->spec))
+        .text(5, record->status.phase)
+        .text(6, record->status.manifest_ref)
+        .text(7, record->status.message)
+        .text(8, record->sandbox_id)
+        .text(9, record->snapshot_id)
+        .text(10, record->log)
+        .number(11, to_number(record->created_at))
+        .number(12, to_number(record->updated_at));
+    if (auto done = put_template_.run(); !done) return done;
+  }
+  return {};
+}
+
+Result<void> RecordWriter::write_snapshots(const RecordIndex::Changes& changes) {
   for (const auto& [id, record] : changes.snapshots) {
     if (!record) {
       if (auto done = erase_snapshot_.reset().text(1, id).run(); !done) return done;

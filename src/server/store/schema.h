@@ -25,8 +25,11 @@ class RecordWriter {
   Result<void> touch();
 
  private:
+  Result<void> write_snapshots(const RecordIndex::Changes& changes);
+  Result<void> write_templates(const RecordIndex::Changes& changes);
+
   Statement put_sandbox_, begin_removal_, forget_, put_status_, put_key_, erase_key_, put_snapshot_, erase_snapshot_,
-      touch_;
+      put_template_, erase_template_, touch_;
 };
 
 }  // namespace osb::server

@@ -24,6 +24,7 @@ class SqliteStore final : public Store {
 
   using Store::find;
   using Store::find_snapshot;
+  using Store::find_template;
   SandboxPtr find(std::string_view id) const override { return index_.find(id); }
   Page<SandboxPtr> list(const api::SandboxQuery& query, const Scope& scope) const override {
     return index_.list(query, scope);
@@ -113,6 +114,27 @@ class SqliteStore final : public Store {
 
   net::awaitable<Result<void>> erase_snapshot(std::string id) override {
     return change<void>([id = std::move(id)](Batch& batch) { return decide::erase_snapshot(batch, id); });
+  }
+
+  TemplatePtr find_template(std::string_view id) const override { return index_.find_template(id); }
+  Page<TemplatePtr> list_templates(const api::TemplateQuery& query, const Scope& scope) const override {
+    return index_.list_templates(query, scope);
+  }
+  std::vector<TemplatePtr> all_templates() const override { return index_.all_templates(); }
+
+  net::awaitable<Result<void>> create_template(TemplateRecord record) override {
+    return change<void>([record = std::move(record)](Batch& batch) { return decide::create_template(batch, record); });
+  }
+
+  net::awaitable<Result<TemplatePtr>> change_template(std::string id, std::vector<std::string_view> from,
+                                                      TemplateChange to) override {
+    return change<TemplatePtr>([id = std::move(id), from = std::move(from), to = std::move(to)](Batch& batch) {
+      return decide::change_template(batch, id, from, to);
+    });
+  }
+
+  net::awaitable<Result<void>> erase_template(std::string id) override {
+    return change<void>([id = std::move(id)](Batch& batch) { return decide::erase_template(batch, id); });
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -124,6 +125,28 @@ class Store {
                                                               std::optional<std::string> restore_config) = 0;
   // Success also when it is gone already.
   virtual net::awaitable<Result<void>> erase_snapshot(std::string id) = 0;
+
+  // --- templates; every change is durable when it completes
+
+  virtual TemplatePtr find_template(std::string_view id) const = 0;  // for the server itself: also one being deleted
+  // For requests: those being deleted do not exist.
+  TemplatePtr find_template(std::string_view id, const Scope& scope) const {
+    TemplatePtr record = find_template(id);
+    const bool visible = record && record->status.phase != api::template_phase::kDeleting;
+    return visible && scope.covers(record->owner.tenant) ? record : nullptr;
+  }
+  // Newest first, without those being deleted.
+  virtual Page<TemplatePtr> list_templates(const api::TemplateQuery& query, const Scope& scope) const = 0;
+  virtual std::vector<TemplatePtr> all_templates() const = 0;
+
+  virtual net::awaitable<Result<void>> create_template(TemplateRecord record) = 0;
+  // Compare and set: from one of the phases `from`. NotFound FSB::TEMPLATE_NOT_FOUND; Conflict FSB::TEMPLATE_CONFLICT.
+  // `change` may run more than once.
+  using TemplateChange = std::function<void(TemplateRecord&)>;
+  virtual net::awaitable<Result<TemplatePtr>> change_template(std::string id, std::vector<std::string_view> from,
+                                                              TemplateChange change) = 0;
+  // Success also when it is gone already.
+  virtual net::awaitable<Result<void>> erase_template(std::string id) = 0;
 };
 
 }  // namespace osb::server

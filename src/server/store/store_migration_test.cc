@@ -74,6 +74,27 @@ TEST_F(StoreMigration, ExistingRecordsBelongToTheAdministrator) {
   EXPECT_EQ(store->list({}, Scope::tenant("other")).total, 0);
 }
 
+TEST_F(StoreMigration, ExistingSandboxesHaveNoPolicyApi) {
+  {
+    const auto store = open();
+    ASSERT_TRUE(store);
+    EXPECT_EQ(store->find(kFirst)->egress_token, "");
+  }
+  // A file of the version before the token, with its column gone again.
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path().c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(
+                handle, "DROP TABLE templates; ALTER TABLE sandboxes DROP COLUMN egress_token; PRAGMA user_version = 3",
+                nullptr, nullptr, nullptr),
+            SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+  const auto store = open();
+  ASSERT_TRUE(store);
+  EXPECT_EQ(store->find(kFirst)->egress_token, "");
+  EXPECT_EQ(store->find(kFirst)->execd_token, "6bfc5db099c5402b9f5fb8a0107f4b046fc25324683c404f8dcd8a2e1420805d");
+}
+
 TEST_F(StoreMigration, EverythingElseStaysAsItWas) {
   const auto store = open();
   ASSERT_TRUE(store);

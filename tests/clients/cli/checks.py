@@ -351,6 +351,20 @@ def errors():
         refused("404", "a missing file", "file", "cat", id, "/root/none")
 
 
+def network_policy():
+    policy = pathlib.Path("policy.json")
+    policy.write_text(json.dumps({"defaultAction": "deny", "egress": [{"action": "allow", "target": suite.ALLOWED}]}))
+    with sandbox("--network-policy-file", str(policy)) as id:
+        def reached():
+            return [shell(id, suite.REACH + name).strip() for name in (suite.ALLOWED, suite.OTHER)]
+
+        same(ask("egress", "get", id)["egress"], [{"action": "allow", "target": suite.ALLOWED}], "rules")
+        same(reached(), ["yes", "no"], "the policy")
+        osb("egress", "patch", id, "--rule", f"allow={suite.OTHER}", "--rule", f"deny={suite.ALLOWED}")
+        same(reached(), ["no", "yes"], "the patched policy")
+    return "no command that removes rules"
+
+
 def parallel():
     making = [Command("sandbox", "create", "--ready-timeout", "240s", "-i", suite.IMAGE, "-e", f"N={n}", "-o", "json")
               for n in range(suite.PARALLEL)]
@@ -366,24 +380,99 @@ def parallel():
             osb("sandbox", "kill", *ids)
 
 
+# --- what only newer versions have
+
+
+def create_from_file(**fields):
+    """Of a request file, in the wire format."""
+    file = pathlib.Path("request.json")
+    file.write_text(json.dumps(fields))
+    return ask("sandbox", "create", "--ready-timeout", "240s", "-f", file)["id"]
+
+
+def hooks():
+    lifecycle = {"preStart": {"command": ["sh", "-c", "echo prepared > /tmp/prepared"]},
+                 "periodic": [{"name": "tick", "schedule": "@every 1s", "command": ["touch", "/tmp/ticked"]}]}
+    id = create_from_file(image=suite.IMAGE, lifecycle=lifecycle,
+                          entrypoint=["sh", "-c", "cp /tmp/prepared /tmp/seen; exec sleep 1000"])
+    try:
+        same(shell(id, "until test -e /tmp/seen; do sleep 0.05; done; cat /tmp/seen"), "prepared\n",
+             "the entrypoint's view")
+        shell(id, "until test -e /tmp/ticked; do sleep 0.05; done")
+    finally:
+        osb("sandbox", "kill", id)
+    broken = pathlib.Path("broken.json")
+    broken.write_text(json.dumps({"image": suite.IMAGE, "lifecycle": {"preStart": {"command": ["false"]}}}))
+    code, _, _ = Command("sandbox", "create", "--ready-timeout", "10s", "-f", broken).done()
+    for id in listed():
+        while code == 0:  # execd answers while preStart runs: the client may have seen the sandbox before the failure
+            seen = ask("sandbox", "get", id)["status"]
+            if seen["state"] in ("Failed", "Terminated"):
+                check("preStart" in seen["message"], f"how it ended: {seen}")
+                break
+        osb("sandbox", "kill", id)
+
+
+def idle_and_renewal():
+    file = pathlib.Path("idle.json")
+    for lifecycle in ({"idlePolicy": {"idleTimeoutSeconds": 1800, "onIdle": "pause"}},
+                      {"renewalPolicy": {"extendSeconds": 1800}}):
+        file.write_text(json.dumps({"image": suite.IMAGE, "lifecycle": lifecycle}))
+        refused("lifecycle", "a policy that this version does not know", "sandbox", "create", "-f", file)
+    raise NotOffered("lifecycle of a request file has no idlePolicy and no renewalPolicy")
+
+
+def templates():
+    words = ("-i", suite.IMAGE, "-p", "local://", "-e", "COLOUR=blue", "-m", "from=suite", "--format", "native",
+             "--readiness-probe", "cmd://test -e /root/warm", "--entrypoint", "sh", "--entrypoint", "-c",
+             "--entrypoint", "echo warm > /root/warm; exec sleep 1000")
+    made = ask("template", "create", *words)["template_id"]
+
+    def status():
+        return ask("template", "get", made)["status"]
+
+    try:
+        while (now := status())["phase"] in ("Pending", "Building"):
+            pass
+        same(now["phase"], "Succeeded", f"phase ({now.get('message')})")
+        check(made in osb("template", "list", "-m", "from=suite", "-o", "json"), "list")
+        id = ask("sandbox", "create", "--template", made, "-t", "10m", "--ready-timeout", "240s")["id"]
+    finally:
+        osb("template", "delete", made)
+    try:
+        same(shell(id, "echo $(cat /root/warm) $COLOUR"), "warm blue\n", "files and environment")
+    finally:
+        osb("sandbox", "kill", id)
+    refused("TEMPLATE_NOT_FOUND", "a deleted template", "template", "get", made)
+    while listed("-m", f"template={made}"):  # the sandbox of its build goes by itself
+        pass
+
+
+def diagnostics():
+    with sandbox("--entrypoint", "sh", "--entrypoint", "-c", "--entrypoint",
+                 "echo said by the entrypoint; exec sleep 1000") as id:
+        while "said by the entrypoint" not in (logs := ask("diagnostics", "logs", id, "-s", "container"))["content"]:
+            pass
+        same((logs["sandbox_id"], logs["kind"], logs["scope"]), (id, "logs", "container"), "logs")
+        check(ask("diagnostics", "events", id, "-s", "runtime")["content"], "no events")
+        refused("DIAGNOSTICS_SCOPE_UNSUPPORTED", "an unknown scope", "diagnostics", "logs", id, "-s", "else")
+
+
+def newer():
+    """The first version with templates has all of these commands, or none."""
+    if "template" not in cli.commands:
+        return {}
+    return {"hooks": hooks, "idle and renewal policy": idle_and_renewal, "templates": templates,
+            "isolated sessions": no_command("isolated"), "diagnostics": diagnostics, "code execution": no_command("code")}
+
+
+def no_command(name):
+    def missing():
+        check(not any(name in command for command in cli.commands), f"there is a command for it: {list(cli.commands)}")
+        raise NotOffered(f"no command '{name}'")
+
+    return missing
+
+
 if __name__ == "__main__":
-    suite.main({
-        "lifecycle": lifecycle,
-        "commands: foreground": foreground,
-        "commands: background": background,
-        "commands: interrupt": interrupt,
-        "commands: 100,000 lines": many_lines,
-        "sessions": sessions,
-        "files: every operation": files,
-        "files: big": big_files,
-        "files: odd names": odd_names,
-        "metrics": metrics,
-        "endpoints: direct": endpoints(False),
-        "endpoints: through the proxy": endpoints(True),
-        "pause and resume": pause_and_resume,
-        "renew": renew,
-        "metadata": metadata,
-        "snapshots": snapshots,
-        "errors": errors,
-        "50 in parallel": parallel,
-    })
+    suite.main({**suite.checks_of(globals()), "50 in parallel": parallel, **newer()})

@@ -1,14 +1,34 @@
 """The Python package opensandbox-code-interpreter: code in a context that keeps its state."""
 
 import datetime
+import threading
 
 from code_interpreter import CodeInterpreterSync
 from code_interpreter.models.code import CodeContext
 from opensandbox import SandboxSync
 from opensandbox.config.connection_sync import ConnectionConfigSync
+from opensandbox.models.execd_sync import ExecutionHandlersSync
 
 import suite
 from suite import check, same
+
+
+def stdout_of(execution):
+    return "".join(each.text for each in execution.logs.stdout)
+
+
+def interrupt(interpreter, context):
+    """Stops code that never ends, from another thread, as soon as it has printed."""
+    printed = threading.Event()
+    done = []
+    handlers = ExecutionHandlersSync(on_stdout=lambda message: printed.set())
+    running = threading.Thread(target=lambda: done.append(
+        interpreter.codes.run("print('on')\nwhile True: pass", context=context, handlers=handlers)))
+    running.start()
+    check(printed.wait(120), "no output of running code")
+    interpreter.codes.interrupt(context.id)
+    running.join(120)
+    check(done and done[0].error and done[0].error.name == "KeyboardInterrupt", f"interrupted code: {done}")
 
 
 def code_execution():
@@ -33,6 +53,18 @@ def code_execution():
         without = CodeContext(language="python")
         run("y = 5", context=without)
         same([each.text for each in run("y", context=without).result], ["5"], "default context")
+        same(stdout_of(run("echo $((40 + 2))", context=CodeContext(language="bash"))), "42\n", "bash")
+        interrupt(interpreter, context)
+        same([each.text for each in run("x", context=context).result], ["20"], "state after an interrupt")
+        if not hasattr(interpreter.codes, "list_contexts"):
+            return "no call to get, list or delete contexts in this version"
+        same(interpreter.codes.get_context(other.id).language, "python", "get a context")
+        same(len(interpreter.codes.list_contexts("python")), 3, "list contexts: two of our own and the default one")
+        interpreter.codes.delete_context(other.id)
+        check(other.id not in [each.id for each in interpreter.codes.list_contexts("python")], "a deleted context is listed")
+        interpreter.codes.delete_contexts("python")
+        same(interpreter.codes.list_contexts("python"), [], "contexts after all were deleted")
+        return ""
     finally:
         sandbox.kill()
         sandbox.close()

@@ -4,8 +4,8 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 
 import {
-  BIG, check, CLIENT_DIR, IMAGE, KEY, LINES, LISTENER, LISTENER_PORT, main, NotOffered, ODD_NAMES, PARALLEL, PROXY,
-  same, SERVER, UNKNOWN_ID,
+  ALLOWED, AUTHORIZATION, BIG, check, CLIENT_DIR, IMAGE, KEY, LINES, LISTENER, LISTENER_PORT, main, NotOffered,
+  ODD_NAMES, OTHER, PARALLEL, PROXY, REACH, same, SERVER, UNKNOWN_ID,
 } from "./suite.mjs";
 
 const entry = path.join(CLIENT_DIR, "node_modules/@alibaba-group/opensandbox/dist/index.js");
@@ -324,6 +324,62 @@ const errors = async () => {
   return lost.length ? `this version drops the code of ${lost.join(" and ")}` : "";
 };
 
+const networkPolicy = async () => {
+  if (!Sandbox.prototype.getEgressPolicy) throw new NotOffered("no calls for the rules of a sandbox");
+  const policy = { defaultAction: "deny", egress: [{ action: "allow", target: ALLOWED }] };
+  let remark = "";
+  await withSandbox({ networkPolicy: policy }, async (made) => {
+    const reached = async () => {
+      const said = [];
+      for (const name of [ALLOWED, OTHER]) said.push(stdout(await made.commands.run(REACH + name)));
+      return said;
+    };
+    const rules = async () => (await made.getEgressPolicy()).egress.map((rule) => [rule.action, rule.target]);
+    same(await rules(), [["allow", ALLOWED]], "rules");
+    same(await reached(), [["yes"], ["no"]], "the policy");
+    await made.patchEgressRules([{ action: "allow", target: OTHER }, { action: "deny", target: ALLOWED }]);
+    same(await rules(), [["allow", OTHER], ["deny", ALLOWED]], "patched rules");
+    same(await reached(), [["no"], ["yes"]], "the patched policy");
+    if (!made.deleteEgressRules) {
+      remark = "no call that removes rules";
+      return;
+    }
+    await made.deleteEgressRules([OTHER]);
+    same(await reached(), [["no"], ["no"]], "after a rule was removed");
+  });
+  return remark;
+};
+
+const credentialVault = async () => {
+  const networkPolicy = { defaultAction: "deny", egress: [{ action: "allow", target: ALLOWED }] };
+  await withSandbox({ networkPolicy, credentialProxy: { enabled: true } }, async (made) => {
+    const vault = made.credentialVault;
+    if (!vault) throw new NotOffered("no credential vault");
+    const sent = async () => stdout(await made.commands.run(AUTHORIZATION + ALLOWED));
+    const credential = (value) => ({ name: "key", source: { value } });
+    const binding = {
+      name: "api", match: { hosts: [ALLOWED], schemes: ["http"] }, auth: { type: "bearer", credential: "key" } };
+    same(await sent(), ["none"], "without a vault");
+    same((await vault.create({ credentials: [credential("first")], bindings: [binding] })).revision, 1, "revision");
+    same(await sent(), ["Bearer first"], "the header");
+    await refused(() => vault.create({ credentials: [], bindings: [] }), 409, "a second vault");
+    const changed = await vault.patch({ expectedRevision: 1, credentials: { replace: [credential("second")] } });
+    same(changed.revision, 2, "revision");
+    same(await sent(), ["Bearer second"], "the header of the new value");
+    await refused(() => vault.patch({ expectedRevision: 1 }), 409, "an old revision");
+    const state = await vault.get();
+    same(state.credentials.map((each) => [each.name, each.sourceType]), [["key", "inline"]], "credentials");
+    same(state.bindings.map((each) => [each.name, each.auth.type]), [["api", "bearer"]], "bindings");
+    check(!JSON.stringify(state).includes("second"), "the state has the value");
+    same((await vault.getCredential("key")).revision, 2, "one credential");
+    same((await vault.getBinding("api")).match.hosts, [ALLOWED], "one binding");
+    same([(await vault.listCredentials()).length, (await vault.listBindings()).length], [1, 1], "lists");
+    await vault.delete();
+    await refused(() => vault.get(), 404, "a vault that was deleted");
+    same(await sent(), ["none"], "after the vault was deleted");
+  });
+};
+
 const parallel = async () => {
   const tried = await Promise.allSettled(Array.from({ length: PARALLEL }, (_, n) => create({ env: { N: String(n) } })));
   const made = tried.filter((each) => each.value).map((each) => each.value);
@@ -358,5 +414,7 @@ await main({
   "metadata": metadata,
   "snapshots": snapshots,
   "errors": errors,
+  "network policy": networkPolicy,
+  "credential vault": credentialVault,
   "50 in parallel": parallel,
 });

@@ -13,6 +13,16 @@ export const BIG = 64 << 20;
 // A web server inside the sandbox; the command returns when it listens.
 export const LISTENER = `python3 - <<'END'\n${fs.readFileSync(new URL("../listener.py", import.meta.url), "utf8")}END\n`;
 export const LISTENER_PORT = 8000;
+// Of the small internet that the sandboxes are beside (tests/support/fake_internet.py).
+export const ALLOWED = "allowed.example.com";
+export const OTHER = "other.example.com";
+// A command that says "yes" or "no": whether the web server of a name, which follows, answers.
+export const REACH = `python3 -c 'import sys, urllib.request
+try: print("yes" if urllib.request.urlopen("http://" + sys.argv[1], timeout=5).status == 200 else "no")
+except OSError: print("no")' `;
+// The Authorization field that the web server of a name gets, or "none".
+export const AUTHORIZATION = `python3 -c 'import sys, urllib.request
+print(urllib.request.urlopen("http://" + sys.argv[1] + "/authorization", timeout=20).read().decode())' `;
 
 export class NotOffered extends Error {}
 class Mismatch extends Error {}

@@ -49,7 +49,11 @@ class Mcp:
                 async with stdio_client(parameters, errlog=sys.stderr) as (reading, writing):
                     async with ClientSession(reading, writing, logging_callback=hear) as self.session:
                         await self.session.initialize()
-                        self.tools = {tool.name for tool in (await self.session.list_tools()).tools}
+                        tools = (await self.session.list_tools()).tools
+                        self.tools = {tool.name for tool in tools}
+                        create = next(tool for tool in tools if tool.name == "sandbox_create")
+                        schema = create.input_schema if hasattr(create, "input_schema") else create.inputSchema
+                        self.create_fields = set(schema["properties"])
                         ready.set()
                         await self._leave.wait()
             except BaseException as error:
@@ -330,6 +334,26 @@ def errors(mcp):
     return remark
 
 
+def network_policy(mcp):
+    if "network_policy" not in mcp.create_fields:
+        raise NotOffered("sandbox_create takes no network policy")
+    policy = {"defaultAction": "deny", "egress": [{"action": "allow", "target": suite.ALLOWED}]}
+    with mcp.sandbox(network_policy=policy) as id:
+        same([mcp.stdout(id, suite.REACH + name) for name in (suite.ALLOWED, suite.OTHER)], [["yes"], ["no"]], "the policy")
+    return "set at creation; no tool that reads or changes it"
+
+
+def without(field, tool):
+    """A feature that this client has no field of a create and no tool for."""
+
+    def missing(mcp):
+        check(field not in mcp.create_fields, f"sandbox_create has {field}")
+        check(not any(tool in name for name in mcp.tools), f"there is a tool for it: {mcp.tools}")
+        raise NotOffered(f"sandbox_create has no {field}, and there is no tool")
+
+    return missing
+
+
 def parallel(mcp):
     async def all_of_them():
         tried = await asyncio.gather(*(mcp.ask("sandbox_create", image=suite.IMAGE, env={"N": str(n)},
@@ -348,26 +372,10 @@ def parallel(mcp):
     wait(all_of_them())
 
 
-CHECKS = {
-    "lifecycle": lifecycle,
-    "commands: foreground": foreground,
-    "commands: background": background,
-    "commands: interrupt": interrupt,
-    "commands: 100,000 lines": many_lines,
-    "sessions": sessions,
-    "files: every operation": files,
-    "files: big": big_files,
-    "files: odd names": odd_names,
-    "metrics": metrics,
-    "endpoints: direct": endpoints(False),
-    "endpoints: through the proxy": endpoints(True),
-    "pause and resume": pause_and_resume,
-    "renew": renew,
-    "metadata": metadata,
-    "snapshots": snapshots,
-    "errors": errors,
-    "50 in parallel": parallel,
-}
+CHECKS = {**suite.checks_of(globals()), "50 in parallel": parallel, "hooks": without("lifecycle", "hook"),
+          "idle and renewal policy": without("lifecycle", "idle"), "templates": without("template_id", "template"),
+          "isolated sessions": without("isolation", "isolat"), "diagnostics": without("diagnostics", "diagnos"),
+          "code execution": without("code", "code_")}
 
 
 def main():

@@ -13,7 +13,7 @@ import uuid
 from opensandbox import Sandbox, SandboxManager, SandboxManagerSync, SandboxSync
 from opensandbox.config import ConnectionConfig
 from opensandbox.config.connection_sync import ConnectionConfigSync
-from opensandbox.exceptions import SandboxApiException
+from opensandbox.exceptions import SandboxApiException, SandboxException
 from opensandbox.models.execd import ExecutionHandlers, RunCommandOpts
 from opensandbox.models.execd_sync import ExecutionHandlersSync
 from opensandbox.models.filesystem import (ContentReplaceEntry, MoveEntry, SearchEntry, SetPermissionEntry, WriteEntry)
@@ -34,7 +34,7 @@ class Blocking:
 
     def __getattr__(self, name):
         target = getattr(self._inner, name)
-        if name in ("commands", "files", "metrics"):
+        if name in ("commands", "files", "metrics", "credential_vault"):
             return Blocking(self._loop, target)
         if not callable(target):
             return target
@@ -485,6 +485,77 @@ def errors(sdk):
     return f"this version drops the code of {' and '.join(lost)}" if lost else ""
 
 
+def network_policy(sdk):
+    try:
+        from opensandbox.models.sandboxes import NetworkPolicy, NetworkRule
+    except ImportError:
+        raise NotOffered("no network policies") from None
+    if not hasattr(sdk.sandbox_class, "get_egress_policy"):
+        raise NotOffered("no calls for the rules of a sandbox")
+
+    def rule(action, target):
+        return NetworkRule(action=action, target=target)
+
+    policy = NetworkPolicy(default_action="deny", egress=[rule("allow", suite.ALLOWED)])
+    with sdk.sandbox(network_policy=policy) as made:
+        def reached():
+            return [stdout(made.commands.run(suite.REACH + name)) for name in (suite.ALLOWED, suite.OTHER)]
+
+        def rules():
+            return [(each.action, each.target) for each in made.get_egress_policy().egress]
+
+        same(rules(), [("allow", suite.ALLOWED)], "rules")
+        same(reached(), [["yes"], ["no"]], "the policy")
+        if not hasattr(made, "patch_egress_rules"):
+            return "read only"
+        made.patch_egress_rules([rule("allow", suite.OTHER), rule("deny", suite.ALLOWED)])
+        same(rules(), [("allow", suite.OTHER), ("deny", suite.ALLOWED)], "patched rules")
+        same(reached(), [["no"], ["yes"]], "the patched policy")
+        if not hasattr(made, "delete_egress_rules"):
+            return "no call that removes rules"
+        made.delete_egress_rules([suite.OTHER, "unknown.example.com"])
+        same(reached(), [["no"], ["no"]], "after a rule was removed")
+
+
+def credential_vault(sdk):
+    try:
+        from opensandbox.models.sandboxes import (Credential, CredentialBinding, CredentialProxyConfig, NetworkPolicy,
+                                                  NetworkRule)
+    except ImportError:
+        raise NotOffered("no credential vault") from None
+    policy = NetworkPolicy(default_action="deny", egress=[NetworkRule(action="allow", target=suite.ALLOWED)])
+
+    def credential(value):
+        return Credential(name="key", source={"value": value})
+
+    binding = CredentialBinding(name="api", match={"hosts": [suite.ALLOWED], "schemes": ["http"]},
+                                auth={"type": "bearer", "credential": "key"})
+    with sdk.sandbox(network_policy=policy, credential_proxy=CredentialProxyConfig(enabled=True)) as made:
+        vault = made.credential_vault
+
+        def sent():
+            return stdout(made.commands.run(suite.AUTHORIZATION + suite.ALLOWED))
+
+        same(sent(), ["none"], "without a vault")
+        same(vault.create(credentials=[credential("first")], bindings=[binding]).revision, 1, "revision")
+        same(sent(), ["Bearer first"], "the header")
+        refused(lambda: vault.create(credentials=[], bindings=[]), 409, "a second vault")
+        same(vault.patch(expected_revision=1, credentials={"replace": [credential("second")]}).revision, 2, "revision")
+        same(sent(), ["Bearer second"], "the header of the new value")
+        refused(lambda: vault.patch(expected_revision=1), 409, "an old revision")
+        state = vault.get()
+        same([(each.name, each.source_type) for each in state.credentials], [("key", "inline")], "credentials")
+        same([(each.name, each.auth.type) for each in state.bindings], [("api", "bearer")], "bindings")
+        check("second" not in repr(state), "the state has the value")
+        same(vault.get_credential("key").revision, 2, "one credential")
+        same(vault.get_binding("api").match.hosts, [suite.ALLOWED], "one binding")
+        same(len(vault.list_credentials()), 1, "a list of credentials")
+        same(len(vault.list_bindings()), 1, "a list of bindings")
+        vault.delete()
+        refused(vault.get, 404, "a vault that was deleted")
+        same(sent(), ["none"], "after the vault was deleted")
+
+
 def _id(text):
     """The id in the type that this version uses."""
     return uuid.UUID(text) if SandboxInfo.model_fields["id"].annotation is uuid.UUID else text
@@ -537,25 +608,133 @@ async def _others(numbers):
             await each.close()
 
 
-CHECKS = {
-    "lifecycle": lifecycle,
-    "commands: foreground": foreground,
-    "commands: background": background,
-    "commands: interrupt": interrupt,
-    "commands: 100,000 lines": many_lines,
-    "sessions": sessions,
-    "files: every operation": files,
-    "files: big": big_files,
-    "files: odd names": odd_names,
-    "metrics": metrics,
-    "endpoints: direct": endpoints(False),
-    "endpoints: through the proxy": endpoints(True),
-    "pause and resume": pause_and_resume,
-    "renew": renew,
-    "metadata": metadata,
-    "snapshots": snapshots,
-    "errors": errors,
-}
+# --- what only newer versions have
+
+
+def hooks(sdk):
+    from opensandbox.models.sandboxes import LifecycleHook, PeriodicLifecycleHook, SandboxLifecycle
+    lifecycle = SandboxLifecycle(
+        preStart=LifecycleHook(command=["sh", "-c", "echo prepared > /tmp/prepared; echo said by the hook"]),
+        periodic=[PeriodicLifecycleHook(name="tick", schedule="@every 1s", command=["touch", "/tmp/ticked"])])
+    with sdk.sandbox(lifecycle=lifecycle, entrypoint=["sh", "-c", "cp /tmp/prepared /tmp/seen; exec sleep 1000"]) as made:
+        same(stdout(made.commands.run("until test -e /tmp/seen; do sleep 0.05; done; cat /tmp/seen")), ["prepared"],
+             "the entrypoint's view")
+        same(exit_code(made.commands.run("until test -e /tmp/ticked; do sleep 0.05; done")), 0, "periodic hook")
+    broken = SandboxLifecycle(preStart=LifecycleHook(command=["sh", "-c", "echo no; exit 4"]))
+    made = None
+    try:
+        # execd answers while preStart runs: whether the client sees the failure, or the sandbox before it, is chance. A
+        # client that asks a sandbox which has ended goes on until its own time is up.
+        made = sdk.create(lifecycle=broken, ready_timeout=datetime.timedelta(seconds=10))
+    except SandboxException:
+        pass
+    with sdk.managing() as manager:
+        if made is not None:
+            while (seen := manager.get_sandbox_info(made.id).status).state not in ("Failed", "Terminated"):
+                pass
+            check("preStart" in seen.message, f"how it ended: {seen}")
+            made.close()
+        for each in manager.list_sandbox_infos(SandboxFilter()).sandbox_infos:
+            manager.kill_sandbox(each.id)
+
+
+def idle_and_renewal(sdk):
+    from opensandbox.models import sandboxes as models
+    if not hasattr(models, "IdlePolicy"):
+        raise NotOffered("lifecycle has no idlePolicy and no renewalPolicy")
+    lifecycle = models.SandboxLifecycle(
+        idlePolicy=models.IdlePolicy(idleTimeoutSeconds=1800, onIdle="pause"),
+        renewalPolicy=models.RenewalPolicy(extendSeconds=1800))
+    with sdk.sandbox(lifecycle=lifecycle) as made:
+        made.commands.run("echo kept > /dev/shm/word")
+        made.pause()
+        with sdk.managing() as manager:
+            while manager.get_sandbox_info(made.id).status.state != "Paused":
+                pass
+            same(stdout(made.commands.run("cat /dev/shm/word")), ["kept"], "a command that wakes it")
+            same(manager.get_sandbox_info(made.id).status.state, "Running", "state")
+
+
+def templates(sdk):
+    if not hasattr(sdk.manager_class, "create_template"):
+        raise NotOffered("no calls for templates")
+    from opensandbox.models.templates import CreateTemplateRequest, TemplateFilter, TemplateReadiness
+    wanted = CreateTemplateRequest(image=suite.IMAGE, publish="local://", env={"COLOUR": "blue"},
+                                   metadata={"from": "suite"}, readiness=TemplateReadiness(probe="cmd://test -e /root/warm"),
+                                   entrypoint=["sh", "-c", "echo warm > /root/warm; exec sleep 1000"])
+    with sdk.managing() as manager:
+        made = manager.create_template(wanted)
+        try:
+            while (seen := manager.get_template(made.template_id)).status.phase in ("Pending", "Building"):
+                pass
+            same(seen.status.phase, "Succeeded", f"phase ({seen.status.message})")
+            listed = manager.list_templates(TemplateFilter(metadata={"from": "suite"})).template_infos
+            same([each.template_id for each in listed], [made.template_id], "list")
+            sandbox = sdk.blocking(sdk.sandbox_class.create_from_template(
+                made.template_id, timeout=10 * MINUTE, connection_config=sdk.config()))
+        finally:
+            manager.delete_template(made.template_id)
+        try:
+            same(stdout(sandbox.commands.run("cat /root/warm; echo $COLOUR")), ["warm", "blue"], "files and environment")
+        finally:
+            sandbox.kill()
+            sandbox.close()
+        refused(lambda: manager.get_template(made.template_id), 404, "a deleted template")
+        build = SandboxFilter(metadata={"template": made.template_id})  # its sandbox goes by itself
+        while manager.list_sandbox_infos(build).sandbox_infos:
+            pass
+
+
+def isolated(sdk):
+    if not hasattr(sdk.sandbox_class, "isolation"):
+        raise NotOffered("no isolated sessions")
+    from opensandbox.models.isolated import CreateIsolatedSessionRequest, IsolatedWorkspaceSpec
+    with sdk.sandbox(extensions={"bootstrap.execd.isolation": "enable"}) as made:
+        isolation = sdk.blocking(made.isolation)
+        check(isolation.capabilities().available, "isolated sessions are not available")
+
+        def session(**fields):
+            return sdk.blocking(isolation.create(CreateIsolatedSessionRequest(
+                workspace=IsolatedWorkspaceSpec(path="/workspace", mode="overlay"), **fields)))
+
+        one, two = session(), session()
+        one.run("echo one > /workspace/file; export KEPT=one")
+        two.run("echo two > /workspace/file")
+        same(stdout(one.run("cat /workspace/file; echo $KEPT")), ["one", "one"], "the first session")
+        same(stdout(two.run("cat /workspace/file; echo $KEPT.")), ["two", "."], "the second session")
+        same(stdout(made.commands.run("ls /workspace 2>/dev/null")), [], "the sandbox's own view")
+        run = one.run_background("echo from the background")
+        id = getattr(run, "run_id", run)
+        while one.run_status(id).running:
+            pass
+        check("from the background" in str(one.run_logs(id)), "the background run's log")
+        same(len(isolation.list()), 2, "sessions")
+        one.delete()
+        two.delete()
+        same(len(isolation.list()), 0, "sessions after the delete")
+
+
+def diagnostics(sdk):
+    if not hasattr(sdk.sandbox_class, "get_diagnostic_logs"):
+        raise NotOffered("no calls for diagnostics")
+    with sdk.sandbox(entrypoint=["sh", "-c", "echo said by the entrypoint; exec sleep 1000"]) as made:
+        while "said by the entrypoint" not in (logs := made.get_diagnostic_logs("container")).content:
+            pass
+        same((str(logs.sandbox_id), logs.kind, logs.scope), (str(made.id), "logs", "container"), "logs")
+        events = made.get_diagnostic_events("runtime")
+        check(events.content, "no events")
+        refused(lambda: made.get_diagnostic_logs("else"), 400, "an unknown scope")
+
+
+def newer():
+    """Versions that have isolated sessions have all of these calls, or say which they lack."""
+    if not hasattr(SandboxSync, "isolation"):
+        return {}
+    return {"hooks": hooks, "idle and renewal policy": idle_and_renewal, "templates": templates,
+            "isolated sessions": isolated, "diagnostics": diagnostics}
+
+
+CHECKS = {**suite.checks_of(globals()), **newer()}
 
 if __name__ == "__main__":
     suite.main({**{name: with_both(function) for name, function in CHECKS.items()}, "50 in parallel": parallel})

@@ -4,6 +4,8 @@ import contextlib
 import json
 import threading
 
+import pytest
+from execd_process import Execd
 from test_commands import parse
 
 
@@ -102,6 +104,49 @@ def interrupt(execd, context):
     answer = execd.client.delete("/code", params={"id": context}, timeout=60)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-length"] == "0"
+
+
+class LanguageContext:
+    """A context of one language. Calling it runs code there. Its execd has a locale without UTF-8, as small images have it."""
+
+    def __init__(self, language):
+        self.language = language
+        self.execd = Execd(env={"LC_ALL": "C", "EXECD_CODE_INTERRUPT_GRACE": "120s"})
+        # A run waits as long as the start of its process takes; a request for a context 25 s.
+        self.context = run(self.execd, "// begins", None, language).id
+
+    def __call__(self, code, **fields):
+        return run(self.execd, code, self.context, self.language, **fields)
+
+    def other(self):
+        """The same in a new context."""
+        context = new_context(self.execd, self.language)
+        return lambda code: run(self.execd, code, context, self.language)
+
+    def check_interrupt(self, declares, code, reads):
+        """`declares` makes a variable of value 1, `code` prints "on" and goes on for ever, `reads` is the variable."""
+        self(declares)
+        with live(self.execd, code, self.context, self.language) as going:
+            going.wait_output("on")
+            interrupt(self.execd, self.context)
+            assert going.finish().ename == "KeyboardInterrupt"
+        assert self(reads).text == "1"
+
+
+def language_fixture(language):
+    @pytest.fixture(scope="module")
+    def in_language():
+        made = LanguageContext(language)
+        yield made
+        made.execd.stop()
+
+    return in_language
+
+
+def check_missing_language(execd, language, package):
+    """Of an execd whose PATH has no such language."""
+    answer = execd.client.post("/code/context", json={"language": language})
+    assert answer.status_code == 500 and package in answer.json()["message"]
 
 
 def in_thread(function):

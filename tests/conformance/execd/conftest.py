@@ -1,11 +1,14 @@
 """Fixtures of the execd suite. EXECD_BINARY names the program under test (default: the release build)."""
 
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from code_runs import new_context  # noqa: E402
 from execd_process import Execd  # noqa: E402
 
 SHARED_TOKEN = "conformance-token"
@@ -71,6 +74,22 @@ def execd(shared_execd, tmp_path):
 def code_execd(shared_code_execd, tmp_path):
     """The same for tests that interrupt code: only code that ignores it for long is killed."""
     yield from lend(shared_code_execd, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def warm_go(tmp_path_factory):
+    """Go's build cache holds the standard library, which takes longer to compile than a new context may take."""
+    kernel = pathlib.Path(__file__).resolve().parents[3] / "src" / "execd" / "code" / "drivers" / "kernel.go"
+    subprocess.run(["go", "build", "-o", str(tmp_path_factory.mktemp("go") / "kernel"), str(kernel)], check=True,
+                   env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": ""}, cwd="/")
+
+
+@pytest.fixture
+def context(execd):
+    """A context for Python, of the file's own execd."""
+    context = new_context(execd)
+    yield context
+    execd.client.delete(f"/code/contexts/{context}")
 
 
 @pytest.fixture

@@ -103,3 +103,24 @@ def test_execd_serves_next_to_the_users_process(bootstrap, tmp_path):
     assert process.wait(30) == 0
     assert process.stdout.read() == ""
     os.kill(pid, signal.SIGTERM)  # the container would end it; here it goes by itself
+
+
+def test_sigint_ends_the_users_process_too(bootstrap):
+    process = bootstrap("sh", "-c", "trap 'echo bye; exit 9' TERM; echo up; while :; do sleep 60 & wait $!; done")
+    assert process.stdout.readline() == "up\n"
+    while not catches(process.pid, signal.SIGTERM):  # its next step, after that for SIGINT
+        assert process.poll() is None
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "bye\n"
+    assert process.wait(30) == 0
+
+
+def test_execd_as_init_takes_the_place_of_the_script(bootstrap, tmp_path):
+    wrapper = tmp_path / "execd"
+    wrapper.write_text(f"#!/bin/sh\nexec {binary()} --port=0 --log-level=3 \"$@\"\n")
+    wrapper.chmod(0o755)
+    environment = {"EXECD": str(wrapper), "EXECD_INIT": "1"}
+    process = bootstrap("sh", "-c", "read line; echo \"$line $PPID ${EXECD_INIT-none}\"; exit 7", env=environment)
+    status, out, err = finish(process, "typed\n")
+    assert (status, out) == (7, f"typed {process.pid} none\n"), err

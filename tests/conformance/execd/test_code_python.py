@@ -16,13 +16,6 @@ def execd(code_execd):
     return code_execd
 
 
-@pytest.fixture
-def context(execd):
-    context = new_context(execd)
-    yield context
-    execd.client.delete(f"/code/contexts/{context}")
-
-
 def test_last_expression_is_the_result_with_its_count(execd, context):
     first = run(execd, "result = 2 + 2\nresult", context)
     assert first.types == ["init", "execution_count", "result", "execution_complete"]

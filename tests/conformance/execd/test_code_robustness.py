@@ -16,13 +16,6 @@ def execd(code_execd):
     return code_execd
 
 
-@pytest.fixture
-def context(execd):
-    context = new_context(execd)
-    yield context
-    execd.client.delete(f"/code/contexts/{context}")
-
-
 @pytest.mark.parametrize("code,says", [
     ("import os\nprint('last words')\nos._exit(3)", "exit status 3"),
     ("import os\nprint('last words')\nos._exit(0)", "exit status 0"),
@@ -100,6 +93,7 @@ def test_timeout_of_a_run_interrupts_it_and_keeps_the_state(execd, context):
     run(execd, "kept = 7", context)
     done = run(execd, "while True: pass", context, timeout=200)
     assert done.ename == "ExecutionTimeout" and "200 ms" in done.error["evalue"]
+    assert done.error["traceback"][-1] == "ExecutionTimeout: " + done.error["evalue"]
     assert run(execd, "kept", context, timeout=60_000).text == "7"
 
 

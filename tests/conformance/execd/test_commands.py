@@ -9,11 +9,13 @@ import re
 import select
 import signal
 import socket
+import stat
 import threading
 import time
 
 import httpx
 import pytest
+from long_enough import long_enough
 
 MIB = 1024 * 1024
 
@@ -144,7 +146,7 @@ def process_gone(pid):
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([fd], [], [], 10)[0])
+        return bool(select.select([fd], [], [], 60)[0])
     finally:
         os.close(fd)
 
@@ -172,17 +174,20 @@ def test_echo_gives_init_one_line_and_complete(execd):
 
 
 def test_a_fast_command_ends_its_stream_at_once(execd):
-    times = []
-    for _ in range(5):
+    """A pause of execd's own would be in every run; a slow machine delays some."""
+
+    def seconds():
         start = time.monotonic()
         run(execd, "true")
-        times.append(time.monotonic() - start)
-    assert min(times) < 0.5
+        return time.monotonic() - start
+
+    assert any(seconds() < 0.5 for _ in range(100))
 
 
 def test_execution_time_is_in_milliseconds(execd):
+    start = time.monotonic()
     events = run(execd, "sleep 0.2")
-    assert 150 <= events[-1]["execution_time"] < 5000
+    assert 150 <= events[-1]["execution_time"] <= 1000 * (time.monotonic() - start)
 
 
 def test_init_arrives_while_the_command_runs(execd):
@@ -210,8 +215,10 @@ def test_pings_keep_an_idle_stream_alive(execd):
     response = execd.client.post("/command", json={"command": "sleep 3.3"})
     events = parse(response.content)
     pings = [event for event in events if event["type"] == "ping"]
-    assert len(pings) == 1 and pings[0]["text"] == "pong"
-    assert "seq" not in pings[0]
+    assert pings and all(ping["text"] == "pong" and "seq" not in ping for ping in pings)
+    # One after each three seconds of silence: more than one only where a slow machine ended the command late.
+    times = [event["timestamp"] for event in events if event["type"] in ("init", "ping")]
+    assert all(after - before >= 2900 for before, after in zip(times, times[1:])), events
 
 
 @pytest.mark.parametrize(
@@ -371,10 +378,10 @@ def test_daemon_environment_is_below_the_envs_file_is_below_the_request(start_ex
 
 
 def test_quoted_values_of_the_envs_file(start_execd, tmp_path):
-    (tmp_path / "envs").write_text("A='$HOME \\n\nB=no'\nC=\"it's \\\"$A\\\"\\n\"\nD='open\nE='e'\n")
+    (tmp_path / "envs").write_text("A='$HOME \\n\nB=no'\nC=\"it's \\\"$A\\\"\\n\"\nD='open\nE='e'\nF='f' #\nG=\"g\\\"\n")
     execd = start_execd(env={"A": "a", "B": "b", "EXECD_ENVS": str(tmp_path / "envs")})
-    shown = texts(run(execd, 'printf "%s|" "$A" "$B" "$C" "$D" "$E" | od -An -c | tr -d " \\n"'))
-    assert shown == ["$HOME\\\\n\\nB=no|b|it's\"a\"\\n|'open|e|".replace("\\\\", "\\")]
+    shown = texts(run(execd, 'printf "%s|" "$A" "$B" "$C" "$D" "$E" "$F" "$G" | od -An -c | tr -d " \\n"'))
+    assert shown == ["$HOME\\\\n\\nB=no|b|it's\"a\"\\n||e|||".replace("\\\\", "\\")]
 
 
 def test_a_program_without_a_shell(execd):
@@ -387,14 +394,16 @@ def test_a_program_without_a_shell(execd):
     assert start(["sh", "-c", "exit 7"])[-1]["error"]["evalue"] == "7"
     events = start(["sh", "-c", "echo $0 $1; exit 3", "it's", "x y"])
     status = execd.client.get(f"/command/status/{events[0]['text']}").json()
-    assert status["content"] == "sh -c 'echo $0 $1; exit 3' 'it'\\''s' 'x y'"
+    assert json.loads(status["content"]) == ["sh", "-c", "echo $0 $1; exit 3", "it's", "x y"]
     assert status["exit_code"] == 3
-    # Relative directories of PATH, and relative programs, start where the command does.
+    # Relative programs start where the command does; relative directories of PATH do not count.
     tool = execd.tmp / "tool"
     tool.write_text("#!/bin/sh\npwd\n")
     tool.chmod(0o755)
-    for argv, path in ((["tool"], "bin:."), (["./tool"], "/bin")):
+    for argv, path in ((["tool"], f"bin:.::{execd.tmp}"), (["./tool"], "/bin")):
         assert texts(start(argv, cwd=str(execd.tmp), envs={"PATH": path})) == [str(execd.tmp)]
+    for path in (".", "", "bin:"):
+        assert start(["tool"], cwd=str(execd.tmp), envs={"PATH": path})[-1]["type"] == "error"
     for missing in ("no-such-program", "/no/such", "/usr", str(execd.tmp / "plain")):
         (execd.tmp / "plain").write_text("no program")
         events = start([missing])
@@ -408,6 +417,25 @@ def test_argv_that_cannot_be_run(execd, body):
     response = execd.client.post("/command", json=body)
     assert response.status_code == 400
     assert response.json()["code"] == "INVALID_REQUEST_BODY"
+
+
+def test_the_file_of_variables_reaches_sessions_and_no_layer_changes_the_id(start_execd, tmp_path):
+    (tmp_path / "envs").write_text("A=file\nOPENSANDBOX_ID=file\n")
+    execd = start_execd(env={"EXECD_ENVS": str(tmp_path / "envs"), "OPENSANDBOX_ID": "box", "EXECD_LOG_FILE": "stderr"})
+    show = 'echo "$A $OPENSANDBOX_ID ${EXECD_LOG_FILE-none}"'
+    assert texts(run(execd, show, envs={"OPENSANDBOX_ID": "request"})) == ["file box none"]
+    session = execd.client.post("/session", json={}).json()["session_id"]
+    response = execd.client.post(f"/session/{session}/run", json={"command": show})
+    assert texts(parse(response.content)) == ["file box none"]
+
+
+def test_output_is_kept_in_a_private_directory(start_execd, tmp_path):
+    execd = start_execd(env={"TMPDIR": str(tmp_path)})
+    assert exit_code(run(execd, "yes | head -c 3000000")) == 0
+    directory = tmp_path / "opensandbox-execd"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    files = [os.readlink(f"/proc/{execd.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{execd.pid}/fd")]
+    assert any(path.startswith(f"{directory}/") for path in files), files
 
 
 def test_the_access_token_is_not_passed_on(token_execd):
@@ -476,10 +504,15 @@ def test_without_bash_sh_is_used(start_execd, tmp_path):
 
 
 def test_timeout_kills_the_whole_tree(execd):
-    events = run(execd, "setsid sleep 1000 & echo $!; (sleep 1000) & echo $!; sleep 1000", timeout=500)
-    assert events[-1]["error"] == {"ename": "CommandExecError", "evalue": "-1",
-                                   "traceback": ["signal: killed", "timed out after 500ms"]}
+    script = "setsid sleep 1000 & echo $!; (sleep 1000) & echo $!; sleep 1000"
+    events = long_enough(lambda limit: run(execd, script, timeout=limit), lambda events: len(texts(events)) == 2, 500)
+    assert events[-1]["error"]["traceback"][0] == "signal: killed" and len(texts(events)) == 2
     assert all(process_gone(int(pid)) for pid in texts(events))
+
+
+def test_timeout_is_named_in_the_error(execd):
+    assert run(execd, "sleep 1000", timeout=500)[-1]["error"] == {
+        "ename": "CommandExecError", "evalue": "-1", "traceback": ["signal: killed", "timed out after 500ms"]}
 
 
 def test_timeout_does_not_touch_a_command_that_is_done(execd):
@@ -568,11 +601,13 @@ def test_a_slow_reader_holds_the_command_back(execd):
     with started_by_hand(execd, script) as connection:
         received = bytearray(connection.recv(65536))
         # Nothing reads now: the kernel's buffers and the ring fill, then the shell blocks. If it did not block, it
-        # would end long before this other command.
-        run(execd, "sleep 3")
-        first = int(counter.read_text())
-        run(execd, "sleep 0.5")
-        assert first == int(counter.read_text()) < 200
+        # would count to the end.
+        run(execd, f"until [ -s {counter} ]; do sleep 0.05; done")
+        before = ""
+        while (count := counter.read_text()) != before or not count:
+            before = count
+            run(execd, "sleep 0.5")
+        assert int(count) < 200
         while piece := connection.recv(MIB):
             received += piece
     assert received.count(b'"type":"stdout"') == 200 * 5000 + 1
@@ -736,11 +771,14 @@ def test_logs_of_others(execd):
 
 
 def test_background_timeout_and_daemons(execd):
-    command_id = background(execd, "echo x; sleep 1000", timeout=300)
-    events = wait_finished(execd, command_id)
-    assert events[-1]["error"]["traceback"] == ["signal: killed", "timed out after 300ms"]
-    assert status(execd, command_id)["exit_code"] == -1
-    assert logs(execd, command_id)[0] == b"x\n"
+    def attempt(limit):
+        command_id = background(execd, "echo x; sleep 1000", timeout=limit)
+        events = wait_finished(execd, command_id)
+        assert events[-1]["error"]["traceback"] == ["signal: killed", f"timed out after {limit}ms"]
+        assert status(execd, command_id)["exit_code"] == -1
+        return logs(execd, command_id)[0]
+
+    assert long_enough(attempt, len, 300) == b"x\n"
 
 
 def rfc3339(text):
@@ -826,7 +864,7 @@ def test_processes_that_fork_without_end_are_killed_by_the_timeout(execd):
     guard.touch()
     beat = execd.tmp / "beat"
     script = f"f() {{ [ -e {guard} ] && echo > {beat} && f & }}; f; f; f; sleep 1000"
-    events = run(execd, script, timeout=500)
+    events = long_enough(lambda limit: run(execd, script, timeout=limit), lambda _: beat.exists(), 500)
     assert exit_code(events) == -1
     beat.unlink()
     run(execd, "sleep 0.5")

@@ -2,6 +2,7 @@
 the whole tree. Tests with namespaces need root."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -387,3 +388,119 @@ def test_pid_1_ends_the_whole_tree_without_proc(start, busybox_root):
     execd.wait_for("ready")
     signal_first_process(execd, signal.SIGTERM)
     assert execd.end(15) == 0  # the output ended, so no process holds it any more
+
+
+def test_init_passes_end_signals_on_and_ends_with_the_entrypoints_status(start):
+    trap = "trap 'echo got TERM' TERM; trap 'echo got INT' INT; trap 'exit 7' USR1; echo up; while :; do sleep 60 & wait $!; done"
+    execd = start(args=["--init"], entrypoint=["bash", "-c", trap])
+    execd.wait_for("up")
+    execd.process.send_signal(signal.SIGTERM)
+    execd.wait_for("got TERM")
+    execd.process.send_signal(signal.SIGINT)
+    execd.wait_for("got INT")
+    assert execd.client.get("/ping").status_code == 200, "it goes on as long as its entrypoint does"
+    execd.process.send_signal(signal.SIGUSR1)
+    assert execd.end() == 7
+
+
+@pytest.mark.parametrize("value, status", [("1", 5), ("true", 5), ("off", 0), ("", 0)])
+def test_init_by_environment(start, value, status):
+    execd = start(entrypoint=["bash", "-c", "trap 'exit 5' TERM; echo up; while :; do sleep 60 & wait $!; done"],
+                  env={"EXECD_INIT": value})
+    execd.wait_for("up")
+    execd.process.send_signal(signal.SIGTERM)
+    assert execd.end() == status
+
+
+def test_a_switch_that_is_neither_true_nor_false_is_refused():
+    done = subprocess.run([binary(), "--init=maybe"], capture_output=True, text=True)
+    assert done.returncode == 2 and "expected true or false" in done.stderr
+
+
+@pytest.fixture
+def awaiting(tmp_path):
+    """awaiting(entrypoint) starts an execd that waits to be initialized; clients over its Unix socket and its port."""
+    clean_up = contextlib.ExitStack()
+
+    def begin(*entrypoint, env=None):
+        unix, tcp = socket.socket(socket.AF_UNIX), clean_up.enter_context(socket.socket())
+        clean_up.callback(unix.close)
+        unix.bind(str(tmp_path / "execd.sock"))
+        unix.listen()
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen()
+        process = subprocess.Popen(
+            [binary(), f"--listen-fd={unix.fileno()}", f"--listen-fd={tcp.fileno()}", "--await-init",
+             *(["--init", "--", *entrypoint] if entrypoint else [])],
+            pass_fds=[unix.fileno(), tcp.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "OPENSANDBOX_ID": "pool", **(env or {})})
+        clean_up.callback(process.stdout.close)
+        clean_up.callback(process.stdin.close)
+        clean_up.callback(process.wait)
+        clean_up.callback(process.kill)
+        transport = httpx.HTTPTransport(uds=str(tmp_path / "execd.sock"))
+        inside = clean_up.enter_context(httpx.Client(transport=transport, base_url="http://execd", timeout=30))
+        outside = clean_up.enter_context(
+            httpx.Client(base_url=f"http://127.0.0.1:{tcp.getsockname()[1]}", trust_env=False, timeout=30))
+        return process, inside, outside
+
+    yield begin
+    clean_up.close()
+
+
+def test_an_execd_that_awaits_its_initialization(awaiting):
+    process, inside, outside = awaiting("sh", "-c", "echo begins $OPENSANDBOX_ID $A; read x; exit 3")
+    assert outside.get("/ping").status_code == 200
+    ready = outside.get("/ready")
+    assert ready.status_code == 503 and ready.json()["code"] == "NOT_INITIALIZED"
+    assert (ready.json()["initialized"], ready.json()["sandboxId"]) == (False, "pool")
+    for path in ("/metrics", "/command/status/x", "/proxy/1/", "/proxy/44772/metrics"):
+        refused = outside.get(path)
+        assert (refused.status_code, refused.json()["code"]) == (503, "NOT_INITIALIZED"), path
+    wanted = {"sandboxId": "box", "generation": 2, "entrypointPolicy": "keep", "envs": {"A": "init"},
+              "accessTokenHash": "sha256:" + hashlib.sha256(b"secret").hexdigest(), "telemetry": {"attributes": {"k": "v"}}}
+    assert outside.post("/internal/init", json=wanted).status_code == 404, "only over the inherited Unix socket"
+    assert outside.post("/proxy/44772/internal/init", json=wanted).status_code == 503
+    done = inside.post("/internal/init", json=wanted)
+    assert done.status_code == 200, done.text
+    assert (done.json()["status"], done.json()["sandboxId"], done.json()["generation"]) == ("initialized", "box", 2)
+    assert len(done.json()["warning"]) == 1 and "telemetry" in done.json()["warning"][0]
+    while "begins" not in (line := process.stdout.readline()):
+        assert line
+    assert line == "begins box init\n"
+    assert outside.get("/ready").status_code == 401
+    outside.headers["X-EXECD-ACCESS-TOKEN"] = inside.headers["X-EXECD-ACCESS-TOKEN"] = "secret"
+    ready = outside.get("/ready")
+    assert (ready.status_code, ready.json()) == (200, {"initialized": True, "sandboxId": "box", "generation": 2})
+    again = inside.post("/internal/init", json=wanted)
+    assert (again.status_code, again.json()["code"]) == (409, "ALREADY_INITIALIZED")
+    events = outside.post("/command", json={"command": "echo $OPENSANDBOX_ID $A"}).text
+    assert '"text":"box init"' in events
+
+
+@pytest.mark.parametrize("change", [{"sandboxId": None}, {"sandboxId": "x" * 129}, {"generation": 0}, {"generation": "1"},
+                                    {"entrypointPolicy": "stop"}, {"accessTokenHash": "sha256:12"},
+                                    {"accessTokenHash": "md5:" + "0" * 64}, {"envs": {"A=B": "c"}},
+                                    {"telemetry": {"attributes": {str(i): "x" for i in range(65)}}},
+                                    {"lifecycle": {"preStart": {"command": ["true"]}}}], ids=str)
+def test_a_wrong_initialization_changes_nothing(awaiting, change):
+    _, inside, _ = awaiting()
+    wrong = inside.post("/internal/init", json={"sandboxId": "box", "generation": 1, **change})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "INVALID_REQUEST_BODY"), wrong.text
+    assert inside.get("/ready").status_code == 503
+    assert inside.post("/internal/init", json={"sandboxId": "box", "generation": 1}).status_code == 200
+
+
+def test_the_end_before_the_initialization(awaiting):
+    process, inside, _ = awaiting("true")
+    assert inside.get("/ping").status_code == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def test_an_execd_that_awaits_nothing_is_ready_and_takes_no_initialization(start):
+    execd = start(env={"OPENSANDBOX_ID": "box"})
+    ready = execd.client.get("/ready")
+    assert (ready.status_code, ready.json()) == (200, {"initialized": True, "sandboxId": "box"})
+    assert execd.client.post("/internal/init", json={"sandboxId": "x", "generation": 1}).status_code == 404

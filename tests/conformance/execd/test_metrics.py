@@ -29,12 +29,14 @@ def test_metrics_have_all_numbers(execd):
 
 
 def test_metrics_come_without_a_sampling_pause(execd):
-    times = []
-    for _ in range(20):
+    """Upstream's pause of a second is in every answer; a slow machine delays some."""
+
+    def seconds():
         started = time.monotonic()
         execd.client.get("/metrics")
-        times.append(time.monotonic() - started)
-    assert min(times) < 1  # upstream's pause is in every answer; a slow machine delays some
+        return time.monotonic() - started
+
+    assert any(seconds() < 1 for _ in range(20))
 
 
 def test_watch_sends_a_line_and_an_empty_one_each_second(execd):

@@ -187,11 +187,48 @@ def test_viewers(execd, create):
         holder.type(b"me\n")
         for pty in (holder, viewer):
             assert pty.read_until(b"got me\r\n") == b"me\r\ngot me\r\n"
-        holder.say(type="signal", signal="SIGTERM")
         holder.say(type="signal", signal="SIGKILL")
         for pty in (holder, viewer):
             assert pty.read_to_exit()[1] == -1
             assert pty.closed() == (1000, "process exited")
+
+
+def test_viewers_get_offsets_and_are_told_that_they_cannot_type(execd, create):
+    identifier = create(command="echo first; read x; echo got $x; read x")
+    with Pty(execd, identifier) as holder:
+        holder.connected()
+        holder.read_until(b"first\r\n")
+        with Pty(execd, identifier, "?mode=viewer") as viewer, Pty(execd, identifier, "?mode=viewer&since=7") as late:
+            assert viewer.next() == (3, (0).to_bytes(8, "big") + b"first\r\n")
+            assert viewer.connected()["readonly"] is True
+            assert late.connected()["readonly"] is True
+            viewer.type(b"not me\n")
+            viewer.say(type="signal", signal="SIGKILL")
+            viewer.say(type="resize", cols=10, rows=10)
+            viewer.say(type="ping")
+            for _ in range(3):
+                frame = viewer.next()
+                assert (frame["type"], frame["code"]) == ("error", "READ_ONLY")
+            assert viewer.next() == {"type": "pong"}
+            holder.type(b"me\n")
+            for pty in (viewer, late):
+                offset, data = 7, b""
+                while not data.endswith(b"got me\r\n"):
+                    tag, frame = pty.next()
+                    assert tag == 3 and int.from_bytes(frame[:8], "big") == offset
+                    data += frame[8:]
+                    offset += len(frame) - 8
+                assert data == b"me\r\ngot me\r\n"
+
+
+def test_the_file_of_variables_reaches_terminals(start_execd, tmp_path):
+    (tmp_path / "envs").write_text("A=file\nOPENSANDBOX_ID=file\n")
+    execd = start_execd(env={"EXECD_ENVS": str(tmp_path / "envs"), "OPENSANDBOX_ID": "box"})
+    body = {"command": 'echo "$A $B $OPENSANDBOX_ID"', "envs": {"B": "request", "OPENSANDBOX_ID": "request"}}
+    identifier = execd.client.post("/pty", json=body).json()["session_id"]
+    with Pty(execd, identifier, "?pty=0") as pty:
+        pty.connected()
+        assert pty.read_to_exit() == (b"file request box\n", 0)
 
 
 def test_pipe_mode(execd, create):

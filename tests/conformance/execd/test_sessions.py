@@ -8,6 +8,7 @@ import threading
 
 import httpx
 import pytest
+from long_enough import long_enough
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -105,12 +106,14 @@ def test_output_is_merged_and_empty_lines_are_dropped(session):
 
 def test_a_timeout_kills_the_run_only(execd, session):
     session("export KEEP=1")
-    events = session(f"sleep 1000 & echo $! >{execd.tmp}/pid; sleep 1000", timeout=300)
+    started = execd.tmp / "pid"
+    events = long_enough(lambda limit: session(f"sleep 1000 & echo $! >{started}; sleep 1000", timeout=limit),
+                         lambda _: started.exists() and started.read_text(), 300)
     assert code(events) == -1
     assert events[-1]["error"]["ename"] == "CommandExecError"
     assert events[-1]["error"]["traceback"][-1] == "signal: killed"
     assert "timeout" in events[-1]["error"]["traceback"][0]
-    assert not is_running(int((execd.tmp / "pid").read_text()))
+    assert not is_running(int(started.read_text()))
     assert out(session("echo $KEEP")) == ["1"]
 
 

@@ -50,11 +50,12 @@ def spare_engines():
 def make_server(spare_engines):
     """For tests that stop, kill or configure their own: each has a daemon of its own, beside the one that the session
     has, in the same network namespace."""
-    made = []
+    made, daemons = [], []
 
     def make(**options):
         if backend() == "native":
-            daemon = make_daemon(1 + len(made))
+            daemon = make_daemon(1 + len(daemons))
+            daemons.append(daemon)
         else:
             assert made == [], "one engine, one server"
             if not spare_engines:
@@ -66,12 +67,12 @@ def make_server(spare_engines):
     yield make
     for each in made:
         each.close()
-        if each.daemon not in spare_engines:
-            each.daemon.close()
-        else:
+        if each.daemon in spare_engines:
             if not each.daemon.running:
                 each.daemon.start()
             each.daemon.remove_all()
+    for each in daemons:  # also of servers that did not start
+        each.close()
 
 
 @pytest.fixture(autouse=True)

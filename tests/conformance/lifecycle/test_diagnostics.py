@@ -7,7 +7,9 @@ from opensandbox import SandboxSync
 from opensandbox.config.connection_sync import ConnectionConfigSync
 from spec_check import SpecCheck
 
-SCOPES = ["container", "lifecycle", "runtime", "network", "process", "all"]
+#  Of logs and of events; lifecycle is an addition.
+SCOPES = [("logs", "container"), ("logs", "all"), ("logs", " Container "), ("events", "lifecycle"), ("events", "runtime"),
+          ("events", "all"), ("events", "ALL")]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def test_logs_are_the_output_of_the_entrypoint(server, matches):
     assert (body["sandboxId"], body["kind"], body["delivery"], body["truncated"]) == (id, "logs", "inline", True)
     assert len(body["content"].splitlines()) == 2
     assert body["contentLength"] == len(body["content"])
-    whole = ask(server, id, "logs", scope="").json()
+    whole = ask(server, id, "logs", scope="container").json()
     assert (whole["scope"], whole["truncated"]) == ("container", False)
     assert len(server.daemon.entrypoint_output(whole["content"]).splitlines()) == 5
 
@@ -58,8 +60,7 @@ def test_a_silent_sandbox_has_no_logs(server):
     assert ask(server, id, "logs", scope="container").json()["content"] == ""
 
 
-@pytest.mark.parametrize("kind", ["logs", "events"])
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("kind, scope", SCOPES)
 def test_every_scope_that_clients_know_is_answered(server, matches, kind, scope):
     id = server.create()["id"]
     response = ask(server, id, kind, scope=scope)
@@ -67,7 +68,33 @@ def test_every_scope_that_clients_know_is_answered(server, matches, kind, scope)
     assert "Deprecation" not in response.headers
     body = response.json()
     matches("diagnostics.yaml", "DiagnosticContentResponse", body)
-    assert (body["kind"], body["scope"]) == (kind, scope)
+    assert (body["kind"], body["scope"]) == (kind, scope.strip().lower())
+    assert ("warnings" in body) == (body["scope"] == "all")
+
+
+@pytest.mark.parametrize("kind, scope, known", [
+    ("logs", "", "container, all"), ("logs", "runtime", "container, all"), ("logs", "moon", "container, all"),
+    ("events", "", "runtime, lifecycle, all"), ("events", "container", "runtime, lifecycle, all")])
+def test_other_scopes_are_refused_with_the_known_ones(server, kind, scope, known):
+    response = ask(server, server.create()["id"], kind, scope=scope)
+    assert (response.status_code, response.json()) == (400, {
+        "code": "DIAGNOSTICS_SCOPE_UNSUPPORTED",
+        "message": f"Unsupported {kind} diagnostics scope '{scope}'. Supported scopes: {known}."})
+
+
+def test_the_context_names_the_sandbox_where_it_runs(server, matches):
+    id = server.create()["id"]
+    body = ask(server, id, "context").json()
+    matches("diagnostics.yaml", "DiagnosticContext", body)
+    assert (body["sandboxId"], body["state"]) == (id, "Running")
+    found = next(each for each in server.daemon.list() if each["id"] == id)
+    if body["backendType"] == "native":
+        assert body["backendIdentifiers"] == {"sandboxdId": id, "address": found["address"]}
+    else:
+        assert body["backendType"] == "docker"
+        container = server.daemon.inspect(id)
+        assert body["backendIdentifiers"] == {"containerId": container["Id"], "containerName": f"sandbox-{id}"}
+    assert server.client.get("/sandboxes/unknown/diagnostics/context").status_code == 404
 
 
 def test_bytes_that_are_no_text_are_still_json(server, matches):
@@ -132,8 +159,6 @@ def test_invalid_requests_are_explained(server, matches):
         response = server.client.get(f"/sandboxes/unknown/diagnostics/{what}")
         assert (response.status_code, response.json()["code"]) == (404, server.code("SANDBOX_NOT_FOUND")), what
         matches("diagnostics.yaml", "ErrorResponse", response.json())
-    moon = ask(server, id, "logs", scope="moon")
-    assert (moon.status_code, moon.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER")
     for what, params in (("logs", {"tail": 0}), ("logs", {"tail": 10001}), ("events", {"limit": "x"}),
                          ("events", {"limit": 501}), ("summary", {"tail": -1}), ("summary", {"event_limit": 0})):
         response = ask(server, id, what, **params)

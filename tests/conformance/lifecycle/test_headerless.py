@@ -21,6 +21,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.path.encode())
+http.server.ThreadingHTTPServer.request_queue_size = 128
 server = http.server.ThreadingHTTPServer(('0.0.0.0', 8000), Handler)
 if os.fork() == 0:
     os.setsid()

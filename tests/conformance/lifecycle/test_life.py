@@ -265,7 +265,7 @@ def test_a_paused_sandbox_gives_a_snapshot_and_stays_paused(server):
 
 
 def test_a_sandbox_knows_its_id(server):
-    """Whatever the request says that it is."""
+    """A request cannot set another one."""
     id = server.create(env={"OPENSANDBOX_ID": "another"})["id"]
     assert server.run(id, "echo $OPENSANDBOX_ID") == id
 

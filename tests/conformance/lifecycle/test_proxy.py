@@ -21,15 +21,58 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header('Content-Length', str(len(body)))
         self.send_header('Set-Cookie', 'a=1')
         self.send_header('Set-Cookie', 'b=2')
+        if 'location=' in self.path:
+            self.send_header('Location', self.path.split('location=')[1])
         self.end_headers()
         self.wfile.write(body)
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
     def log_message(self, *a): pass
+http.server.ThreadingHTTPServer.request_queue_size = 128
 server = http.server.ThreadingHTTPServer(('0.0.0.0', 8000), Handler)
 open('/tmp/listening', 'w').close()
 server.serve_forever()
 """
 
+
+# Accepts on 8002. Ends the connection as the request's path says: /reset, /garbage, or a WebSocket whose side it closes
+# with the bytes of the path ("none" sends no close frame).
+RUDE = """
+import base64, hashlib, pathlib, socket, struct
+listener = socket.create_server(('0.0.0.0', 8002))
+pathlib.Path('/tmp/rude').touch()
+while True:
+    peer, _ = listener.accept()
+    request = b''
+    while b'\\r\\n\\r\\n' not in request:
+        piece = peer.recv(65536)
+        if not piece: break
+        request += piece
+    if not request: continue
+    path = request.split()[1].decode().split('?')[0].rsplit('/', 1)[1]
+    if path == 'reset':
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    elif path == 'garbage':
+        peer.sendall(b'this is not HTTP\\r\\n\\r\\n')
+    else:
+        lines = request.decode().split('\\r\\n')
+        fields = {name.lower(): value for name, _, value in (line.partition(': ') for line in lines[1:])}
+        accept = base64.b64encode(hashlib.sha1((fields['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').encode()).digest())
+        peer.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n'
+                     b'Sec-WebSocket-Accept: ' + accept + b'\\r\\n\\r\\n')
+        hello = (fields.get('origin', '') + ' ' + path).encode()
+        peer.sendall(bytes([0x81, len(hello)]) + hello)
+        if path == 'listen':
+            seen = b''
+            while piece := peer.recv(65536): seen += piece
+            if len(seen) >= 6:
+                seen = seen[:2] + bytes(b ^ seen[2 + i % 4] for i, b in enumerate(seen[6:]))
+            pathlib.Path('/tmp/heard').write_text(seen.hex())
+        elif path != 'none':
+            payload = bytes.fromhex(path)
+            peer.sendall(bytes([0x88, len(payload)]) + payload)
+            while peer.recv(65536): pass
+    peer.close()
+"""
 
 # Accepts on 8001, tells when it was asked, never answers, and tells when the asker has gone.
 SILENT = """
@@ -51,6 +94,13 @@ def echo(server):
     server.run(id, "until [ -e /tmp/listening ]; do sleep 0.05; done")
     yield id
     server.delete(id)
+
+
+@pytest.fixture(scope="module")
+def rude(server, echo):
+    server.run(echo, f"cat > /root/rude.py <<'END'\n{RUDE}\nEND\nnohup python3 /root/rude.py >/tmp/rude.log 2>&1 &")
+    until_there(server, echo, "/tmp/rude")
+    return echo
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +142,38 @@ def test_credentials_of_the_server_stay_here(server, echo):
     assert seen["X-Forwarded-For"] == "127.0.0.1"
 
 
+FORGED = {"Forwarded": "for=203.0.113.9", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "evil.example",
+          "X-Forwarded-Port": "1", "X-Forwarded-Proto": "https", "X-Real-IP": "203.0.113.9",
+          "OpenSandbox-Secure-Access": "secret", "OpenSandbox-Access-Renew": "skip"}
+
+
+def test_forwarding_headers_are_made_here(server, echo):
+    seen = raw(server, "GET", f"/v1/sandboxes/{echo}/proxy/8000/", headers=FORGED).json()["headers"]
+    names = {name.lower(): value for name, value in seen.items()}
+    assert (names["x-forwarded-proto"], names["x-forwarded-host"], names["x-forwarded-for"]) == (
+        "http", f"127.0.0.1:{server.port}", "127.0.0.1")
+    assert not names.keys() & {"forwarded", "x-forwarded-port", "x-real-ip", "opensandbox-secure-access",
+                               "opensandbox-access-renew"}
+    assert not [value for value in names.values() if "203.0.113.9" in value or "evil" in value]
+
+
+def test_a_location_inside_stays_inside(server, echo):
+    for prefix in (f"/v1/sandboxes/{echo}/proxy/8000", f"/sandboxes/{echo}/proxy/8000"):
+        def located(location):
+            answer = raw(server, "GET", f"{prefix}/?location={location}")
+            assert len(answer.headers.get_list("date")) == 1 and "server" not in answer.headers
+            return answer.headers["location"]
+
+        assert located("/login?next=%2Fa") == f"{prefix}/login?next=%2Fa"
+        for untouched in ("//other.example/x", "https://other.example/x", "relative"):
+            assert located(untouched) == untouched
+
+
+def test_a_broken_handshake_is_a_400(server, echo):
+    response = raw(server, "POST", f"/sandboxes/{echo}/proxy/8000/", headers={"Upgrade": "websocket"})
+    assert (response.status_code, response.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER")
+
+
 def test_a_port_has_a_host_name_of_its_own(server, echo):
     def ask(host, method="GET", target="/", headers=None, body=None):
         """Not with httpx: the check against the specification goes by paths, and these are no paths of the API."""
@@ -122,8 +204,14 @@ def test_execd_asks_for_its_token(server, echo):
 
 def test_a_port_without_a_server_is_a_502(server, echo):
     response = raw(server, "GET", f"/sandboxes/{echo}/proxy/9/")
-    assert (response.status_code, response.json()["code"]) == (502, "GENERAL::UNKNOWN_ERROR")
+    assert (response.status_code, response.json()["code"]) == (502, "BACKEND_CONNECTION_FAILED")
     assert server.daemon.list()[0]["address"] not in response.text
+
+
+def test_a_port_that_breaks_off_is_a_502(server, rude):
+    for path in ("reset", "garbage"):
+        response = raw(server, "GET", f"/sandboxes/{rude}/proxy/8002/{path}")
+        assert (response.status_code, response.json()["code"]) == (502, "BACKEND_RESPONSE_FAILED"), path
 
 
 def until_there(server, id, path):
@@ -184,7 +272,7 @@ def test_upgrades_become_a_plain_connection(server, echo):
 def closed_with(server, path, **options):
     with websockets.sync.client.connect(f"ws://127.0.0.1:{server.port}{path}", open_timeout=20, **options) as socket:
         with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
-            socket.recv()
+            socket.recv(timeout=120)
         return closed.value.rcvd.code, closed.value.rcvd.reason, socket.subprotocol
 
 
@@ -198,6 +286,106 @@ def test_websockets_that_fail_are_closed_with_a_code(server, echo):
     code, reason, protocol = closed_with(server, f"/sandboxes/{echo}/proxy/8000/", subprotocols=["one", "two"])
     assert (code, protocol) == (1008, "one") and "201" in reason
     assert closed_with(server, f"/sandboxes/{echo}/proxy/44772/pty/none/ws")[0] == 1008
+
+
+@pytest.mark.parametrize("sent, received", [
+    ("03e8", 1000), ("0fa0", 4000), ("", 1000), ("03ed", 1011), ("03ee", 1011), ("0001", 1011), ("none", 1011)])
+def test_a_close_code_that_may_not_be_sent_is_replaced(server, rude, sent, received):
+    """"none": the port ends its connection without a close frame."""
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{server.port}/v1/sandboxes/{rude}/proxy/8002/{sent}?a=b",
+                                        open_timeout=60, origin="http://page.example") as socket:
+        assert socket.recv(timeout=120) == f"http://page.example {sent}"
+        with pytest.raises(websockets.exceptions.ConnectionClosed) as closed:
+            socket.recv(timeout=120)
+    assert closed.value.rcvd.code == received
+
+
+@pytest.mark.parametrize("ending, heard", [
+    (lambda socket: socket.close(), "888203e8"),  # masked, so the length has the high bit
+    (lambda socket: socket.socket.close(), "888203e9"),
+])
+def test_the_port_hears_how_the_client_left(server, rude, ending, heard):
+    server.run(rude, "rm -f /tmp/heard")
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{server.port}/sandboxes/{rude}/proxy/8002/listen",
+                                        open_timeout=60, close_timeout=1) as socket:  # it never answers a close
+        assert socket.recv(timeout=120) == " listen"
+        ending(socket)
+        until_there(server, rude, "/tmp/heard")
+    assert server.run(rude, "cat /tmp/heard") == heard
+
+
+def test_endpoints_keep_the_prefix_of_the_call(server, echo):
+    def endpoint(prefix, **params):
+        answer = server.client.get(f"{prefix}/sandboxes/{echo}/endpoints/8000", params={"use_server_proxy": "true"})
+        return answer.json()["endpoint"]
+
+    for prefix in ("/v1", ""):
+        assert endpoint(prefix) == f"127.0.0.1:{server.port}{prefix}/sandboxes/{echo}/proxy/8000"
+        assert httpx.get(f"http://{endpoint(prefix)}/x", trust_env=False).json()["path"] == "/x"
+
+
+def test_a_public_address_has_its_own_path(make_server):
+    server = make_server(settings={"server": {"eip": "https://box.example.com/base/"}})
+    id = server.create()["id"]
+    server.run(id, f"cat > /root/echo.py <<'END'\n{ECHO}\nEND\nnohup python3 /root/echo.py >/tmp/log 2>&1 &")
+    until_there(server, id, "/tmp/listening")
+    endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000", params={"use_server_proxy": "true"}).json()
+    assert endpoint["endpoint"] == f"box.example.com/base/sandboxes/{id}/proxy/8000"
+    answer = raw(server, "GET", f"/v1/sandboxes/{id}/proxy/8000/?location=/login")
+    assert answer.headers["location"] == f"/base/sandboxes/{id}/proxy/8000/login"
+
+
+def test_access_renews_unless_the_request_skips_it(make_server):
+    server = make_server(settings={"renew_intent": {"enabled": True}})
+    id = server.create(timeout=300, extensions={"access.renew.extend.seconds": "86400"})["id"]
+
+    token = server.token(id)
+
+    def deadline_after(headers):
+        assert raw(server, "GET", f"/v1/sandboxes/{id}/proxy/44772/ping", headers={**token, **headers}).status_code == 200
+        #  The store takes changes in order, so a renewal would be done before this one.
+        patched = server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"touched": "x"})
+        assert patched.status_code == 200, patched.text
+        return server.get(id).json()["expiresAt"]
+
+    before = server.get(id).json()["expiresAt"]
+    assert deadline_after({"OpenSandbox-Access-Renew": "skip"}) == before
+    assert deadline_after({"OpenSandbox-Access-Renew": "Skip"}) > before, "only the exact word"
+
+
+def test_the_proxy_works_where_addresses_of_sandboxes_cannot_be_reached(make_server):
+    """On an engine the requests go through execd's published port then."""
+    server = make_server(settings={"proxy": {"resolve_internal": False}})
+    id = server.create()["id"]
+    server.run(id, f"cat > /root/echo.py <<'END'\n{ECHO}\nEND\nnohup python3 /root/echo.py >/tmp/log 2>&1 &")
+    until_there(server, id, "/tmp/listening")
+    answer = raw(server, "GET", f"/v1/sandboxes/{id}/proxy/8000/a%2Fb?c&location=/d", headers=FORGED)
+    assert answer.json()["path"] == "/a%2Fb?c&location=/d"
+    assert answer.json()["headers"]["X-Forwarded-For"] == "127.0.0.1"
+    assert answer.headers["location"] == f"/v1/sandboxes/{id}/proxy/8000/d"
+    refused = raw(server, "GET", f"/v1/sandboxes/{id}/proxy/9/")
+    assert (refused.status_code, refused.json()["code"]) == (502, "BACKEND_CONNECTION_FAILED")
+
+
+def test_secure_access_asks_for_the_token_of_the_endpoint(server, echo):
+    id = server.create(secureAccess=True)["id"]
+    try:
+        endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
+        assert endpoint["endpoint"] == f"127.0.0.1:{server.port}/v1/sandboxes/{id}/proxy/44772", "no way around the proxy"
+        token = endpoint["headers"]["OpenSandbox-Secure-Access"]
+        assert server.client.get(f"/v1/sandboxes/{id}/endpoints/8000").json()["headers"] == {
+            "OpenSandbox-Secure-Access": token}
+        path = f"/sandboxes/{id}/proxy/44772/ping"
+        assert raw(server, "GET", path, headers=endpoint["headers"]).status_code == 200
+        wrong = [{}, {"OpenSandbox-Secure-Access": ""}, {"OpenSandbox-Secure-Access": token[:-1] + "x"}]
+        for headers in wrong:
+            response = raw(server, "GET", path, headers={**endpoint["headers"], "OpenSandbox-Secure-Access": "", **headers})
+            assert (response.status_code, response.json()["code"]) == (401, "MISSING_OR_INVALID_SECURE_ACCESS")
+        code, reason, _ = closed_with(server, f"/sandboxes/{id}/proxy/44772/pty/none/ws")
+        assert code == 1008 and "OpenSandbox-Secure-Access" in reason
+    finally:
+        server.delete(id)
+    assert "OpenSandbox-Secure-Access" not in server.token(echo)
 
 
 def test_direct_endpoints_reach_the_same_execd(server, echo):

@@ -91,7 +91,7 @@ def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
     server = make_server()
     id = accept_without_carrying_out(server)
     endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
-    assert endpoint["endpoint"] == f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/44772"
+    assert endpoint["endpoint"] == f"127.0.0.1:{server.port}/v1/sandboxes/{id}/proxy/44772"
     server.kill()
     server.daemon.start()
     server.start()

@@ -54,13 +54,28 @@ WRONG = [
     ({"extensions": {"poolRef": "p"}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF"),
     ({"extensions": {"access.renew.extend.seconds": "1"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"platform": {"os": "linux", "arch": "sparc"}}, 400, "SANDBOX::INVALID_PARAMETER"),
-    ({"secureAccess": True}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"env": {"OPENSANDBOX_LIFECYCLE": "{}"}}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"env": {"OPENSANDBOX_EGRESS_TOKEN": "x"}}, 400, "SANDBOX::INVALID_PARAMETER"),
-    ({"lifecycle": {"preStart": {"command": "true"}}}, 400, "SANDBOX::INVALID_PARAMETER"),
-    ({"templateId": "t"}, 400, "SANDBOX::INVALID_PARAMETER"),
-    ({"image": ..., "entrypoint": ..., "resourceLimits": ..., "templateId": "t"}, 400, "SANDBOX::INVALID_PARAMETER"),
-    ({"networkPolicy": {}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"preStart": {"command": "true"}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"preStart": {"command": ["true"], "timeoutSeconds": 10801}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"preStart": {"command": [" "]}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"prePause": {"command": ["true"]}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"periodic": [{"name": " ", "schedule": "@hourly", "command": ["true"]}]}}, 422,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"periodic": [{"name": "a", "schedule": "@hourly", "command": ["true"]}] * 2}}, 422,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"periodic": [{"name": "a", "schedule": "0 0 30 2 *", "command": ["true"]}]}}, 400,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"periodic": [{"name": "a", "schedule": "now and then", "command": ["true"]}]}}, 400,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"renewalPolicy": {"extendSeconds": 299}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"renewalPolicy": {"extendSeconds": 300}}, "extensions": {"access.renew.extend.seconds": "301"}}, 400,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"idlePolicy": {"idleTimeoutSeconds": 30}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"lifecycle": {"idlePolicy": {"idleTimeoutSeconds": 1801, "onIdle": "pause"}}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"templateId": "t"}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"image": ..., "entrypoint": ..., "resourceLimits": ..., "templateId": "t"}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"networkPolicy": {"defaultAction": "block"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"volumes": [{"name": "v", "mountPath": "/v", "host": {"path": "/etc"}}]}, 400, "VOLUME::HOST_PATH_NOT_ALLOWED"),
 ]
 
@@ -104,7 +119,7 @@ def test_endpoints_say_what_is_wrong(server):
         response = server.client.get(f"/v1/sandboxes/{id}{path}")
         assert (response.status_code, response.json()["code"]) == (status, code), path
     proxied = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000?use_server_proxy=true").json()
-    assert proxied == {"endpoint": f"127.0.0.1:{server.port}/sandboxes/{id}/proxy/8000",
+    assert proxied == {"endpoint": f"127.0.0.1:{server.port}/v1/sandboxes/{id}/proxy/8000",
                        "browserUrl": f"http://{id}-8000.localhost:{server.port}/"}
     #  From another machine "localhost" is not this one, and execd is no page.
     elsewhere = server.client.get(f"/v1/sandboxes/{id}/endpoints/8000", headers={"Host": "box.example.com"}).json()
@@ -116,3 +131,46 @@ def test_pools_need_a_cluster(server):
     response = server.client.get("/v1/pools")
     assert (response.status_code, response.json()["code"]) == (501, "KUBERNETES::POOL_NOT_SUPPORTED")
     assert server.client.post("/v1/pools", json={}).status_code == 422
+
+
+def test_policies_and_vaults_are_refused_with_the_reason(server):
+    """Of a sandbox that was made without them."""
+    id = server.create()["id"]
+    rule = {"action": "allow", "target": "example.com"}
+    calls = [("GET", "networkpolicy", None), ("PUT", "networkpolicy", {"defaultAction": "deny", "egress": [rule]}),
+             ("PATCH", "networkpolicy", [rule]), ("DELETE", "networkpolicy", ["example.com"]),
+             ("POST", "credential-vault", {"credentials": [], "bindings": []}), ("GET", "credential-vault", None),
+             ("PATCH", "credential-vault", {"expectedRevision": 1}), ("DELETE", "credential-vault", None),
+             ("GET", "credential-vault/credentials", None), ("GET", "credential-vault/credentials/a", None),
+             ("GET", "credential-vault/bindings", None), ("GET", "credential-vault/bindings/a", None)]
+    for prefix in ("", "/v1"):
+        for method, path, body in calls:
+            answer = server.client.request(method, f"{prefix}/sandboxes/{id}/{path}", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (400, "SANDBOX::API_NOT_SUPPORTED"), (method, path)
+            assert answer.json()["message"].startswith(path.partition("/")[0]) and len(answer.headers.get_list("date")) == 1
+            unknown = server.client.request(method, f"{prefix}/sandboxes/unknown/{path}", json=body)
+            assert (unknown.status_code, unknown.json()["code"]) == (404, server.code("SANDBOX_NOT_FOUND"))
+
+
+def test_snapshots_are_found_by_their_name(server):
+    id = server.create()["id"]
+    made = [server.client.post(f"/v1/sandboxes/{id}/snapshots", json={"name": name}).json()["id"]
+            for name in ("one", "one-more")]
+    for each in made:
+        assert server.client.get(f"/v1/snapshots/{each}", params={"wait": 120}).json()["status"]["state"] == "Ready"
+    found = server.client.get("/v1/snapshots", params={"name": "one"}).json()
+    assert [each["id"] for each in found["items"]] == [made[0]]
+    assert server.client.get("/v1/snapshots", params={"name": "on"}).json()["items"] == []
+    for each in made:
+        assert server.client.delete(f"/v1/snapshots/{each}").status_code == 204
+
+
+def test_reports_of_clients_are_taken(server):
+    event = {"eventType": "sandbox.create", "createDurationMs": 12, "success": True, "sandboxId": "x", "image": "y"}
+    answer = server.client.post("/v1/metrics/events", json=event, headers={"User-Agent": "OpenSandbox-Go-SDK/1.2"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    for field in ("eventType", "createDurationMs", "success"):
+        broken = {name: value for name, value in event.items() if name != field}
+        assert server.client.post("/v1/metrics/events", json=broken).status_code == 422, field
+    assert server.client.post("/v1/metrics/events", json={**event, "createDurationMs": -1}).status_code == 422
+    assert server.client.post("/v1/metrics/events", json=event, headers={"OPEN-SANDBOX-API-KEY": ""}).status_code == 401

@@ -35,6 +35,11 @@ def test_commands(sandbox):
     assert result.exit_code == 3
 
 
+def test_variables_for_all_commands(sandbox):
+    sandbox.commands.set_env("FOR_ALL", "it's\nkept")
+    assert [line.text for line in sandbox.commands.run("echo \"$FOR_ALL\"").logs.stdout] == ["it's", "kept"]
+
+
 def test_files(sandbox):
     sandbox.files.write_files([WriteEntry(path="/root/a.txt", data="one\ntwo\n", mode=644)])
     assert sandbox.files.read_file("/root/a.txt") == "one\ntwo\n"

@@ -6,6 +6,10 @@ def test_gvisor(make_server):
     id = server.create()["id"]
     assert "gVisor" in server.run(id, "dmesg")
     server.delete(id)
+    refused = server.post_sandbox(extensions={"bootstrap.execd.isolation": "enable"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER"), refused.text
+    assert "isolated sessions" in refused.json()["message"] and "gVisor" in refused.json()["message"]
+    assert server.daemon.list() == []
 
 
 def test_a_runtime_that_is_missing_is_never_replaced_by_less(make_server):

@@ -112,7 +112,7 @@ def test_a_paused_sandbox(osb, server):
     id = server.create()["id"]
     assert server.client.post(f"/v1/sandboxes/{id}/pause").status_code == 202
     server.wait_state(id, "Paused")
-    said = osb.refused("--request-timeout", "1", "command", "run", id, "--", "true")
+    said = osb.refused("--request-timeout", "30", "command", "run", id, "--", "true")
     assert f"sandbox {id} is paused: resume it with osb sandbox resume {id}" in said
     assert "--use-server-proxy" not in said
     osb.ok("sandbox", "resume", id)

@@ -116,9 +116,86 @@ def test_pause_and_resume(both, server):
         paused = json.loads(both.run(program, "sandbox", "pause", id, "-o", "json").stdout)
         server.wait_state(id, "Paused")
         resumed = json.loads(both.run(program, "sandbox", "resume", id, "-o", "json").stdout)
-        answers.append((paused["status"], {**resumed, "message": resumed["message"].replace(id, "ID")}))
+        answers.append([{**each, "message": each["message"].replace(id, "ID")} for each in (paused, resumed)])
         server.delete(id)
-    assert answers[0] == answers[1]  # the message of pause has changed since the contract was written
+    assert answers[0] == answers[1]
+
+
+def test_snapshots(both, server, sandbox):
+    answers = []
+    for program in PROGRAMS:
+        def ask(*words):
+            done = both.run(program, "snapshot", *words, "-o", "json")
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        made = ask("create", sandbox, "--name", "mine")
+        ready = server.client.get(f"/v1/snapshots/{made['id']}", params={"wait": 120}).json()
+        assert ready["status"]["state"] == "Ready"
+        got, listed = ask("get", made["id"]), ask("list", "--sandbox-id", sandbox, "--name", "mine", "--state", "Ready")
+        none, deleted = ask("list", "--name", "other"), ask("delete", made["id"])
+        assert [each["id"] for each in listed["items"]] == [made["id"]] and none["items"] == []
+        answers.append({"made": shape(made), "sandbox": made["sandbox_id"], "got": shape(got), "listed": shape(listed),
+                        "none": none, "deleted": {**deleted, "message": deleted["message"].replace(made["id"], "ID")}})
+    assert answers[0] == answers[1]
+    for program in PROGRAMS:
+        assert "No snapshots found." in both.run(program, "snapshot", "list", "--name", "other").stdout
+
+
+def test_templates(both, server, tmp_path):
+    """The original knows no default of --publish, and no --wait."""
+    answers = []
+    for program in PROGRAMS:
+        def ask(*words):
+            done = both.run(program, "template", *words, "-o", "json")
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout)
+
+        made = ask("create", "-i", "host", "-p", "local://", "-m", "from=cli", "--warmup-seconds", "0")
+        id = made["template_id"]
+        settled = server.client.get(f"/v1/templates/{id}", params={"wait": 120}).json()
+        assert settled["status"]["phase"] == "Succeeded", settled
+        got, listed, none = ask("get", id), ask("list", "-m", "from=cli"), ask("list", "-m", "from=other")
+        assert [each["template_id"] for each in listed["items"]] == [id] and none["items"] == []
+        deleted = ask("delete", id)
+        answers.append({"made": {**made, "template_id": "ID"}, "got": shape(got), "listed": shape(listed), "none": none,
+                        "deleted": {**deleted, "message": deleted["message"].replace(id, "ID")}})
+    assert answers[0] == answers[1]
+    (tmp_path / "other.json").write_text(json.dumps({"image": "host", "publish": "local://", "colour": 1}))
+    (tmp_path / "no-time.json").write_text(json.dumps({"templateId": "tpl-x"}))
+    for words in (["template", "create", "-f", "other.json"], ["template", "create", "-f", "other.json", "-i", "host"],
+                  ["sandbox", "create", "--template", "t", "--snapshot-id", "s"], ["sandbox", "create", "--template", "t"],
+                  ["sandbox", "create", "--template", "t", "-e", "A=b", "-t", "10m"],
+                  ["sandbox", "create", "--template", "t", "-t", "none"], ["sandbox", "create", "-f", "no-time.json"]):
+        said = [both.run(program, *words, cwd=tmp_path) for program in PROGRAMS]
+        assert [each.returncode for each in said] == [1, 1], words
+        complaints = {" ".join((each.stdout + each.stderr).replace("Error:", "").split()) for each in said}
+        assert len(complaints) == 1, (words, complaints)
+
+
+def test_creates_from_a_file(both, server, tmp_path):
+    (tmp_path / "image.json").write_text(json.dumps({"image": "host", "timeout": 600, "env": {"A": "b"}, "metadata": {"from": "file"},
+                                                     "entrypoint": ["tail", "-f", "/dev/null"], "resourceLimits": {"cpu": "1"}}))
+    answers = []
+    for program in PROGRAMS:
+        done = both.run(program, "sandbox", "create", "-f", tmp_path / "image.json", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)
+        seen = server.get(made["id"]).json()
+        assert (seen["metadata"], server.run(made["id"], "echo $A")) == ({"from": "file"}, "b")
+        server.delete(made.pop("id"))
+        answers.append(made)
+    assert answers[0] == answers[1]
+    bad = {"none.json": {"timeout": 60}, "two.json": {"image": "host", "snapshotId": "s"}, "other.json": {"image": "host", "imge": 1},
+           "time.json": {"image": "host", "timeout": 0}, "blank.json": {"snapshotId": ""}}
+    for name, body in bad.items():
+        (tmp_path / name).write_text(json.dumps(body))
+        theirs, ours = (both.run(program, "sandbox", "create", "-f", tmp_path / name) for program in PROGRAMS)
+        assert (theirs.returncode, ours.returncode) == (1, 1), name
+        message = " ".join(theirs.stderr.split()).removeprefix("Error: ")
+        assert message in " ".join(ours.stderr.split()), (message, ours.stderr)
+    theirs, ours = (both.run(program, "sandbox", "create", "-f", tmp_path / "image.json", "--image", "x", "-e", "A=b") for program in PROGRAMS)
+    assert "--file cannot be combined with: --image, --env." in theirs.stderr and "--file cannot be combined with: --image, --env." in ours.stderr
 
 
 def test_commands(both, sandbox):

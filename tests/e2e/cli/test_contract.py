@@ -56,7 +56,7 @@ def test_life_of_a_sandbox(osb, server):
     assert endpoint["endpoint"].endswith("8000") and sorted(endpoint) == ["endpoint", "headers"]
     #  People get the address for a browser too.
     assert f"http://{id}-8000.localhost:{server.port}/" in osb.ok("sandbox", "endpoint", id, "-p", "8000")
-    assert osb.json("sandbox", "pause", id) == {"status": "ok", "message": f"Sandbox paused: {id}"}
+    assert osb.json("sandbox", "pause", id) == {"status": "ok", "message": f"Pause request accepted: {id}"}
     server.wait_state(id, "Paused")
     unhealthy = osb.run("--request-timeout", "3", "sandbox", "health", id)
     assert (unhealthy.returncode, unhealthy.stderr) == (0, f"ERROR: Sandbox {id} is unhealthy\n".encode())
@@ -155,7 +155,7 @@ def test_how_commands_end(osb, sandbox, script, code):
 
 @pytest.mark.parametrize("trap, code, said", [("trap 'echo caught; exit 9' TERM;", 9, b"caught\n"), ("", 130, b"")])
 def test_ctrl_c_ends_the_command(osb, sandbox, trap, code, said):
-    script = trap + "mkfifo /tmp/f; exec 3<>/tmp/f; echo ready; read x <&3"  # waits without a child
+    script = trap + "mkfifo /tmp/f; exec 3<>/tmp/f; echo ready; while :; do read -t 0.1 x <&3; done"  # waits without a child
     with osb.start("command", "run", sandbox, "--", "bash", "-c", script) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)

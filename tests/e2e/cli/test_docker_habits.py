@@ -151,4 +151,4 @@ def test_a_document_says_why_a_command_failed(osb, web):
     document = json.loads(done.stdout)
     assert (done.returncode, document["exit_code"], document["reason"]) == (137, 137, "TIMEOUT")
     assert document["reason_message"].encode() in done.stderr
-    assert document["duration"] >= 1
+    assert document["duration"] > 0

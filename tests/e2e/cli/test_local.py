@@ -50,7 +50,10 @@ def test_config_commands(osb, tmp_path):
     prod = osb.json("--profile", "prod", "config", "show")
     assert (prod["domain"], prod["use_server_proxy"], prod["api_key"]) == ("https://prod.example", True, None)
     assert "localhost:9090" in prod["withheld_key"], "a key belongs to its server"
+    assert osb.ok("config", "env") == ("export OPEN_SANDBOX_DOMAIN=localhost:9090\nexport OPEN_SANDBOX_PROTOCOL=http\n"
+                                       "export OPEN_SANDBOX_API_KEY=abcdefgh\n")
     osb.env["OPEN_SANDBOX_PROFILE"] = "prod"
+    assert osb.json("config", "env") == {"OPEN_SANDBOX_DOMAIN": "https://prod.example", "OPEN_SANDBOX_PROTOCOL": "http"}
     assert osb.json("config", "show")["profile"] == "prod"
     assert osb.json("--domain", "flag", "config", "show")["domain"] == "flag"
     assert "There is no profile 'none'" in osb.refused("--profile", "none", "sandbox", "list")

@@ -112,14 +112,14 @@ def test_unknown_names_are_told_as_what_they_are(osb, web):
 
 
 def test_snapshots_by_name_and_prefix(osb, server, web):
-    made = osb.json("snapshot", "create", "web", "--name", "base")
+    made = osb.json("snapshot", "create", "web", "--name", "base", "--wait")
     for called in ("base", made["id"][:6], made["id"]):
         assert osb.json("snapshot", "get", called)["id"] == made["id"]
     copy = osb.json("sandbox", "create", "--snapshot-id", "base", "--name", "copy")
     assert copy["snapshot_id"] == made["id"]
     osb.ok("rm", "copy")
     assert "Snapshot 'nope' not found." in osb.refused("snapshot", "get", "nope")
-    assert osb.json("snapshot", "delete", "base") == [{"snapshot_id": made["id"], "status": "deleted"}]
+    assert osb.json("snapshot", "delete", "base")["message"] == f"Snapshot deleted: {made['id']}"
 
 
 def test_a_server_that_knows_no_match_parameter(osb):

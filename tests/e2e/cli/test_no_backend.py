@@ -35,3 +35,23 @@ def test_a_backend_that_dies_under_a_create_is_named_and_the_create_goes_on_when
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, b"back\n"), err
     assert b"osb: waiting" not in err, err
+
+
+def test_a_backend_that_stays_away_ends_the_wait(server, osb):
+    daemon = server.daemon
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        process = osb.start("-v", "run", "host", "--", "true")
+        for line in process.stderr:
+            if b"POST" in line:
+                break
+    finally:
+        daemon.kill()
+    try:
+        out, err = process.communicate(timeout=240)
+        assert (process.returncode, out) == (1, b""), err
+        assert b"ERROR [Sandbox Error]: sandboxd does not answer" in err, err
+        assert server.client.get("/v1/sandboxes").json()["items"] == []
+    finally:
+        daemon.start()
+    assert daemon.wait_for_exactly(set(), 120) == set()

@@ -1,4 +1,4 @@
-"""osb snapshot, metadata and image."""
+"""osb snapshot, template, metadata and image."""
 
 import http.server
 import json
@@ -17,8 +17,8 @@ def sandbox(server):
 
 def test_snapshots(osb, server, sandbox):
     server.run(sandbox, "echo kept > /root/note")
-    made = osb.json("snapshot", "create", sandbox, "--name", "first")
-    assert (made["sandbox_id"], made["name"], made["status"]["state"]) == (sandbox, "first", "Ready")
+    made = osb.json("snapshot", "create", sandbox, "--name", "first", "--wait")
+    assert (made["sandbox_id"], made["name"], made["status"]) == (sandbox, "first", "Ready")
     assert osb.json("snapshot", "get", made["id"])["id"] == made["id"]
     listed = osb.json("snapshot", "list", "--sandbox", sandbox)
     assert [each["id"] for each in listed["items"]] == [made["id"]]
@@ -27,10 +27,41 @@ def test_snapshots(osb, server, sandbox):
     again = osb.json("sandbox", "create", "--snapshot-id", made["id"])["id"]
     assert osb.ok("cat", again, "/root/note") == "kept\n"
     server.delete(again)
-    assert osb.json("snapshot", "delete", made["id"]) == [{"snapshot_id": made["id"], "status": "deleted"}]
+    assert osb.json("snapshot", "delete", made["id"]) == {"status": "ok", "message": f"Snapshot deleted: {made['id']}"}
     assert osb.json("snapshot", "list", "--sandbox", sandbox)["items"] == []
     osb.refused("snapshot", "get", made["id"])
     osb.refused("snapshot", "create", "no-such-sandbox")
+
+
+def test_templates(osb, server, tmp_path):
+    made = osb.json("template", "create", "-i", "host", "--entrypoint", "sh", "--entrypoint", "-c", "--entrypoint",
+                    "echo kept > /root/note; exec sleep 1000", "-e", "COLOUR=blue", "-m", "team=one",
+                    "--readiness-probe", "cmd://test -f /root/note", "--wait")
+    id = made["template_id"]
+    assert made == {"template_id": id, "image": "host", "status": "Succeeded"}
+    shown = osb.json("template", "get", id)
+    assert (shown["template_id"], shown["env"], shown["metadata"]) == (id, {"COLOUR": "blue"}, {"team": "one"})
+    assert shown["readiness"] == {"probe": "cmd://test -f /root/note", "warmup_seconds": None}
+    assert osb.json("template", "get", id[4:12])["template_id"] == id  # the beginning of the id, without tpl-
+    assert [each["template_id"] for each in osb.json("template", "list", "-m", "team=one")["items"]] == [id]
+    assert osb.json("template", "list", "-m", "team=two")["items"] == []
+    assert "Succeeded" in osb.ok("template", "list")
+    sandbox = osb.json("sandbox", "create", "--template", id, "--timeout", "10m")
+    assert (sandbox["template"], sandbox["timeout"]) == (id, "0:10:00")
+    assert osb.ok("cat", sandbox["id"], "/root/note") == "kept\n"
+    assert osb.json("template", "delete", id) == {"status": "ok", "message": f"Template deleted: {id}"}
+    assert osb.ok("cat", sandbox["id"], "/root/note") == "kept\n"
+    server.delete(sandbox["id"])
+    osb.refused("template", "get", id)
+    wanted = tmp_path / "template.json"
+    wanted.write_text(json.dumps({"image": "host", "publish": "local://", "entrypoint": ["sh", "-c", "echo broken; exit 3"],
+                                  "readiness": {"probe": "cmd://false"}}))
+    failed = osb.refused("template", "create", "-f", str(wanted), "--wait")
+    assert "broken" in failed
+    broken = osb.json("template", "list")["items"][0]["template_id"]
+    assert "broken" in osb.ok("template", "logs", broken)
+    osb.ok("template", "delete", broken)
+    assert "s3://" in osb.refused("template", "create", "-i", "host", "-p", "s3://bucket/x")
 
 
 def test_metadata(osb, sandbox):

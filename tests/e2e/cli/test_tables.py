@@ -52,7 +52,8 @@ def test_wide_shows_everything_whole(osb, many):
 
 
 def test_snapshots_images_files_and_one_sandbox_fit_80_columns(osb, server, many):
-    made = osb.json("snapshot", "create", many[0], "--name", "a-name-that-is-quite-long-for-a-snapshot-of-this-kind")
+    made = osb.json("snapshot", "create", many[0], "--name", "a-name-that-is-quite-long-for-a-snapshot-of-this-kind",
+                    "--wait")
     osb.ok("file", "write", many[0], "/tmp/" + "x" * 100, "-c", "y")
     for command in (["snapshot", "list"], ["snapshot", "get", made["id"]], ["images"], ["ls", many[0], "/tmp"],
                     ["file", "search", many[0], "/tmp", "-p", "x*"], ["file", "info", many[0], "/tmp/" + "x" * 100],

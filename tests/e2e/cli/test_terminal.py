@@ -3,6 +3,7 @@
 import re
 import signal
 import socket
+import threading
 
 import httpx
 from cutting_proxy import CuttingProxy
@@ -32,7 +33,8 @@ def test_a_shell_is_interactive(osb, sandbox):
 def test_the_size_follows_the_terminal(osb, sandbox):
     with osb.terminal("shell", sandbox) as terminal:
         ready(terminal)
-        terminal.type("trap 'stty size' WINCH; echo trap''ped\r")
+        # A program, not the prompt: a signal between two prompts waits in bash for the next key.
+        terminal.type("bash -c 'trap \"stty size; exit\" WINCH; echo trap''ped; while :; do sleep 0.05; done'\r")
         terminal.expect(LINE + r"trapped\r")
         terminal.resize(40, 132)
         terminal.expect(r"40 132\r")
@@ -256,13 +258,15 @@ def test_a_program_that_ended_is_not_run_again_when_its_status_is_unknown(server
 def test_a_program_that_ends_while_we_come_back_is_not_run_again(server, sandbox, tmp_path):
     program = Unseen(server, sandbox)
     was_cut = False
+    one_at_a_time = threading.Lock()  # on a slow machine osb comes back again while the program is still being ended
 
     def on_request(data):
         nonlocal was_cut
-        program.note(data)
-        if was_cut and b"/ws?" in data:  # it was running when it was asked
-            was_cut = False
-            program.end()
+        with one_at_a_time:
+            program.note(data)
+            if was_cut and b"/ws?" in data:  # it was running when it was asked
+                was_cut = False
+                program.end()
         return True
 
     with WatchingProxy(server.port, on_request) as proxy:

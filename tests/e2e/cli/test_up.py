@@ -63,6 +63,8 @@ def test_up_saves_a_profile_and_purge_removes_it(service, tmp_path):
     assert config.read_text() == saved
     said = osb.ok("up", "--dir", service.directory)
     assert "  osb run host -- echo hello\n" in said and up["api_key"] not in said
+    assert 'For SDKs: eval "$(osb config env)"\n' in said
+    assert osb.json("config", "env")["OPEN_SANDBOX_API_KEY"] == up["api_key"]
     osb.ok("config", "set", "defaults.image", "mine")
     record = service.record
     service.kill("sandboxd")
@@ -83,7 +85,7 @@ def test_up_leaves_the_configured_server_alone(service, tmp_path):
     assert up["profile"] == f"local-{osb.server.port}" and up["api_key"] != "another"
     assert config.read_text().startswith(before)
     said = osb.ok("up", "--dir", service.directory, "--port", osb.server.port)
-    assert f"osb --profile {up['profile']} run host" in said
+    assert f"osb --profile {up['profile']} run host" in said and f"osb --profile {up['profile']} config env" in said
     assert osb.run("--profile", up["profile"], "run", "host", "--", "echo", "hello").stdout == b"hello\n"
     # A profile that was changed since stays.
     osb.ok("config", "set", f"profiles.{up['profile']}.api_key", "changed")

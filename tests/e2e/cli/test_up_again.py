@@ -26,7 +26,7 @@ class Contents:
         self.volumes.write_text(json.dumps([{"name": "data", "mountPath": "/data", "pvc": {"claimName": "data"}}]))
         self.sandbox = self._create()
         self.osb.ok("command", "run", self.sandbox, "--", "sh", "-c", "echo kept > /tmp/file; echo kept > /data/file")
-        self.snapshot = self.osb.json("snapshot", "create", self.sandbox)["id"]
+        self.snapshot = self.osb.json("snapshot", "create", self.sandbox, "--wait")["id"]
         image, = self.osb.json("image", "load", "-", "--name", "mine:1", input=busybox_layer())
         self.image = image["uri"]
 

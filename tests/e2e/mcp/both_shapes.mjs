@@ -5,6 +5,18 @@ import { test } from "node:test";
 
 // `using` gives { mcp, inside, lines, items } when a test runs; items(reply, name) is the list that has this name, if any.
 export const testBothShapes = (using) => {
+  test("sandboxes are listed, filtered and paged", async () => {
+    const { mcp, inside } = using();
+    const id = inside().sandbox_id;
+    const ids = async (filter) => (await mcp.call("sandbox_list", { filter })).sandbox_infos.map((each) => each.id);
+    assert.deepEqual(await ids({ metadata: { from: "mcp" } }), [id]);
+    assert.deepEqual(await ids({ metadata: { from: "elsewhere" } }), []);
+    assert.deepEqual(await ids({ states: ["Paused"] }), []);
+    assert.deepEqual(await ids('{"states": ["Running"]}'), [id]); // JSON in a string is taken for what it holds
+    const { pagination } = await mcp.call("sandbox_list", { filter: { page: 1, page_size: 1 } });
+    assert.deepEqual(pagination, { page: 1, page_size: 1, total_items: 1, total_pages: 1, has_next_page: false });
+  });
+
   test("files and directories: search, list, info, move, replace, permissions, delete", async () => {
     const { mcp, inside, lines, items } = using();
     assert.deepEqual(await mcp.call("file_create_directories", inside({ entries: [{ path: "/root/d/e", mode: 700 }] })), { status: "created" });
@@ -30,6 +42,15 @@ export const testBothShapes = (using) => {
     assert.deepEqual(await mcp.call("file_delete", inside({ paths: ["/root/d/b.py"] })), { status: "deleted" });
     assert.deepEqual(await mcp.call("file_delete_directories", inside({ paths: ["/root/d"] })), { status: "deleted" });
     await mcp.fails("file_get_info", inside({ paths: ["/root/d"] }));
+  });
+
+  test("a command in the background is interrupted", async () => {
+    const { mcp, inside } = using();
+    const { id } = await mcp.call("command_run", inside({ command: "sleep 600", background: true }));
+    assert.deepEqual(await mcp.call("command_interrupt", inside({ execution_id: id })), { status: "interrupted" });
+    let status;
+    while ((status = await mcp.call("command_status", inside({ execution_id: id }))).running);
+    assert.notEqual(status.exit_code, 0);
   });
 
   test("snapshots", async () => {

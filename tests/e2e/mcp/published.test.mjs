@@ -36,16 +36,6 @@ test("a created sandbox fits its request", async () => {
   assert.deepEqual(info.image, { image: "host", auth: null });
 });
 
-test("sandboxes are listed, filtered and paged", async () => {
-  const ids = async (filter) => (await mcp.call("sandbox_list", { filter })).sandbox_infos.map((each) => each.id);
-  assert.deepEqual(await ids({ metadata: { from: "mcp" } }), [id]);
-  assert.deepEqual(await ids({ metadata: { from: "elsewhere" } }), []);
-  assert.deepEqual(await ids({ states: ["Paused"] }), []);
-  assert.deepEqual(await ids('{"states": ["Running"]}'), [id]); // JSON in a string is taken for what it holds
-  const { pagination } = await mcp.call("sandbox_list", { filter: { page: 1, page_size: 1 } });
-  assert.deepEqual(pagination, { page: 1, page_size: 1, total_items: 1, total_pages: 1, has_next_page: false });
-});
-
 test("a command's output, environment, directory and exit code", async () => {
   const execution = await mcp.call("command_run", inside({
     command: "echo $GREETING $MORE; echo oops >&2; pwd; exit 3", env: { MORE: "world" }, working_directory: "/usr",
@@ -100,11 +90,6 @@ test("background commands: status, logs by cursor, interruption", async () => {
   await follow(() => !logs.running && !logs.truncated);
   assert.equal(seen, "first\nsecond\n");
   assert.equal(logs.exit_code, 5);
-  const { id: second } = await mcp.call("command_run", inside({ command: "sleep 600", background: true }));
-  assert.deepEqual(await mcp.call("command_interrupt", inside({ execution_id: second })), { status: "interrupted" });
-  let status;
-  while ((status = await mcp.call("command_status", inside({ execution_id: second }))).running);
-  assert.notEqual(status.exit_code, 0);
 });
 
 test("sessions remember", async () => {
@@ -136,6 +121,8 @@ test("a feature that the sandbox lacks has an answer of its own form", async () 
     ["egress_get_policy", {}],
     ["egress_patch_rules", { rules: [{ action: "allow", target: "example.com" }] }],
     ["egress_delete_rules", { targets: ["example.com"] }],
+    ["credential_list", {}],
+    ["credential_audit", {}],
   ]) {
     const { code, structured } = await mcp.fails(name, inside(fields));
     assert.equal(code, "NOT_AVAILABLE", name);

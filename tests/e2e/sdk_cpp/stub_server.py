@@ -1,5 +1,4 @@
-"""A stub for features that no backend here offers: a server without our additions, an egress sidecar with a vault, a
-code
+"""A stub for features that no backend here offers: a server without our additions, an egress sidecar with a vault, a code
 interpreter. It answers as the contract says and remembers what it was asked."""
 
 import http.server
@@ -16,17 +15,20 @@ class Stub:
         stub = self
         self.requests = []
         self.pings = 0
+        self.woken = False
         self.vault = {"revision": 0, "credentials": [], "bindings": []}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def answer(self, status, body, kind="application/json"):
+            def answer(self, status, body, kind="application/json", headers=()):
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(data)))
                 self.send_header("X-Request-ID", "stub-1")
+                for name, value in headers:
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -37,7 +39,7 @@ class Stub:
                                       "headers": {k.lower(): v for k, v in self.headers.items()}})
                 stub.reply(self, self.command, self.path, body)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_):
                 pass
@@ -61,9 +63,17 @@ class Stub:
                                    "headers": {"OPENSANDBOX-EGRESS-AUTH": "e"}})
         if path.split("?")[0] == "/v1/sandboxes/box":
             return to.answer(200 if method == "GET" else 204, INFO if method == "GET" else b"")
+        if path == "/v1/sandboxes/box/credential-vault":
+            return to.answer(200, {"revision": 8, "bindings": [], "missingValues": ["m"], "credentials": [
+                {"name": "m", "sourceType": "operator", "entry": "model-key", "hosts": ["api.example.com"],
+                 "expiresAt": "2030-01-01T00:00:00Z", "revision": 8}]})
         if path == "/execd/44772/ping":
             self.pings += 1
             return to.answer(200, b"") if self.pings >= 3 else to.answer(502, b"not yet", "text/plain")
+        if path.startswith("/execd/44772/files/mv"):
+            return self.sleep(to, body[0]["src"])
+        if path == "/v1/sandboxes/box/diagnostics/context":
+            return to.answer(200, {"sandboxId": "box", "backendType": "other", "backendIdentifiers": {"pod": "p-1"}})
         if path == "/execd/44772/metrics/watch":
             return to.answer(200, b"{" * (65 << 20), "text/event-stream")
         if path.startswith("/execd/44772/code"):
@@ -71,6 +81,14 @@ class Stub:
         if path.startswith("/egress/18080"):
             return self.egress(to, method, path.removeprefix("/egress/18080"), body)
         return to.answer(404, b"no such thing", "text/plain")
+
+    def sleep(self, to, name):
+        """A paused sandbox that takes long to wake, once or always."""
+        if name == "/woken" and self.woken:
+            return to.answer(200, b"")
+        self.woken = True
+        to.answer(503, {"code": "SANDBOX::WAKE_EXPIRED", "message": "not woken in time"},
+                  headers=[("OpenSandbox-Wake", "expired"), ("Retry-After", "1")])
 
     def code(self, to, method, path, body):
         if (method, path) == ("POST", "/code/context"):
@@ -95,7 +113,24 @@ class Stub:
                 POLICY["egress"] += body
             if method == "DELETE":
                 POLICY["egress"] = [rule for rule in POLICY["egress"] if rule["target"] not in body]
+            if method == "PUT":
+                # As the contract has it: the answer to a change leaves the policy out.
+                POLICY.update(body)
+                return to.answer(200, {"status": "ok", "mode": "enforcing", "enforcementMode": "dns+nft"})
             return to.answer(200, {"status": "ok", "mode": "enforcing", "enforcementMode": "dns", "policy": POLICY})
+        if path == "/decisions":
+            decision = {"name": "a.example", "verdict": "deny", "rule": "", "count": 3, "addresses": ["192.0.2.1"],
+                        "firstSeen": "2026-01-01T00:00:00Z", "lastSeen": "2026-01-01T00:00:01Z"}
+            return to.answer(200, {"decisions": [decision]})
+        if path == "/decisions?follow=true":
+            events = b'data: {"name":"a.example","verdict":"deny"}\n\n: still there\n\ndata: {"name":"b.example"}\n\n'
+            return to.answer(200, events, "text/event-stream")
+        line = {"time": "2026-01-01T00:00:00Z", "operation": "inject", "decision": "injected", "credential_binding": "b",
+                "credential_vault_revision": 4, "target_host": "api.example.com", "method": "GET", "status_code": 200}
+        if path == "/credential-vault/audit":
+            return to.answer(200, {"lines": [line]})
+        if path == "/credential-vault/audit?follow=true":
+            return to.answer(200, f"data: {json.dumps(line)}\n\n: still there\n\n".encode(), "text/event-stream")
         if path == "/credential-vault" and method == "DELETE":
             return to.answer(204, b"")
         if path == "/credential-vault":

@@ -14,6 +14,15 @@ EXPECTED = {
 }
 
 
+def test_data_analysis(server, tmp_path):
+    plot = tmp_path / "plot.png"
+    done = subprocess.run([os.path.join(os.environ["SDK_CPP_BUILD"], "bin", "example_cpp_data_analysis"), "host", plot], timeout=180,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, "OPEN_SANDBOX_DOMAIN": f"127.0.0.1:{server.port}", "OPEN_SANDBOX_API_KEY": server.key})
+    assert (done.stdout, done.returncode) == (f"growth: '6.93 visits a day'\nplot: {plot}\n", 0)
+    assert plot.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(server, name):
     done = subprocess.run([os.path.join(os.environ["SDK_CPP_BUILD"], "bin", f"example_cpp_{name}"), "host"], timeout=120,

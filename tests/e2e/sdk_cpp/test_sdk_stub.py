@@ -26,7 +26,7 @@ def test_other_servers():
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env={**os.environ, "OPEN_SANDBOX_DOMAIN": f"http://127.0.0.1:{stub.port}/v1/",
                                    "OPEN_SANDBOX_API_KEY": "the-key"})
-        assert done.returncode == 0 and "6 tests from 1 test" in done.stdout, done.stdout
+        assert done.returncode == 0 and "11 tests from 1 test" in done.stdout, done.stdout
         for request in stub.requests:
             to_server = request["path"].startswith("/v1/")
             assert (request["headers"].get("open-sandbox-api-key") == "the-key") == to_server, request
@@ -46,6 +46,13 @@ def test_other_servers():
         assert asked["POST", "/execd/44772/code"] == {"code": "fail", "context": {"id": "c1", "language": "python"}}
         assert asked["PATCH", "/egress/18080/credential-vault"] == {
             "expectedRevision": 99, "credentials": {"delete": ["x"]}}
+        assert [r["body"][0]["src"] for r in stub.requests if r["path"].endswith("/files/mv")] == ["/woken", "/woken", "/never"]
+        # Entries of the operator go to the server, which fetches their values.
+        assert asked["PATCH", "/v1/sandboxes/box/credential-vault"] == {
+            "credentials": {"add": [{"name": "m", "source": {"type": "operator", "entry": "model-key"}}]},
+            "bindings": {"add": [{"name": "b", "match": {"hosts": ["api.example.com"]}, "auth": {
+                "type": "passthrough",
+                "substitutions": [{"credential": "m", "placeholder": "__KEY__", "in": ["query", "body"]}]}}]}}
         # Pending at first, and nothing but /ping says when that is over.
         assert stub.pings >= 3
     finally:

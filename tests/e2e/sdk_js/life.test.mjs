@@ -28,7 +28,7 @@ test(
   "traffic goes the way that was chosen",
   withSandbox({}, async (sandbox) => {
     const { endpoint } = await sandbox.getEndpoint(44772);
-    if (proxied) assert.equal(endpoint, `${domain}/sandboxes/${sandbox.id}/proxy/44772`);
+    if (proxied) assert.equal(endpoint, `${domain}/v1/sandboxes/${sandbox.id}/proxy/44772`);
     else if ((process.env.BACKEND ?? "native") === "native") assert.match(endpoint, /^\d+\.\d+\.\d+\.\d+:44772$/);
     else assert.match(endpoint, /^\d+\.\d+\.\d+\.\d+:\d+\/proxy\/44772$/);
   }),

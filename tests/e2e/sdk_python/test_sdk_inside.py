@@ -6,6 +6,7 @@ import hashlib
 import os
 
 import pytest
+from long_enough import long_enough
 from opensandbox.exceptions import SandboxApiException
 from opensandbox.models.execd import RunCommandOpts
 from opensandbox.models.filesystem import MoveEntry, SearchEntry, WriteEntry
@@ -68,8 +69,8 @@ def test_a_background_command_is_interrupted(sandbox):
 
 
 def test_a_command_is_ended_by_its_timeout(sandbox):
-    result = sandbox.commands.run("echo up; sleep 600",
-                                  opts=RunCommandOpts(timeout=datetime.timedelta(milliseconds=500)))
+    result = long_enough(lambda limit: sandbox.commands.run("echo up; sleep 600", opts=RunCommandOpts(timeout=limit)), stdout,
+                         datetime.timedelta(milliseconds=500))
     assert stdout(result) == ["up"]
     assert result.exit_code != 0
 

@@ -38,7 +38,7 @@ def test_a_created_sandbox_fits_its_request(sdk, sandbox, server):
 def test_traffic_goes_the_way_that_was_chosen(sdk, sandbox, server):
     endpoint = sandbox.get_endpoint(44772).endpoint
     if sdk.proxied:
-        assert endpoint == f"127.0.0.1:{server.port}/sandboxes/{sandbox.id}/proxy/44772"
+        assert endpoint == f"127.0.0.1:{server.port}/v1/sandboxes/{sandbox.id}/proxy/44772"
     else:
         assert endpoint == server.daemon.direct_endpoint(sandbox.id, 44772)
 

@@ -61,7 +61,7 @@ def test_from_the_first_command_to_the_last(screen):
     assert screen.run("osb run host -- echo hello") == "hello"
     screen.run("osb run -d --name keep -v data:/data host -- sleep infinity")
     screen.run("osb exec keep -- sh -c 'echo in the sandbox > /root/f; echo in the volume > /data/f'")
-    screen.run("osb snapshot create keep --name before")
+    screen.run("osb snapshot create keep --name before --wait")
 
     running = daemons()
     assert set(running) == {"sandboxd", "opensandbox-ser"}

@@ -9,8 +9,11 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 
+from net_world import Internet  # noqa: E402
+from policy_walls import inmate, newcomer, shared, walls  # noqa: E402, F401
 from prison import KINDS, Prison  # noqa: E402
 from sandboxd_process import Sandboxd  # noqa: E402
+from vault_world import holder, shared_holder, vaults  # noqa: E402, F401
 
 if os.geteuid() != 0:
     pytest.exit("these tests need root", returncode=1)
@@ -21,7 +24,8 @@ INSIDE = "code in the sandbox"
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "wall(name, second): of a file: the wall that its attacks try, and the wall behind it")
-    config.addinivalue_line("markers", "attack(by, on): who attacks, and the backends where that is possible")
+    config.addinivalue_line("markers", "attack(by, on, holds_on_podman): who attacks, the backends where that is possible, and "
+                            "False for a wall that Podman's own profile or network lacks")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -35,7 +39,10 @@ def pytest_collection_modifyitems(config, items):
 def backends(item):
     mark = item.get_closest_marker("attack")
     default = " ".join(KINDS) if {"prison", "prisoner"} & set(item.fixturenames) else "native"
-    return (mark.kwargs.get("on", default) if mark else default).split()
+    found = (mark.kwargs.get("on", default) if mark else default).split()
+    if "docker" in found and "podman" not in found and not (mark and mark.kwargs.get("holds_on_podman") is False):
+        found.append("podman")  # both make containers
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +81,27 @@ def make_daemon():
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture(scope="module")
+def internet():
+    made = Internet()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def whole_daemon(internet, request):
+    """A sandboxd with the NETWORK of the file."""
+    made = Sandboxd(settings={"network": request.module.NETWORK})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def daemon(whole_daemon):
+    yield whole_daemon
+    whole_daemon.remove_all()
 
 
 # --- the report

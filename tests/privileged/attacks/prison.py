@@ -1,14 +1,16 @@
-"""Sandboxes that attacks come from, behind one face on every backend: a real server on sandboxd, on gVisor or on dockerd."""
+"""Sandboxes that attacks come from, behind one face on every backend: a real server on sandboxd, on gVisor, on dockerd or on
+Podman."""
 
 import json
 
 import httpx
 
-from docker_engine import Engine
+from docker_engine import Engine, Podman
 from sandboxd_process import Sandboxd
 from server_process import Server
 
-KINDS = ("native", "gvisor", "docker")
+KINDS = ("native", "gvisor", "docker", "podman")
+ENGINES = {"docker": Engine, "podman": Podman}
 
 
 class Prison:
@@ -16,7 +18,7 @@ class Prison:
 
     def __init__(self, kind):
         self.kind = kind
-        self.daemon = Engine() if kind == "docker" else Sandboxd()
+        self.daemon = ENGINES.get(kind, Sandboxd)()
         secure = {"secure_runtime": {"type": "gvisor"}} if kind == "gvisor" else {}
         self.server = Server(self.daemon, settings=secure)
         self._shared = {}
@@ -24,10 +26,10 @@ class Prison:
     def create(self, **fields):
         return Prisoner(self, self.server.create(**fields)["id"])
 
-    def shared(self, name="prisoner"):
+    def shared(self, name="prisoner", **fields):
         """A sandbox for all attacks that do it no harm."""
         if name not in self._shared:
-            self._shared[name] = self.create()
+            self._shared[name] = self.create(**fields)
         return self._shared[name]
 
     def remove_all_but_shared(self):

@@ -16,7 +16,7 @@ MIB = 1 << 20
 def limits_of(prisoner):
     """(bytes of memory, processes) that the backend holds it to; 0 is no limit."""
     prison = prisoner.prison
-    if prison.kind == "docker":
+    if prison.kind in ("docker", "podman"):
         host = prison.daemon.inspect(prisoner.id)["HostConfig"]
         return host["Memory"], host["PidsLimit"]
     stats = prison.daemon.client.get(f"/v1/sandboxes/{prisoner.id}/stats").json()

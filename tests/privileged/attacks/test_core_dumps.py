@@ -95,7 +95,7 @@ def test_a_crash_inside_does_not_start_the_hosts_handler(prisoner, handler, how)
     assert name not in handler.heard()
 
 
-@pytest.mark.attack(on="native")
+@pytest.mark.attack(on="native docker")
 @pytest.mark.parametrize("how", LOWERED)
 def test_a_sandbox_does_not_get_to_the_handler_by_a_lower_limit(prisoner, handler, how):
     """A limit of 0 keeps cores away and lets the handler come."""

@@ -32,6 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
     do_POST = do_OPTIONS = do_PUT = do_GET
     def log_message(self, *_): pass
+http.server.ThreadingHTTPServer.request_queue_size = 128
 http.server.ThreadingHTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
 '''
 

@@ -8,33 +8,14 @@ import struct
 import pytest
 
 from attack import attack
-from net_world import HOST, INTERNET, METADATA, OFFICE, PRIVATE, Internet, entered, links, raw_socket, sh
+from net_world import HOST, INTERNET, METADATA, OFFICE, PRIVATE, entered, links, raw_socket, sh
 from packets import ARP, ICMP, IPV4, IPV6, TCP, UDP, checksum, frame, ipv4, ipv6, ipv6_checksum, udp
-from sandboxd_process import Sandboxd
 
-pytestmark = pytest.mark.wall("Packets on the link", second="addresses, neighbours and routes of the host's end are fixed")
+pytestmark = [pytest.mark.wall("Packets on the link", second="addresses, neighbours and routes of the host's end are fixed"),
+              pytest.mark.usefixtures("internet")]
 
 PORT = 9100
-
-
-@pytest.fixture(scope="module", autouse=True)
-def internet():
-    made = Internet()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def whole_daemon(internet):
-    made = Sandboxd(settings={"network": {"subnet": "10.91.0.0/16", "table": "osb_raw", "interface_prefix": "osbr-"}})
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def daemon(whole_daemon):
-    yield whole_daemon
-    whole_daemon.remove_all()
+NETWORK = {"subnet": "10.91.0.0/16", "table": "osb_raw", "interface_prefix": "osbr-"}
 
 
 @pytest.fixture

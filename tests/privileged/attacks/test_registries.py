@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from registry import MANIFEST, digest_of, image_config, tar
+from sandboxd_process import Sandboxd
 
 pytestmark = pytest.mark.wall("Registries", second="the pull sends GET only, without credentials of the host")
 
@@ -98,9 +99,12 @@ def victim():
     made.close()
 
 
-@pytest.fixture
-def daemon(make_daemon):
-    return make_daemon()
+@pytest.fixture(scope="module")
+def daemon():
+    """For all attacks that need no settings: none of them leaves anything behind."""
+    made = Sandboxd(settings={"network": {"subnet": "10.88.0.0/16", "table": "osb_registries", "interface_prefix": "osbg-"}})
+    yield made
+    made.close()
 
 
 SPELLINGS = ("127.0.0.1", "localhost", "127.1", "127.0.1", "0.0.0.0", "0", "2130706433", "0x7f000001", "0177.0.0.1",

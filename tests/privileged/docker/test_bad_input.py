@@ -93,7 +93,6 @@ REFUSED = [
     ({"platform": {"os": "windows", "arch": "amd64"}}, 400, "SANDBOX::INVALID_PARAMETER", "/platform/os"),
     ({"platform": {"os": "plan9", "arch": "amd64"}}, 400, "SANDBOX::INVALID_PARAMETER", "plan9"),
     ({"networkPolicy": {"defaultAction": "deny"}}, 400, "SANDBOX::INVALID_PARAMETER", "network"),
-    ({"secureAccess": True}, 400, "SANDBOX::INVALID_PARAMETER", "secureAccess"),
     ({"extensions": {"poolRef": "p"}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF", ""),
     ({"entrypoint": ["  "]}, 400, "DOCKER::INVALID_ENTRYPOINT", ""),
     ({"resourceLimits": {"memory": "512MiB"}}, 400, "SANDBOX::INVALID_PARAMETER", "memory"),

@@ -333,6 +333,18 @@ def test_the_server_is_killed_in_the_middle_of_creates(own_engine, make_server):
         assert engine.inventory()["volumes"] == [] and engine.inventory()["containers"] == []
 
 
+def uploads_stop_at_the_reserve(server, id):
+    def upload(content):
+        return server.client.post(f"/sandboxes/{id}/proxy/44772/files/upload", headers=server.token(id), files=[
+            ("metadata", (None, '{"path": "/root/upload"}', "application/json")), ("file", ("file", content))])
+
+    assert upload(b"fits").status_code == 200
+    free = int(server.run(id, "df -k / | tail -1").split()[3]) << 10
+    refused = upload(bytes(free - MIB))  # a twentieth of 96 MiB is kept free
+    assert (refused.status_code, refused.json()["code"]) == (507, "DISK_LOW"), refused.text
+    assert server.run(id, "cat /root/upload") == "fits"
+
+
 def test_a_full_disk(own_engine, make_server, tmp_path):
     image, place = tmp_path / "disk", tmp_path / "data"
     place.mkdir()
@@ -346,6 +358,7 @@ def test_a_full_disk(own_engine, make_server, tmp_path):
         before = engine.inventory()
         filler = server.create()["id"]
         neighbour = server.create()["id"]
+        uploads_stop_at_the_reserve(server, filler)
         said = server.run(filler, "head -c 200000000 /dev/zero > /root/file")
         assert "error" in said.lower()
         late = server.post_sandbox().json()

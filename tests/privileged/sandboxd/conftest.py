@@ -22,12 +22,17 @@ def daemon():
 
 
 @pytest.fixture
-def make_daemon():
-    """For tests that stop, kill or configure their own."""
+def make_daemon(request):
+    """For tests that stop, kill or configure their own. Those that run beside another one have their own networks."""
+    others = any("daemon" in item.fixturenames for item in request.session.items if item.path == request.node.path)
     made = []
 
-    def make(**options):
-        made.append(Sandboxd(**options))
+    def make(settings=None, **options):
+        settings = dict(settings or {})
+        if number := others + len(made):
+            network = {"subnet": f"10.{110 + number}.0.0/16", "table": f"osb_made_{number}", "interface_prefix": f"osbm{number}-"}
+            settings["network"] = {**network, **settings.get("network", {})}
+        made.append(Sandboxd(settings=settings, **options))
         return made[-1]
 
     yield make

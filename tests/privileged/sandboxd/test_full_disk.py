@@ -149,3 +149,56 @@ def test_directories_that_take_the_inodes_leave_the_reserve(few_inodes):
     assert_low(few_inodes.client.put("/v1/volumes/late"))
     assert neighbour.output("echo room > /root/file; cat /root/file") == "room"
     assert few_inodes.client.delete("/v1/sandboxes/filler").status_code == 204
+
+
+def upload(sandbox, path, content, prefix=""):
+    parts = [("metadata", (None, f'{{"path": "{path}"}}', "application/json")), ("file", ("file", content))]
+    return sandbox.execd.post(prefix + "/files/upload", files=parts)
+
+
+def assert_upload_refused(response):
+    assert response.status_code == 507 and response.json()["code"] == "DISK_LOW", response.text
+    assert "the disk is nearly full" in response.json()["message"] and "kept free" in response.json()["message"]
+
+
+@pytest.mark.parametrize("runtime", ["native", "runsc"])
+def test_uploads_stop_before_the_disk_is_full(small, runtime):
+    sandbox = small.create("one", runtime=runtime)
+    assert upload(sandbox, "/root/small", b"fits").status_code == 200
+    free = int(sandbox.output("df --output=avail -k / | tail -1")) << 10
+    # A file that reaches the reserve while it is written, then files when the reserve is reached.
+    assert_upload_refused(upload(sandbox, "/root/large", bytes(free - MIB // 10)))
+    assert sandbox.run("ls /root/large")[0] != 0
+    assert upload(sandbox, "/root/small", b"still fits\n").status_code == 200
+    sandbox.output(f"head -c {free - MIB * 6 // 10} /dev/zero > /root/file")
+    assert_upload_refused(upload(sandbox, "/root/late", b"late"))
+    assert_upload_refused(sandbox.execd.post("/directories/archive", params={"path": "/root/tree"}, content=tar({"a": b"x"})))
+    assert upload(sandbox, "/dev/shm/other", b"another file system").status_code == 200
+    assert sandbox.output("cat /root/small; echo room > /root/own; cat /root/own") == "still fits\nroom"
+    sandbox.output("rm /root/file")
+    assert upload(sandbox, "/root/late", b"late").status_code == 200
+
+
+def test_uploads_into_isolated_sessions_stop_too(small):
+    sandbox = small.create("one", isolated_sessions=True)
+    made = sandbox.execd.post("/v1/isolated/session", json={"workspace": {"path": "/workspace", "mode": "rw"}})
+    assert made.status_code == 201, made.text
+    files = f"/v1/isolated/session/{made.json()['session_id']}"
+
+    def into_session(path, content):
+        return upload(sandbox, path, content, files)
+
+    assert into_session("/workspace/small", b"fits").status_code == 200
+    free = int(sandbox.output("df --output=avail -k / | tail -1")) << 10
+    sandbox.output(f"head -c {free - MIB * 6 // 10} /dev/zero > /root/file")
+    assert_upload_refused(into_session("/workspace/late", b"late"))
+    archive = sandbox.execd.post(files + "/directories/archive", params={"path": "/workspace/tree"}, content=tar({"a": b"x"}))
+    assert_upload_refused(archive)
+    sandbox.output("rm /root/file")
+    assert into_session("/workspace/late", b"late").status_code == 200
+
+
+def test_without_a_reserve_an_upload_may_fill_the_disk(unguarded):
+    sandbox = unguarded.create("one")
+    free = int(sandbox.output("df --output=avail -k / | tail -1")) << 10
+    assert upload(sandbox, "/root/large", bytes(free - MIB // 2)).status_code == 200

@@ -144,6 +144,15 @@ def test_one_daemon_per_state_directory(crashing, bystander):
     check_works(crashing, bystander)
 
 
+def test_two_daemons_do_not_share_a_network(crashing, bystander, tmp_path):
+    second = subprocess.run(
+        [binary("sandboxd"), "--config", crashing.config, "--state-dir", tmp_path / "state", "--run-dir", tmp_path / "run",
+         "--execd", binary("execd")], capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert 'network.table "opensandbox": another sandboxd on this host uses it' in second.stderr
+    check_works(crashing, bystander)
+
+
 def test_ended_and_paused_sandboxes_are_so_after_a_restart(crashing):
     crashing.create("ended", entrypoint=["sh", "-c", "exit 3"])
     ended = crashing.wait_for_end("ended")

@@ -50,9 +50,11 @@ def boot(directory: pathlib.Path, memory: str, filesystem: str, timeout: float) 
         *([f"ubda={directory / 'disk'}"] if filesystem else []),
         f"init={HERE / 'init.sh'}", "--", str(directory), filesystem,
     ]
+    # large_xstate.cc: for processors with many registers.
+    environment = {**os.environ, "LD_PRELOAD": os.environ["UML_PRELOAD"]}
     with open(directory / "console", "wb") as console:
         # A session of its own: the machine is many processes, and all of them go at once.
-        machine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console,
+        machine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, env=environment,
                                    start_new_session=True, preexec_fn=die_with_parent)
         try:
             machine.wait(timeout)

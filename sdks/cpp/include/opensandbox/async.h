@@ -17,6 +17,7 @@
 #include "opensandbox/commands.h"
 #include "opensandbox/egress.h"
 #include "opensandbox/files.h"
+#include "opensandbox/isolated.h"
 #include "opensandbox/manager.h"
 #include "opensandbox/pty.h"
 #include "opensandbox/sandbox.h"
@@ -44,6 +45,9 @@ using EventSink = std::function<Task<void>(std::span<const ExecutionEvent>)>;
 // False: enough.
 using StateSink = std::function<Task<bool>(const SandboxInfo*)>;
 using LogSink = std::function<Task<bool>(std::span<const LogOutput>)>;
+// The same for decisions about a sandbox's network.
+using EgressDecisionSink = std::function<Task<bool>(const EgressDecision&)>;
+using CredentialAuditSink = std::function<Task<bool>(const CredentialAuditLine&)>;
 using PullSink = std::function<Task<bool>(const PullProgress&)>;
 using MetricsSink = std::function<Task<bool>(const Metrics&)>;
 
@@ -90,6 +94,13 @@ class SandboxManager {
   Task<void> delete_snapshot(std::string id) const;
   Task<Snapshot> wait_for_snapshot(std::string id, std::chrono::milliseconds timeout) const;
 
+  Task<Template> create_template(CreateTemplateOptions options) const;
+  Task<Template> get_template(std::string id) const;
+  Task<TemplateList> templates(TemplateListOptions options = {}) const;
+  Task<void> delete_template(std::string id) const;
+  Task<std::string> template_logs(std::string id) const;
+  Task<Template> wait_for_template(std::string id, std::chrono::milliseconds timeout) const;
+
   Task<std::vector<Image>> images() const;
   Task<Image> pull_image(PullOptions options, PullSink sink = {}) const;
   Task<std::vector<Image>> load_image(ByteSource archive, std::string name = {},
@@ -99,6 +110,7 @@ class SandboxManager {
   Task<Diagnostics> logs(std::string id, std::string scope, std::optional<int> tail = {}, std::string since = {}) const;
   Task<LogEnd> follow_logs(std::string id, LogSink sink, LogOptions options = {}) const;
   Task<Diagnostics> events(std::string id, std::string scope, std::optional<int> limit = {}) const;
+  Task<DiagnosticContext> diagnostic_context(std::string id) const;
   Task<std::string> logs_text(std::string id, std::optional<int> tail = {}, std::string since = {}) const;
   Task<std::string> events_text(std::string id, std::optional<int> limit = {}) const;
   Task<std::string> inspect_text(std::string id) const;
@@ -120,6 +132,7 @@ class Commands {
   Task<Execution> run(std::string command, RunOptions options = {}, EventSink sink = {}) const;
   Task<Execution> run_program(std::vector<std::string> argv, RunOptions options = {}, EventSink sink = {}) const;
   Task<Execution> follow(std::string id, std::uint64_t after, RunOptions options = {}, EventSink sink = {}) const;
+  Task<void> set_env(std::string name, std::string value) const;
   Task<void> interrupt(std::string id) const;
   Task<CommandStatus> status(std::string id) const;
   Task<CommandLogs> logs(std::string id, std::optional<std::int64_t> cursor = {}) const;
@@ -145,7 +158,7 @@ class CodeInterpreter {
  public:
   explicit CodeInterpreter(std::shared_ptr<SandboxState> sandbox) : sandbox_(std::move(sandbox)) {}
 
-  Task<CodeContext> create_context(std::string language) const;
+  Task<CodeContext> create_context(std::string language, CodeContextOptions options = {}) const;
   Task<CodeContext> context(std::string id) const;
   Task<std::vector<CodeContext>> contexts(std::string language) const;
   Task<void> remove_context(std::string id) const;
@@ -159,7 +172,7 @@ class CodeInterpreter {
 
 class Files {
  public:
-  // `prefix` goes in front of every route: "" or "/v1/filesystem/{uid}/{gid}".
+  // `prefix` goes in front of every route: "", "/v1/filesystem/{uid}/{gid}" or "/v1/isolated/session/{id}".
   explicit Files(std::shared_ptr<SandboxState> sandbox, std::string prefix = {})
       : sandbox_(std::move(sandbox)), prefix_(std::move(prefix)) {}
 
@@ -188,6 +201,27 @@ class Files {
  private:
   std::shared_ptr<SandboxState> sandbox_;
   std::string prefix_;
+};
+
+class IsolatedSessions {
+ public:
+  explicit IsolatedSessions(std::shared_ptr<SandboxState> sandbox) : sandbox_(std::move(sandbox)) {}
+
+  Task<IsolationCapabilities> capabilities() const;
+  Task<IsolatedSession> create(IsolatedSessionOptions options) const;
+  Task<IsolatedSession> get(std::string id) const;
+  Task<std::vector<IsolatedSession>> list() const;
+  Task<void> remove(std::string id) const;
+  Task<Execution> run(std::string id, std::string code, IsolatedRunOptions options = {}, EventSink sink = {}) const;
+  Task<IsolatedRun> run_background(std::string id, std::string code, StringMap envs = {}) const;
+  Task<IsolatedRun> run_status(std::string id, std::string run_id) const;
+  Task<CommandLogs> run_logs(std::string id, std::string run_id, std::optional<std::int64_t> cursor = {}) const;
+  Files files(std::string id) const;
+  Task<std::uint64_t> diff(std::string id, ByteSink sink) const;
+  Task<IsolatedCommit> commit(std::string id) const;
+
+ private:
+  std::shared_ptr<SandboxState> sandbox_;
 };
 
 // One coroutine may read while others write.
@@ -226,9 +260,13 @@ class Egress {
  public:
   explicit Egress(std::shared_ptr<SandboxState> sandbox) : sandbox_(std::move(sandbox)) {}
 
+  Task<bool> available() const;
   Task<EgressPolicy> get() const;
+  Task<EgressPolicy> replace(NetworkPolicy policy) const;
   Task<EgressPolicy> patch(std::vector<NetworkRule> rules) const;
   Task<EgressPolicy> remove(std::vector<std::string> targets) const;
+  Task<std::vector<EgressDecision>> decisions() const;
+  Task<void> follow_decisions(EgressDecisionSink sink) const;
 
  private:
   std::shared_ptr<SandboxState> sandbox_;
@@ -246,6 +284,9 @@ class CredentialVault {
   Task<CredentialMetadata> credential(std::string name) const;
   Task<std::vector<CredentialBindingMetadata>> bindings() const;
   Task<CredentialBindingMetadata> binding(std::string name) const;
+
+  Task<std::vector<CredentialAuditLine>> audit() const;
+  Task<void> follow_audit(CredentialAuditSink sink) const;
 
  private:
   std::shared_ptr<SandboxState> sandbox_;
@@ -286,6 +327,7 @@ class Sandbox {
   Ptys ptys() const { return Ptys(state_); }
   Files files() const { return Files(state_); }
   Files files_as(std::uint32_t uid, std::uint32_t gid) const;
+  IsolatedSessions isolated() const { return IsolatedSessions(state_); }
   CodeInterpreter code() const { return CodeInterpreter(state_); }
   Egress egress() const { return Egress(state_); }
   CredentialVault credential_vault() const { return CredentialVault(state_); }

@@ -17,6 +17,7 @@ inline constexpr std::string_view kGo = "go";
 inline constexpr std::string_view kTypeScript = "typescript";
 inline constexpr std::string_view kJavaScript = "javascript";
 inline constexpr std::string_view kBash = "bash";
+inline constexpr std::string_view kCSharp = "csharp";
 }  // namespace language
 
 struct CodeContext {
@@ -30,12 +31,23 @@ struct RunCodeOptions {
   std::string language = {};
   bool discard_output = false;
   bool keep_json = false;
+  // For this run only; not in the published contract.
+  std::string cwd = {};
+  StringMap envs = {};
+  std::chrono::milliseconds timeout{0};  // then the code is interrupted; 0: the timeout of its context
+};
+
+// Of a new context; but for the language, not in the published contract.
+struct CodeContextOptions {
+  std::string cwd = {};  // made if it is missing
+  StringMap envs = {};
+  std::chrono::milliseconds timeout{0};  // of runs that have none of their own; 0: none
 };
 
 // Thread-safe.
 class CodeInterpreter {
  public:
-  Result<CodeContext> create_context(const std::string& language) const;
+  Result<CodeContext> create_context(const std::string& language, const CodeContextOptions& options = {}) const;
   Result<CodeContext> context(const std::string& id) const;
   Result<std::vector<CodeContext>> contexts(const std::string& language) const;
   Result<void> remove_context(const std::string& id) const;

@@ -17,7 +17,7 @@ namespace opensandbox {
 struct ExecutionEvent {
   enum class Type {
     Init,            // text: the execution's id
-    Stdout,          // text: one line without its end; an empty line is "\n"
+    Stdout,          // text: one line without its end, an empty line is "\n"; of code: text with its line ends
     Stderr,          // the same
     Result,          // results: MIME type -> text (code)
     Error,           // error
@@ -56,7 +56,9 @@ struct ExecutionEvent {
 // The result of a run.
 struct Execution {
   std::string id = {};
-  std::vector<std::string> stdout_lines = {};  // empty with RunOptions::discard_output; an empty line is ""
+  // Empty with RunOptions::discard_output. Of a command: lines, an empty one is "". Of code: pieces of text with their
+  // line ends, as they came.
+  std::vector<std::string> stdout_lines = {};
   std::vector<std::string> stderr_lines = {};
   std::vector<StringMap> results = {};  // code
   std::optional<ExecutionEvent::ErrorInfo> error = {};
@@ -67,7 +69,9 @@ struct Execution {
   int reconnects = 0;     // how often the stream was lost and continued
   bool complete = false;  // the last event came: an error or the completion
 
-  std::string stdout_text() const;  // lines joined, each with a line feed
+  bool pieces = false;  // of code: see stdout_lines
+
+  std::string stdout_text() const;  // all of it; lines of a command have a line feed each
   std::string stderr_text() const;
 };
 
@@ -133,6 +137,9 @@ class Commands {
   // discard_output, keep_json and reconnect_for count.
   Result<Execution> follow(const std::string& id, std::uint64_t after, const RunOptions& options = {},
                            const ExecutionHandlers& handlers = {}) const;
+
+  // A variable for all commands, sessions and terminals that begin later, until the sandbox ends.
+  Result<void> set_env(const std::string& name, const std::string& value) const;
 
   Result<void> interrupt(const std::string& id) const;
   Result<CommandStatus> status(const std::string& id) const;

@@ -26,6 +26,9 @@ struct ConnectionConfig {
   // How long to wait for the other side: to connect, for the head of an answer, and between two pieces of it. Calls
   // that take long by nature (an image pull, a create that waits) have limits of their own. Must be positive.
   std::chrono::milliseconds request_timeout{30'000};
+  // How long to send a request again that the server could not hand to a paused sandbox, because waking it took too
+  // long. Such a request reached nothing, whatever its method. At most five times; streamed bodies are not sent again.
+  std::chrono::milliseconds wake_timeout{60'000};
   StringMap headers = {};         // added to every request, also those to execd and egress
   bool use_server_proxy = false;  // reach sandboxes through the server instead of by their own address
   std::string user_agent = {};    // empty: "OpenSandbox-Cpp-SDK/<version>"

@@ -27,7 +27,7 @@ struct Error {
   ErrorKind kind = ErrorKind::Network;
   int status = 0;  // HTTP status; 0 where there was no answer
   std::string code =
-      {};  // the server's ("SANDBOX::NOT_FOUND"), else UNEXPECTED_RESPONSE, NETWORK_ERROR, READY_TIMEOUT,
+      {};  // the server's ("SANDBOX::NOT_FOUND"), else UNEXPECTED_RESPONSE, NETWORK_ERROR, READY_TIMEOUT, WAKE_TIMEOUT,
            // UNHEALTHY, INVALID_ARGUMENT, CANCELLED, LOCAL_ERROR or one of the pool's; never empty
   std::string message = {};     // a sentence for people
   std::string request_id = {};  // X-Request-ID of the answer, "" where there was none

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "opensandbox/files.h"
+#include "opensandbox/templates.h"
 #include "opensandbox/types.h"
 
 namespace opensandbox {
@@ -58,6 +59,16 @@ class SandboxManager {
   // Until it is Ready; Failed is ErrorKind::Unhealthy.
   Result<Snapshot> wait_for_snapshot(const std::string& id, std::chrono::milliseconds timeout) const;
 
+  // --- templates: images that were started and warmed up once
+  Result<Template> create_template(const CreateTemplateOptions& options) const;
+  Result<Template> get_template(const std::string& id) const;
+  Result<TemplateList> templates(const TemplateListOptions& options = {}) const;
+  Result<void> delete_template(const std::string& id) const;
+  // Output of a build that is under way or has failed. Not in the published contract.
+  Result<std::string> template_logs(const std::string& id) const;
+  // Until it has Succeeded; Failed is ErrorKind::Unhealthy.
+  Result<Template> wait_for_template(const std::string& id, std::chrono::milliseconds timeout) const;
+
   // --- images
   Result<std::vector<Image>> images() const;
   Result<Image> pull_image(const PullOptions& options, const PullHandler& progress = {}) const;
@@ -75,6 +86,7 @@ class SandboxManager {
   Result<LogEnd> follow_logs(const std::string& id, const LogHandler& handler, const LogOptions& options = {}) const;
   Result<Diagnostics> events(const std::string& id, const std::string& scope,
                              std::optional<int> limit = std::nullopt) const;
+  Result<DiagnosticContext> diagnostic_context(const std::string& id) const;
   // Plain text for people.
   Result<std::string> logs_text(const std::string& id, std::optional<int> tail = std::nullopt,
                                 const std::string& since = {}) const;

@@ -11,7 +11,9 @@
 #include "opensandbox/egress.h"      // IWYU pragma: export
 #include "opensandbox/error.h"       // IWYU pragma: export
 #include "opensandbox/files.h"       // IWYU pragma: export
+#include "opensandbox/isolated.h"    // IWYU pragma: export
 #include "opensandbox/manager.h"     // IWYU pragma: export
+#include "opensandbox/policies.h"    // IWYU pragma: export
 #include "opensandbox/pool.h"        // IWYU pragma: export
 #include "opensandbox/pool_redis.h"  // IWYU pragma: export
 #include "opensandbox/pty.h"         // IWYU pragma: export

@@ -10,6 +10,7 @@
 #include "opensandbox/commands.h"
 #include "opensandbox/egress.h"
 #include "opensandbox/files.h"
+#include "opensandbox/isolated.h"
 #include "opensandbox/manager.h"
 #include "opensandbox/pty.h"
 #include "opensandbox/types.h"
@@ -67,6 +68,7 @@ class Sandbox {
   Files files() const;
   // The file routes as another user of the sandbox. Not in the published contract.
   Files files_as(std::uint32_t uid, std::uint32_t gid) const;
+  IsolatedSessions isolated() const;
   CodeInterpreter code() const;
   Egress egress() const;
   CredentialVault credential_vault() const;

@@ -46,22 +46,33 @@ struct ImageAuth {
   std::string password = {};
 };
 
+// Of a sandbox that was taken from a pool of the cluster.
+struct Allocation {
+  std::string mode = {};  // pool
+  std::string pool_ref = {};
+  std::string state = {};  // allocated
+};
+
 struct SandboxInfo {
   std::string id = {};
   Status status = {};
   std::string image = {};        // "" when made from a snapshot
   std::string snapshot_id = {};  // "" when made from an image
+  std::string template_id = {};  // "" when made of anything else
   std::optional<Platform> platform = {};
   std::vector<std::string> entrypoint = {};
   std::optional<StringMap> metadata = {};
+  StringMap extensions = {};  // the opensandbox.extensions.* ones of the create
+  std::optional<Allocation> allocation = {};
   Timestamp created_at{};
   std::optional<Timestamp> expires_at = {};  // nothing: lives until killed
   std::string json = {};                     // the object as the server wrote it
 };
 
 struct NetworkRule {
-  std::string action = {};  // allow or deny
-  std::string target = {};  // a name, *.name, an address or a CIDR
+  std::string action = {};      // allow or deny
+  std::string target = {};      // a name, *.name, an address or a CIDR; "" only with ports: every address
+  std::vector<int> ports = {};  // TCP ports of the addresses; empty: all ports and protocols. Not for names.
 };
 
 struct NetworkPolicy {
@@ -99,6 +110,35 @@ struct Volume {
   std::optional<OssfsVolume> ossfs = {};
 };
 
+// A program that execd runs without a shell.
+struct PreStartHook {
+  std::vector<std::string> command = {};
+  std::optional<std::chrono::seconds> timeout = {};  // nothing: 60 s
+};
+struct PeriodicHook {
+  std::string name = {};
+  std::string schedule = {};  // "*/5 * * * *", "@hourly", "@every 30s"
+  std::vector<std::string> command = {};
+  std::optional<std::chrono::seconds> timeout = {};
+};
+struct ActiveProbe {
+  int port = 0;
+  std::string path = "/";
+  std::optional<std::chrono::seconds> timeout = {};  // nothing: 2 s
+};
+struct IdlePolicy {
+  std::optional<std::chrono::seconds> pause_after = {};  // nothing: paused only by request
+  bool wake_on_access = true;
+  std::optional<ActiveProbe> active_probe = {};
+};
+// docs/lifecycle-hooks.md
+struct Lifecycle {
+  std::optional<PreStartHook> pre_start = {};
+  std::vector<PeriodicHook> periodic = {};
+  std::optional<IdlePolicy> idle = {};
+  std::optional<std::chrono::seconds> renew_on_access = {};  // each access moves the deadline so far from now
+};
+
 // How to wait for a sandbox.
 struct ReadyOptions {
   std::chrono::milliseconds timeout{30'000};
@@ -108,9 +148,11 @@ struct ReadyOptions {
 };
 
 struct CreateOptions {
-  // Exactly one of the two.
+  // Exactly one of the three. A template brings the workload along: of the fields below only timeout (needed),
+  // metadata, extensions and network_policy may be set then.
   std::string image = {};
   std::string snapshot_id = {};
+  std::string template_id = {};
 
   std::optional<ImageAuth> image_auth = {};
   std::optional<std::chrono::seconds> timeout = std::chrono::seconds(600);  // nothing: lives until killed
@@ -125,6 +167,7 @@ struct CreateOptions {
   bool secure_access = false;
   std::vector<Volume> volumes = {};
   std::optional<Platform> platform = {};
+  Lifecycle lifecycle = {};
   // Makes a repeated create return the first one's sandbox; "" for none. Not in the published contract.
   std::string idempotency_key = {};
 
@@ -233,6 +276,15 @@ struct Diagnostics {
   std::optional<std::uint64_t> content_length = {};
   std::optional<Timestamp> expires_at = {};
   std::vector<std::string> warnings = {};
+  std::string json = {};
+};
+
+// GET .../diagnostics/context: what the backend calls the sandbox.
+struct DiagnosticContext {
+  std::string sandbox_id = {};
+  std::string backend_type = {};
+  StringMap backend_identifiers = {};
+  std::string state = {};  // "" where the server does not say
   std::string json = {};
 };
 

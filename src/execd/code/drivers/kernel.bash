@@ -10,4 +10,23 @@ __opensandbox() {
   # In one piece: bash writes at each newline and between conversions it may be interrupted, which would cut the frame.
   builtin printf %s "${#frame} $frame" >&3
 }
+# The directory and variables of one run: given as DIRECTORY NAME=VALUE..., and taken back after it.
+__opensandbox_enter() {
+  builtin local each name
+  __opensandbox_back=$PWD __opensandbox_saved=() __opensandbox_unset=()
+  for each in "${@:2}"; do
+    name=${each%%=*}
+    if [[ -v $name ]]; then __opensandbox_saved+=("$(builtin declare -p "$name")"); else __opensandbox_unset+=("$name"); fi
+    builtin export "$each"
+  done
+  [[ -z $1 ]] || builtin cd -- "$1"
+}
+__opensandbox_leave() {
+  [[ -v __opensandbox_back ]] || return 0
+  builtin local each
+  for each in "${__opensandbox_unset[@]}"; do builtin unset -v "$each"; done
+  for each in "${__opensandbox_saved[@]}"; do builtin eval "declare -g ${each#declare }"; done
+  builtin cd -- "$__opensandbox_back"
+  builtin unset -v __opensandbox_back __opensandbox_saved __opensandbox_unset
+}
 __opensandbox ready 0

@@ -1,5 +1,5 @@
 // The JavaScript and TypeScript kernel of execd, for Node.js 18 and newer: reads "run N" from descriptor 3, takes the
-// code from the file on descriptor 4, and answers with frames (kernel_protocol.h). V8's own REPL mode, reached through
+// code from the file on descriptor 4, and answers with frames (driver_protocol.h). V8's own REPL mode, reached through
 // the inspector, gives top-level await and lets later cells declare a name again.
 (function () {
 'use strict';
@@ -11,7 +11,7 @@ const path = require('path');
 const url = require('url');
 const util = require('util');
 
-const SOCKET = 3, CODE = 4, MAX_TEXT = 1 << 19;
+const SOCKET = 3, CODE = 4, MAX_TEXT = (1 << 19) - 64;
 const typescript = process.argv.includes('typescript');
 const key = Symbol('opensandbox');
 let run = 0, busy = false, value, transpile = (code) => code;
@@ -197,6 +197,7 @@ function take(remote, done) {
 function finish(number, failure) {
   if (!busy || number !== run) return;
   busy = false;
+  leave();
   if (failure) send({type: 'error', run: number, ...failure});
   send({type: 'done', run: number});
 }
@@ -231,7 +232,26 @@ function evaluated(number, error, answer) {
   });
 }
 
-function runCell(number) {
+// The directory and the variables of one run; what was there before comes back after it.
+let leave = () => {};
+function enter(words) {
+  const before = process.cwd(), variables = words.slice(1).map((word) => {
+    const at = word.indexOf('=');
+    return [word.slice(0, at), word.slice(at + 1)];
+  });
+  const old = variables.map(([name]) => [name, process.env[name]]);
+  for (const [name, value] of variables) process.env[name] = value;
+  if (words[0]) process.chdir(words[0]);
+  leave = () => {
+    leave = () => {};
+    for (const [name, value] of old) {
+      if (value === undefined) delete process.env[name]; else process.env[name] = value;
+    }
+    try { process.chdir(before); } catch { /* it was removed */ }
+  };
+}
+
+function runCell(number, head) {
   run = number;
   busy = true;
   const size = fs.fstatSync(CODE).size, data = Buffer.alloc(size);
@@ -243,7 +263,8 @@ function runCell(number) {
   send({type: 'started', run: number});
   try {
     const name = `cell-${number}.${typescript ? 'ts' : 'js'}`;
-    const expression = `${rewriteImports(transpile(data.toString()))}\n//# sourceURL=${name}`;
+    if (head) enter(data.toString('utf8', 0, head).split('\0').slice(0, -1));
+    const expression = `${rewriteImports(transpile(data.toString('utf8', head)))}\n//# sourceURL=${name}`;
     session.post('Runtime.evaluate', {expression, replMode: true},
                  (error, answer) => evaluated(number, error, answer));
   } catch (thrown) {
@@ -274,7 +295,7 @@ socket.on('data', (text) => {
   for (let end; (end = received.indexOf('\n')) >= 0;) {
     const words = received.slice(0, end).split(' ');
     received = received.slice(end + 1);
-    if (words[0] === 'run') runCell(Number(words[1]));
+    if (words[0] === 'run') runCell(Number(words[1]), Number(words[2] || 0));
   }
 });
 socket.on('end', () => process.exit(0));

@@ -1,5 +1,5 @@
 # The Python kernel of execd: reads "run N" from descriptor 3, takes the code from the file on descriptor 4, runs it in
-# __main__ and answers with frames (kernel_protocol.h). Python 3.8 and newer; imports nothing at its start that Python
+# __main__ and answers with frames (driver_protocol.h). Python 3.8 and newer; imports nothing at its start that Python
 # itself has not loaded, because every context waits for that.
 import _signal
 import builtins
@@ -8,8 +8,8 @@ import os
 import sys
 
 SOCKET, CODE = 3, 4
-MAX_TEXT = 1 << 19      # characters of a repr
-MAX_BINARY = 3 << 20    # bytes of a picture, before base64
+MAX_TEXT = (1 << 19) - 64  # characters of a repr; with the note it stays below the limit of execd
+MAX_BINARY = 3 << 20  # bytes of a picture, before base64
 KEPT_SOURCE = 4 << 20   # characters of earlier cells that tracebacks can show
 AST_ONLY, TOP_LEVEL_AWAIT, IS_COROUTINE = 0x400, 0x2000, 0x80
 
@@ -315,18 +315,25 @@ def type_of_expression(value):
     return Expression(value)
 
 
-class Output(io.TextIOWrapper):
-    """Standard output and error as text. Everything is written at once: execd joins the pieces of a line."""
+write_file = io.FileIO.write
 
-    def write(self, text):
-        count = super().write(text)
-        self.flush()
+
+class OutputFile(io.FileIO):
+    """A signal may cut a write short: the rest follows."""
+
+    def write(self, data):
+        count = write_file(self, data)
+        if count != len(data):
+            data = memoryview(data).cast("B")
+            while count < len(data):
+                count += write_file(self, data[count:]) or 0
         return count
 
 
 def open_output(number):
-    raw = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
-    return Output(raw, encoding="utf-8", errors="backslashreplace", newline="\n")
+    """Standard output and error as text. Everything is written at once: execd joins the pieces of a line."""
+    return io.TextIOWrapper(OutputFile(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace", newline="\n",
+                            write_through=True)
 
 
 def restore_output():
@@ -348,7 +355,7 @@ def refuse_input(prompt=""):
                    "Assign the value in the code, or put it into a file or the environment.")
 
 
-def take_code():
+def take_code(head):
     size = os.fstat(CODE).st_size
     parts, at = [], 0
     while at < size:
@@ -357,12 +364,45 @@ def take_code():
             break
         parts.append(part)
         at += len(part)
-    return b"".join(parts).decode("utf-8", "replace")
+    data = b"".join(parts)
+    return data[:head].split(b"\0")[:-1], data[head:].decode("utf-8", "replace")
 
 
-def run_cell():
+class RunSettings:
+    """The directory and the variables of one run. What was there before comes back after it."""
+
+    def __init__(self, words):
+        self.directory = words[0] if words else b""
+        self.variables = [word.split(b"=", 1) for word in words[1:]]
+
+    def __enter__(self):
+        self.before = [(name, os.environb.get(name)) for name, value in self.variables]
+        self.back = None
+        for name, value in self.variables:
+            os.environb[name] = value
+        if self.directory:
+            try:
+                self.back = os.getcwd()
+            except OSError:  # it was removed
+                pass
+            os.chdir(self.directory)
+
+    def __exit__(self, *ignored):
+        for name, value in self.before:
+            if value is None:
+                os.environb.pop(name, None)
+            else:
+                os.environb[name] = value
+        if self.back is not None:
+            try:
+                os.chdir(self.back)
+            except OSError:
+                pass
+
+
+def run_cell(head):
     global interruptible, interrupt_pending
-    source = take_code()
+    settings, source = take_code(head)
     name = "<cell %d>" % run
     _signal.signal(_signal.SIGINT, on_interrupt)
     restore_output()
@@ -373,7 +413,8 @@ def run_cell():
         try:
             interruptible = True
             send('{"type":"started","run":%d}' % run)
-            value = execute(source, name)
+            with RunSettings(settings):
+                value = execute(source, name)
             if value is not None:
                 builtins._ = value
                 bundle = bundle_of(value)
@@ -424,9 +465,9 @@ def serve():
     global run
     while True:
         words = read_line().split()
-        if len(words) == 2 and words[0] == b"run":
+        if len(words) >= 2 and words[0] == b"run":
             run = int(words[1])
-            run_cell()
+            run_cell(int(words[2]) if len(words) > 2 else 0)
 
 
 run = 0

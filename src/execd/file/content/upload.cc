@@ -94,26 +94,32 @@ class Upload {
     const std::size_t waiting = files_.size();
     const bool known = waiting < destinations_.size();
     std::optional<Contents> contents;
-    std::uint64_t written = 0, started = 0;
+    std::uint64_t written = 0, started = 0, checked = 0;
     bool failed_to_write = false;
-    BodyPump pump{.pool = context_.pool,
-                  .read = [this] { return reader_.read(); },
-                  .write = [&](std::string_view block, bool last) -> Result<void> {
-                    auto ok = known ? write_known(destinations_[waiting].path, contents, block, last)
-                                    : write_unknown(contents, block);
-                    failed_to_write = !ok;
-                    // Start writing back early, so that the sync at the end finds little left to do.
-                    written += block.size();
-                    if (ok && !last && written - started >= kWritebackStep) {
-                      ::sync_file_range(fd_of(*contents), static_cast<off_t>(started),
-                                        static_cast<off_t>(written - started), SYNC_FILE_RANGE_WRITE);
-                      started = written;
-                    }
-                    return ok;
-                  }};
+    BodyPump pump{
+        .pool = context_.pool,
+        .read = [this] { return reader_.read(); },
+        .write = [&](std::string_view block, bool last) -> Result<void> {
+          auto ok =
+              known ? write_known(destinations_[waiting].path, contents, block, last) : write_unknown(contents, block);
+          if (ok && (written == 0 || last || written - checked >= DiskReserve::kStep)) {
+            ok = context_.reserve.check(fd_of(*contents), known ? destinations_[waiting].path : temporary_directory());
+            checked = written;
+          }
+          // Start writing back early, so that the sync at the end finds little left to do.
+          written += block.size();
+          if (ok && !last && written - started >= kWritebackStep) {
+            ::sync_file_range(fd_of(*contents), static_cast<off_t>(started), static_cast<off_t>(written - started),
+                              SYNC_FILE_RANGE_WRITE);
+            started = written;
+          }
+          failed_to_write = !ok;
+          return ok;
+        }};
     auto ok = co_await pump.run();
     if (contents) files_.push_back(std::move(*contents));
     if (!ok) {
+      if (ok.error().code == Code::Exhausted) co_return ok;
       if (failed_to_write) co_return Failure(with_reason(ok.error(), Code::Internal, "RUNTIME_ERROR"));
       co_return Failure(with_reason(ok.error(), Code::InvalidRequest, "INVALID_FILE"));
     }

@@ -5,6 +5,7 @@ import { open } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
+import { longEnough } from "../../../support/long_enough.mjs";
 import { apiError, baseUrl, connect, freshDirectory, loadCommonJs, stderr, stdout, untilFinished } from "./sdk.mjs";
 
 let sandbox;
@@ -132,7 +133,8 @@ test("a command runs as another user", { skip: process.getuid() !== 0 && "only r
 });
 
 test("a timeout kills the command", async () => {
-  const execution = await sandbox.commands.run("echo started; sleep 600", { timeoutSeconds: 1.5 });
+  const attempt = (timeoutSeconds) => sandbox.commands.run("echo started; sleep 600", { timeoutSeconds });
+  const execution = await longEnough(attempt, (execution) => stdout(execution).length, 1.5);
   assert.deepEqual(stdout(execution), ["started"]);
   assert.equal(execution.exitCode, -1);
   assert.match(execution.error.traceback.join("\n"), /signal: killed/);

@@ -3,6 +3,7 @@ import { realpathSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
+import { longEnough } from "../../../support/long_enough.mjs";
 import { apiError, connect, freshDirectory, stderr, stdout } from "./sdk.mjs";
 
 let sandbox;
@@ -63,7 +64,8 @@ test("many lines", async () => {
 
 test("a timeout ends the run and not the session", async () => {
   await run("export KEPT=yes");
-  const execution = await run("echo started; sleep 600", { timeoutSeconds: 1.5 });
+  const attempt = (timeoutSeconds) => run("echo started; sleep 600", { timeoutSeconds });
+  const execution = await longEnough(attempt, (execution) => stdout(execution).length, 1.5);
   assert.deepEqual(stdout(execution), ["started"]);
   assert.equal(execution.exitCode, -1);
   assert.deepEqual(stdout(await run("echo $KEPT")), ["yes"]);

@@ -8,9 +8,11 @@ import threading
 
 import httpx
 import pytest
+from long_enough import long_enough
 from opensandbox.exceptions import InvalidArgumentException, SandboxApiException
 from opensandbox.models.execd import RunCommandOpts
 from sdk_client import REQUEST_ID
+from test_commands import process_gone
 
 MIB = 1024 * 1024
 
@@ -172,19 +174,13 @@ def test_a_command_runs_as_another_user(sandbox):
 
 
 def test_a_timeout_kills_the_command_and_its_children(sandbox):
-    marker = os.path.join(sandbox.tmp, "fifo")
-    os.mkfifo(marker)
-    # The child holds the fifo open for writing; the end of file below says that it is gone as well.
-    ended = threading.Thread(target=lambda: open(marker, "rb").read())
-    ended.start()
-    execution = sandbox.commands.run(
-        f"(exec 3>{marker}; sleep 600) & echo started; sleep 600",
-        opts=RunCommandOpts(timeout=datetime.timedelta(milliseconds=1500)))
-    assert out(execution) == ["started"]
+    def attempt(limit):
+        return sandbox.commands.run("sleep 600 & echo $!; sleep 600", opts=RunCommandOpts(timeout=limit))
+
+    execution = long_enough(attempt, out, datetime.timedelta(milliseconds=1500))
     assert execution.exit_code == -1
     assert any("signal: killed" in line for line in execution.error.traceback)
-    ended.join(30)
-    assert not ended.is_alive()
+    assert process_gone(int(out(execution)[0]))
 
 
 def test_interrupt_ends_a_running_command(sandbox, connect):

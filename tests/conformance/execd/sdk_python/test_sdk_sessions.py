@@ -6,6 +6,7 @@ import os
 import queue
 
 import pytest
+from long_enough import long_enough
 from opensandbox.exceptions import SandboxApiException
 
 
@@ -105,7 +106,8 @@ def test_here_documents_and_several_lines(sandbox, session):
 
 def test_a_timeout_ends_the_run_and_not_the_session(sandbox, session):
     session("export KEPT=yes")
-    execution = session("echo started; sleep 600", timeout=datetime.timedelta(milliseconds=1500))
+    execution = long_enough(lambda limit: session("echo started; sleep 600", timeout=limit), out,
+                            datetime.timedelta(milliseconds=1500))
     assert out(execution) == ["started"]
     assert execution.exit_code == -1
     assert execution.error.name == "CommandExecError"

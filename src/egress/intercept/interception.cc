@@ -1,0 +1,39 @@
+#include "egress/intercept/interception.h"
+
+namespace osb::egress {
+
+Interception::Interception(net::any_io_executor executor, Sandboxes& sandboxes, Resolver& resolver, VaultAudit& audit,
+                           SandboxRules::Options rules, intercept::InterceptorOptions options)
+    : executor_(executor),
+      rules_(
+          executor, sandboxes, resolver, system_clock(), std::move(rules),
+          [&audit](const Sandbox& sandbox, const vault::Decision& decision, const intercept::Rules::Outcome& outcome) {
+            audit.request({.sandbox_id = sandbox.id,
+                           .host = outcome.host,
+                           .method = outcome.method,
+                           .status_code = outcome.status,
+                           .took = outcome.duration},
+                          decision);
+          }),
+      options_(std::move(options)) {}
+
+Result<void> Interception::start(const std::string& authority, const std::string& trust, UniqueFd socket) {
+  if (interceptor_) return {};
+  auto keys = tls::CertificateAuthority::parse(authority);
+  if (!keys) return with_context("certificate authority", keys.error());
+  // An empty list would mean the list of the machine. Nobody else has certificates of our own authority.
+  tls::ClientOptions options;
+  options.ca_pem = trust.empty() ? keys->certificate_pem() : trust;
+  auto context = tls::ClientContext::make(options);
+  if (!context) return with_context("certificates of servers", context.error());
+  leaves_ = std::make_unique<tls::LeafContexts>(std::move(*keys));
+  interceptor_ = std::make_unique<intercept::Interceptor>(executor_, rules_, *leaves_, std::move(*context), options_);
+  interceptor_->listen(std::move(socket));
+  return {};
+}
+
+net::awaitable<void> Interception::close() {
+  if (interceptor_) co_await interceptor_->close();
+}
+
+}  // namespace osb::egress

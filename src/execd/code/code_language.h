@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "execd/code/code_runner.h"
+#include "execd/run/environment.h"
+#include "sys/spawn.h"
+
+namespace osb::execd {
+
+// The child's descriptors, as the drivers know them. Code comes in a file that execd writes before it asks for a run:
+// so a request is one short line for code of any size, and never waits for the runner.
+inline constexpr int kKernelSocket = 3;
+inline constexpr int kKernelCode = 4;
+inline constexpr int kKernelDriver = 5;
+
+// How the driver of a language is started, and its protocol.
+class CodeLanguage {
+ public:
+  // Null: not one of the languages that execd runs itself.
+  static const CodeLanguage* find(std::string_view name);
+  // "bash, python": for messages.
+  static std::string names();
+
+  std::string_view name() const { return name_; }
+  std::string_view driver() const;  // the driver's text
+  // The text of a process from which kernels are forked (PreparedKernel), where the language has one.
+  bool has_prepared_driver() const { return !prepare_file_.empty(); }
+  std::string prepared_driver() const;
+
+  // The program and its arguments. Fails (Code::Unsupported) if the language is not in the image, saying what to
+  // install.
+  Result<void> set_program(const Environment& env, sys::SpawnPlan& plan) const;
+  // The driver is read from standard input, which is the socket, instead of from kKernelDriver.
+  bool driver_on_stdin() const { return shell_; }
+  // A directory and variables can be set for a single run.
+  bool takes_run_settings() const { return run_settings_; }
+  // The text in front of the code in its file.
+  std::string code_head(const RunSettings& settings) const;
+  // The message on the socket that runs the code; `head` is the size of the text in front of it.
+  std::string run_request(std::uint64_t run, std::size_t head) const;
+  // The part of it, in a shell, that reports the end of the run and undoes its settings.
+  std::string end_request(std::uint64_t run) const;
+
+ private:
+  friend struct CodeLanguages;
+  std::string_view name_;
+  std::string_view driver_file_;
+  std::string_view prepare_file_;            // stands in front of it in a prepared process
+  std::vector<std::string_view> programs_;   // the first that is in PATH
+  std::vector<std::string_view> arguments_;  // behind the program's name
+  std::string script_;                       // for sh, where the program cannot read the driver from kKernelDriver
+  std::string_view install_;
+  bool shell_ = false;
+  bool run_settings_ = true;
+};
+
+}  // namespace osb::execd

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/json/value.hpp>
+
+#include "runtime/docker/docker_options.h"
+#include "runtime/lifecycle.h"
+
+namespace osb::runtime {
+
+namespace label {
+inline constexpr std::string_view kSidecarFor = "opensandbox.io/egress-sidecar-for";
+}  // namespace label
+
+// The sidecar of a sandbox is the container of this id, for container_path(): sandbox-egress-ID.
+std::string sidecar_id(std::string_view sandbox);
+
+// All decisions about the container that enforces a sandbox's network policy.
+struct SidecarPlan {
+  std::string container = {};               // the sandbox's, whose network it joins
+  std::vector<std::string> resolvers = {};  // that it asks
+  std::string cgroup_parent = {};           // "" is the engine's own
+};
+
+// The body of POST /containers/create. The limits of the options were checked (check_sidecar_limits).
+boost::json::value sidecar_body(const SandboxSpec& spec, const SidecarPlan& plan, const DockerOptions& options);
+
+// [egress] limits: cpu and memory, in Docker's grammar.
+Result<void> check_sidecar_limits(const config::EgressSection& egress);
+
+// Resolvers that a container can ask, of the text of a resolv.conf: those that are not loopback, at most three.
+std::vector<std::string> usable_resolvers(std::string_view resolv_conf);
+
+}  // namespace osb::runtime

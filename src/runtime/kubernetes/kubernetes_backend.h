@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/backend.h"
+#include "runtime/kubernetes/cluster_sandboxes.h"
+#include "runtime/kubernetes/kubernetes_lifecycle.h"
+#include "runtime/kubernetes/kubernetes_logs.h"
+#include "runtime/kubernetes/kubernetes_options.h"
+
+namespace osb::runtime {
+
+// Sandboxes in a cluster: BatchSandbox objects, whose pods the controller makes.
+class KubernetesBackend final : public Backend {
+ public:
+  // Reaches the API server and checks that it has what the options need. KUBERNETES::INITIALIZATION_ERROR.
+  static net::awaitable<Result<std::unique_ptr<KubernetesBackend>>> connect(net::any_io_executor executor,
+                                                                            KubernetesOptions options);
+
+  net::awaitable<void> close() override { return tasks_.close(); }
+  const Capabilities& capabilities() const override { return capabilities_; }
+  KubernetesLifecycle& lifecycle() override { return lifecycle_; }
+  std::unique_ptr<http::Connector> connector() override { return options_.connector(executor_); }
+  KubernetesLogs* logs() override { return &logs_; }
+
+ private:
+  KubernetesBackend(net::any_io_executor executor, KubernetesOptions options,
+                    std::unique_ptr<kubernetes::Client> client);
+
+  net::any_io_executor executor_;
+  const KubernetesOptions options_;
+  const Capabilities capabilities_;
+  const std::unique_ptr<kubernetes::Client> client_;
+  TaskGroup tasks_;
+  ClusterSandboxes sandboxes_;
+  KubernetesLifecycle lifecycle_;
+  KubernetesLogs logs_;
+};
+
+}  // namespace osb::runtime

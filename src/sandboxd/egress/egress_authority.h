@@ -1,0 +1,36 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "api/egress_link.h"
+#include "base/error.h"
+#include "tls/authority.h"
+
+namespace osb::sandboxd {
+
+// The certificate authority of this host, made when the first sandbox with a credential proxy needs it. Its key is in a
+// file of root's and in the memory of the egress process, which signs; sandboxes get the certificate. Any thread.
+class EgressAuthority {
+ public:
+  // `extra_trust` is a file with certificates that servers may be signed by besides the machine's own list; may be
+  // empty.
+  EgressAuthority(std::string file, std::string extra_trust)
+      : file_(std::move(file)), extra_trust_(std::move(extra_trust)) {}
+
+  // In PEM, for the trust store of a sandbox.
+  Result<std::string> certificate();
+  // For the egress process. The machine's list of authorities is read anew.
+  Result<api::egress::Interception> message();
+
+ private:
+  Result<void> load();
+
+  const std::string file_;
+  const std::string extra_trust_;
+  std::mutex mutex_;
+  std::optional<tls::CertificateAuthority> authority_;
+};
+
+}  // namespace osb::sandboxd

