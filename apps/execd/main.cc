@@ -198,7 +198,10 @@ net::awaitable<void> begin_with_hooks(Hooks& hooks, Entrypoint* entrypoint, cons
                                       bool& refused) {
   HookEnd end = co_await hooks.begin();
   if (end.failure.empty()) {
-    if (entrypoint != nullptr) entrypoint->start(environment.daemon());
+    if (entrypoint != nullptr) {
+      co_await entrypoint->lines_written();  // a log shows the hook's output first
+      entrypoint->start(environment.daemon());
+    }
     hooks.start_periodic();
     co_return;
   }

@@ -83,14 +83,17 @@ class UpService:
     def kill_sandboxes(self):
         """Their processes, as the end of the machine does."""
         pidfds = []
-        for top in self.cgroups():
-            for path in pathlib.Path(top).rglob("cgroup.procs"):
-                for pid in map(int, path.read_text().split()):
-                    try:
-                        pidfds.append(os.pidfd_open(pid))
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass  # the end of its first process ends a sandbox
+        for directory in [directory for top in self.cgroups() for directory, _, _ in os.walk(top)]:
+            try:
+                pids = pathlib.Path(directory, "cgroup.procs").read_text().split()
+            except OSError:
+                continue  # its sandbox has just ended
+            for pid in map(int, pids):
+                try:
+                    pidfds.append(os.pidfd_open(pid))
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # the end of its first process ends a sandbox
         for pidfd in pidfds:
             wait_ended(pidfd)
 

@@ -126,7 +126,11 @@ void Entrypoint::append(std::string lines) {
   pool_.post([this] { write_lines(); });
 }
 
-// On a thread of the pool: the disk, or the reader of our standard error, may be slow.
+net::awaitable<void> Entrypoint::lines_written() {
+  co_await pool_.run([this] { write_lines(); });
+}
+
+// On a thread of the pool: the disk, or the reader of our standard output, may be slow.
 void Entrypoint::write_lines() {
   const std::lock_guard one_at_a_time(writing_);
   std::string lines;
@@ -138,7 +142,7 @@ void Entrypoint::write_lines() {
   if (log_) {
     log_->append(lines);
   } else {
-    (void)sys::write_all(plan_.log.empty() ? 2 : file_.get(), lines, "entrypoint log");
+    (void)sys::write_all(plan_.log.empty() ? STDOUT_FILENO : file_.get(), lines, "entrypoint log");
   }
 }
 

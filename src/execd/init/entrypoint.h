@@ -42,6 +42,8 @@ class Entrypoint {
   // Appends whole lines, which are not the program's own, where its output goes, in order. Lines are lost where output
   // cannot be written for so long that a mebibyte of them waits.
   void append(std::string lines);
+  // Returns when every line of append() so far has been written, so that lines of the program come after them.
+  net::awaitable<void> lines_written();
   // Set once it has ended and its output and the record have been written (or could not be).
   const std::optional<ExitRecord>& record() const { return record_; }
   // True: ended and recorded. False: cancelled.

@@ -97,7 +97,7 @@ def test_sessions_survive_sandboxd(daemon, sandbox):
 
 
 def test_hostile_requests(daemon, sandbox):
-    directory = next(path.parent for path in pathlib.Path(daemon.directory).rglob("session.sock"))
+    directory = next(directory for directory, _, files in os.walk(daemon.directory) if "session.sock" in files)
     for data in (b"", b"S", b"\0" * 4000):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             fd = os.open(directory, os.O_PATH)
