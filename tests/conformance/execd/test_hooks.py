@@ -1,5 +1,6 @@
 """Lifecycle hooks of a bare execd: what it is told by its environment, and what it leaves for its parent."""
 
+import fcntl
 import json
 import os
 import signal
@@ -116,3 +117,12 @@ def test_lines_of_hooks_stand_alone_in_a_log_with_times(start, tmp_path):
     assert execd.wait(60) == 0
     lines = [line.split(" ", 1)[1] for line in log.read_text().splitlines()]
     assert lines[0] == "half" and lines[1].endswith("] tick") and lines[-1] == "other", lines
+
+
+def test_output_of_pre_start_is_written_before_the_entrypoint_starts(start, tmp_path):
+    execd = start({"preStart": {"command": ["sh", "-c", "seq -f 'line %g of the hook' 1500"]}}, "--after-entrypoint=end",
+                  entrypoint=["echo", "the entrypoint"])
+    fcntl.fcntl(execd.stdout, fcntl.F_SETPIPE_SZ, 4096)  # the hook's output is longer: its writer waits for the reader
+    lines = [line for line in execd.stdout.read().splitlines() if line.startswith(("[preStart hook] ", "the entrypoint"))]
+    assert execd.wait(30) == 0
+    assert lines == [*(f"[preStart hook] line {number} of the hook" for number in range(1, 1501)), "the entrypoint"]
