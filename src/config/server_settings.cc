@@ -273,7 +273,8 @@ void declare_backends(Settings& s, ServerConfig& c) {
   s.section("egress", true);
   s.key("image", c.egress.image, Restart,
         "Image of the egress sidecar; networkPolicy needs it on docker and kubernetes.");
-  s.key("mode", c.egress.mode, Restart, "`dns+nft`, or `dns`: rules about addresses are not enforced then.",
+  s.key("mode", c.egress.mode, Restart,
+        "`dns+nft` or `dns`: the name that the policy API answers with. Addresses are enforced in both.",
         {.choices = {"dns", "dns+nft"}});
   s.key("disable_ipv6", c.egress.disable_ipv6, Restart, "Sandboxes with a network policy have no IPv6.");
   s.key("dns_upstream", c.egress.dns_upstream, Restart,
