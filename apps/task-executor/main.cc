@@ -16,6 +16,7 @@
 #include "async/run_loop.h"
 #include "async/signals.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "http/middleware.h"
 #include "http/server.h"
 #include "sys/file_lock.h"
@@ -39,7 +40,7 @@ int refuse(const Error& error) {
 // Older log files than the settings allow.
 void remove_old_logs(const std::string& path, const Options& options) {
   if (options.log_max_days == 0) return;
-  const std::time_t oldest = std::time(nullptr) - std::time_t{options.log_max_days} * 24 * 60 * 60;
+  const std::time_t oldest = unix_millis() / 1000 - std::time_t{options.log_max_days} * 24 * 60 * 60;
   for (int i = 1; i <= options.log_max_backups; ++i) {
     const std::string file = path + "." + std::to_string(i);
     struct stat st{};
@@ -104,12 +105,12 @@ int start(int argc, char** argv) {
   const std::vector<std::string_view> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   const auto options = parse_options(args, env);
   if (!options) {
-    std::fprintf(stderr, "task-executor: %s\n%s", options.error().message.c_str(), usage().data());
+    std::fprintf(stderr, "task-executor: %s\n%s", options.error().message.c_str(), usage());
     return 2;
   }
   if (options->action != Options::Action::Serve) {
     const bool version = options->action == Options::Action::ShowVersion;
-    std::fputs(version ? "task-executor " OSB_VERSION "\n" : usage().data(), stdout);
+    std::fputs(version ? "task-executor " OSB_VERSION "\n" : usage(), stdout);
     return 0;
   }
   if (auto opened = open_log(*options); !opened) return refuse(opened.error());

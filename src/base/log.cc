@@ -59,8 +59,7 @@ State& state() {
 }
 
 std::string now_text() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
+  timespec now = timespec_now();
   now.tv_nsec -= now.tv_nsec % 1'000'000;
   std::string text = format_timestamp_nanos(now);
   // Always three digits, so that columns line up and text sorts by time.

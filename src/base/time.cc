@@ -225,9 +225,14 @@ Result<Timestamp> timestamp_from_number(double number) {
 
 Timestamp timestamp_now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
 
-std::int64_t unix_millis() {
+timespec timespec_now() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
+  return now;
+}
+
+std::int64_t unix_millis() {
+  const timespec now = timespec_now();
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 

@@ -4,6 +4,7 @@
 #include <opensandbox/pool.h>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/id.h"
 #include "client/loop.h"
 
@@ -11,7 +12,6 @@ namespace opensandbox {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kFirstBackoff{30};
 constexpr std::chrono::hours kLongestBackoff{24};
@@ -79,7 +79,7 @@ struct SandboxPool::Impl {
   Phase lifecycle = Phase::NotStarted;
   int target;
   int failures = 0;
-  std::optional<Clock::time_point> backoff_until;
+  std::optional<osb::Deadline> backoff;
   std::string last_error;
   int in_flight = 0;
   bool stop = false;    // tells the ticker
@@ -167,7 +167,7 @@ struct SandboxPool::Impl {
       const std::scoped_lock lock(mutex);
       if (*shared) target = **shared;
       wanted = target;
-      waiting = backoff_until && Clock::now() < *backoff_until;
+      waiting = backoff && !backoff->passed();
     }
     if (*count > wanted) return shrink(*count - wanted);
     if (*count < wanted && !waiting) grow(static_cast<int>(wanted - *count));
@@ -217,7 +217,7 @@ struct SandboxPool::Impl {
       }
       const std::scoped_lock lock(mutex);
       failures = 0;
-      backoff_until.reset();
+      backoff.reset();
     }
   }
 
@@ -262,7 +262,7 @@ struct SandboxPool::Impl {
     if (++failures < config.degraded_threshold) return;
     const int doublings = std::min(failures - config.degraded_threshold, 20);
     const auto pause = std::min<std::chrono::seconds>(kFirstBackoff * (1 << doublings), kLongestBackoff);
-    backoff_until = Clock::now() + pause;
+    backoff.emplace(pause);
   }
 
   // --- acquire
@@ -404,7 +404,7 @@ Result<PoolSnapshot> SandboxPool::snapshot() const {
   out.idle_count = *count;
   out.max_idle = impl_->target;
   out.failure_count = impl_->failures;
-  out.backoff_active = impl_->backoff_until && Clock::now() < *impl_->backoff_until;
+  out.backoff_active = impl_->backoff && !impl_->backoff->passed();
   out.last_error = impl_->last_error;
   out.in_flight_operations = impl_->in_flight;
   return out;

@@ -8,6 +8,7 @@
 #include "async/timer.h"
 #include "base/deadline.h"
 #include "base/line_splitter.h"
+#include "base/stopwatch.h"
 #include "client/decode.h"
 #include "client/errors.h"
 #include "client/event_line.h"
@@ -16,7 +17,6 @@
 namespace opensandbox::async {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // For the removal of a sandbox whose create failed or was cancelled.
 constexpr std::chrono::seconds kUndo(10);
@@ -146,14 +146,14 @@ net::awaitable<osb::Result<void>> kill_quietly(Client client, std::string id) {
 }
 
 Task<Sandbox> make(Client client, CreateOptions options, HealthCheck health_check) {
-  const auto began = Clock::now();
+  const osb::Stopwatch time;
   const ReadyOptions ready = options.ready;
   const auto wait = ready.skip ? std::chrono::seconds(0) : std::chrono::ceil<std::chrono::seconds>(ready.timeout);
   auto made = co_await SandboxManager(client).create(std::move(options), wait);
   if (!made) co_return Failure(std::move(made.error()));
   auto sandbox = std::make_shared<SandboxState>(client, made->id);
   ConnectOptions rest{.ready = ready, .health_check = std::move(health_check)};
-  const auto spent = std::chrono::duration_cast<milliseconds>(Clock::now() - began);
+  const auto spent = std::chrono::duration_cast<milliseconds>(time.elapsed());
   // The answer of a server that waited may have used up the time; one question is due all the same.
   rest.ready.timeout = std::max(ready.timeout - spent, milliseconds(1000));
   std::exception_ptr thrown;

@@ -4,6 +4,8 @@
 #include <opensandbox/connection.h>
 
 #include "async/timer.h"
+#include "base/deadline.h"
+#include "base/stopwatch.h"
 #include "client/errors.h"
 #include "http/url.h"
 #include "tls/connector.h"
@@ -14,7 +16,6 @@ namespace {
 
 using osb::http::Headers;
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // Answers that are read whole: listings and logs, never files.
 constexpr std::size_t kLargestAnswer = 256 * 1024 * 1024;
@@ -23,9 +24,9 @@ constexpr int kMostWakes = 5;
 constexpr milliseconds kWakePause{1000};  // as Retry-After of the contract says
 
 void report(const ConnectionConfig& config, const std::string& method, const std::string& target,
-            const std::string& outcome, std::string_view request_id, Clock::time_point began) {
+            const std::string& outcome, std::string_view request_id, const osb::Stopwatch& time) {
   if (!config.debug) return;
-  const auto took = std::chrono::duration_cast<milliseconds>(Clock::now() - began).count();
+  const auto took = std::chrono::duration_cast<milliseconds>(time.elapsed()).count();
   std::string line =
       method + ' ' + target.substr(0, target.find('?')) + ' ' + outcome + ' ' + std::to_string(took) + " ms";
   if (!request_id.empty()) line.append(" ").append(request_id);
@@ -81,13 +82,13 @@ Headers async::Client::State::headers_for(const Peer& peer, const Headers& extra
 
 async::Task<osb::http::ClientResponse> async::Client::State::send_until_awake(std::string origin,
                                                                               osb::http::ClientRequest request) {
-  const auto give_up = Clock::now() + config.wake_timeout;
+  const osb::Deadline give_up(config.wake_timeout);
   for (int answers = 1;; ++answers) {
     auto response = co_await http->send(origin, request);
     if (!response) co_return from_transport(response.error());
     const bool asleep = response->status == 503 && response->headers.get("OpenSandbox-Wake") == "expired";
     if (!asleep || request.stream) co_return std::move(*response);
-    if (answers == kMostWakes || Clock::now() + kWakePause > give_up) {
+    if (answers == kMostWakes || give_up.left() < kWakePause) {
       co_return wake_timeout(response->headers.get("X-Request-ID"));
     }
     if (response->body) (void)co_await response->body->read_all(1024 * 1024);
@@ -96,7 +97,7 @@ async::Task<osb::http::ClientResponse> async::Client::State::send_until_awake(st
 }
 
 async::Task<StreamReply> async::Client::State::open(Peer peer, Call call) {
-  const auto began = Clock::now();
+  const osb::Stopwatch time;
   osb::http::ClientRequest request;
   request.method = call.method;
   request.target = peer.prefix + call.target;
@@ -110,7 +111,7 @@ async::Task<StreamReply> async::Client::State::open(Peer peer, Call call) {
   const std::string shown = request.target;
   auto response = co_await send_until_awake(peer.origin, std::move(request));
   if (!response) {
-    report(config, call.method, shown, response.error().message, "", began);
+    report(config, call.method, shown, response.error().message, "", time);
     co_return Failure(std::move(response.error()));
   }
   StreamReply reply;
@@ -118,7 +119,7 @@ async::Task<StreamReply> async::Client::State::open(Peer peer, Call call) {
   reply.request_id = response->headers.get("X-Request-ID");
   reply.headers = std::move(response->headers);
   reply.body = std::move(response->body);
-  report(config, call.method, shown, std::to_string(reply.status), reply.request_id, began);
+  report(config, call.method, shown, std::to_string(reply.status), reply.request_id, time);
   if (reply.status >= 400 || reply.status < 200) {
     auto body = reply.body ? co_await reply.body->read_all(1024 * 1024) : osb::Result<std::string>();
     co_return Failure(api_error(reply.status, body ? *body : std::string(), reply.request_id));

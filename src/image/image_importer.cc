@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/time.h"
 #include "image/archive_kind.h"
 #include "image/archive_spool.h"
 #include "image/layer_writer.h"
@@ -236,7 +237,7 @@ Result<std::vector<LayerStore::Lease>> Importer::unpack(const Plan& plan) const 
 }
 
 Result<void> record(LayerStore& store, ImportedImage& image) {
-  image.record.created = static_cast<std::int64_t>(std::time(nullptr));
+  image.record.created = unix_millis() / 1000;
   image.record.local = true;
   return store.record(image.record);
 }

@@ -14,6 +14,7 @@
 
 #include "api/json.h"
 #include "base/id.h"
+#include "base/time.h"
 #include "image/manifest.h"
 #include "sys/file_lock.h"
 #include "sys/syscall.h"
@@ -220,7 +221,7 @@ LayerStore::Lease::Lease(std::shared_ptr<State> state, const Digest& diff_id, st
 LayerStore::Lease LayerStore::State::lease(const std::shared_ptr<State>& state, const Digest& id) {
   Layer& layer = state->layers.at(id);
   ++layer.leases;
-  ::clock_gettime(CLOCK_REALTIME, &layer.used);
+  layer.used = timespec_now();
   if (layer.used.tv_sec < layer.noted || layer.used.tv_sec - layer.noted >= 60) {
     const timespec times[2] = {layer.used, layer.used};
     (void)::utimensat(AT_FDCWD, (state->layer_path(id) / "layer.json").c_str(), times, 0);

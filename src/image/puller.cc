@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "sys/syscall.h"
 
 namespace osb::image {
@@ -125,12 +126,8 @@ net::awaitable<Result<ImageRecord>> Puller::pull(Reference reference, PullOption
   if (job->error) co_return with_context("pull " + reference.familiar(), *job->error);
   const bool whole = std::ranges::all_of(job->leases, [](const auto& lease) { return lease.has_value(); });
   if (!whole) co_return fail(Code::Cancelled, "pull " + reference.familiar() + ": cancelled");
-  ImageRecord record{reference.to_string(),
-                     job->image.digest,
-                     job->image.config_text,
-                     job->image.config.diff_ids,
-                     static_cast<std::int64_t>(std::time(nullptr)),
-                     false};
+  ImageRecord record{reference.to_string(),      job->image.digest,    job->image.config_text,
+                     job->image.config.diff_ids, unix_millis() / 1000, false};
   auto recorded = co_await pool_.run([&] { return store_.record(record); });
   if (!recorded) co_return Failure(recorded.error());
   co_return record;

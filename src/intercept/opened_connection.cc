@@ -3,12 +3,11 @@
 #include <chrono>
 #include <utility>
 
+#include "base/stopwatch.h"
 #include "intercept/first_bytes.h"
 
 namespace osb::intercept {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kConnect{15'000};
 // A model that thinks before its first byte takes minutes; the client has its own patience.
@@ -31,12 +30,12 @@ OpenedConnection::OpenedConnection(Rules& rules, http::Client& client, Flow flow
 
 net::awaitable<http::Response> OpenedConnection::handle(http::Request& request) {
   if (auto refused = refuse(request)) co_return std::move(*refused);
-  const auto started = steady_clock::now();
+  const Stopwatch time;
   const std::string method = request.method;
   const Verdict verdict = rules_.judge(flow_, scheme_, host_, request);
   http::Response response = verdict.kind == Verdict::Kind::Answer ? answer(verdict.status, verdict.message)
                                                                   : co_await forward(request, verdict);
-  rules_.finished(flow_, verdict, {host_, method, response.status, steady_clock::now() - started});
+  rules_.finished(flow_, verdict, {host_, method, response.status, time.elapsed()});
   co_return response;
 }
 

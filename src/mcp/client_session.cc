@@ -9,6 +9,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "mcp/schema.h"
 
 namespace osb::mcp {
@@ -234,7 +235,7 @@ void ClientSession::start(const Message& message, json::object arguments, const 
 
 // Ends with an answer, also after an error, except when it was cancelled: then the client does not wait for one.
 net::awaitable<void> ClientSession::run(std::shared_ptr<Running> running) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch time;
   RpcResult result;
   try {
     result = co_await work(*running);
@@ -251,7 +252,7 @@ net::awaitable<void> ClientSession::run(std::shared_ptr<Running> running) {
   if (running->call->cancelled()) {
     outlet.drop();
   } else {
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(time.elapsed());
     if (running->tool != nullptr) {
       log("debug", {{"event", "tool called"},
                     {"tool", running->tool->name},

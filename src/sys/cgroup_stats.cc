@@ -8,6 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sys/proc_stats.h"
 #include "sys/text_file.h"
 
@@ -197,7 +198,7 @@ CpuMeter::CpuMeter(const CgroupStats& stats, std::string proc)
 
 CpuMeter::Sample CpuMeter::sample() const {
   if (const auto used = stats_.cpu_used()) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const auto now = system_clock().steady_now().time_since_epoch();
     return {std::chrono::duration<double>(*used).count(), std::chrono::duration<double>(now).count(),
             stats_.cpu_count()};
   }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/parse_number.h"
 #include "base/unique_fd.h"
 #include "sys/cgroup.h"
@@ -25,8 +26,6 @@
 
 namespace osb::taskexecutor {
 namespace {
-
-using std::chrono::steady_clock;
 
 // As a shell has it.
 constexpr int kNotFound = 127, kNotExecutable = 126;
@@ -88,15 +87,15 @@ class Supervisor {
     while (reap()) {
       const int signal = next(signals);
       if (signal == SIGTERM && !deadline_) {
-        deadline_ = steady_clock::now() + kGrace;
+        deadline_.emplace(kGrace);
         (void)sys::signal_group(task_, SIGTERM);
       }
       if (!deadline_) continue;
-      const bool late = steady_clock::now() >= *deadline_;
+      const bool late = deadline_->passed();
       // With the task itself gone nobody waits for the rest to end in order.
       if (late || (code_ && reap())) (void)sys::kill_tree(tree_);
       // A process in the kernel's hands does not die yet; it is killed again later.
-      if (late) deadline_ = steady_clock::now() + std::chrono::seconds(1);
+      if (late) deadline_.emplace(std::chrono::seconds(1));
     }
     return code_.value_or(kCrashExitCode);
   }
@@ -118,8 +117,7 @@ class Supervisor {
 
   int next(const sigset_t& signals) const {
     if (!deadline_) return ::sigwaitinfo(&signals, nullptr);
-    const auto left =
-        std::max<std::chrono::nanoseconds>(*deadline_ - steady_clock::now(), std::chrono::milliseconds(1));
+    const std::chrono::nanoseconds left = std::max(deadline_->left(), std::chrono::milliseconds(1));
     const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
     const timespec limit{seconds.count(), (left - seconds).count()};
     return ::sigtimedwait(&signals, nullptr, &limit);
@@ -129,7 +127,7 @@ class Supervisor {
   std::optional<sys::Cgroup> cgroup_;
   sys::ProcessTree tree_;
   std::optional<int> code_;
-  std::optional<steady_clock::time_point> deadline_;
+  std::optional<Deadline> deadline_;
 };
 
 }  // namespace

@@ -202,7 +202,7 @@ net::awaitable<Result<void>> Tasks::start(api::Task task) {
 
 net::awaitable<Result<void>> Tasks::mark_removed(EntryPtr entry) {
   if (entry->removed()) co_return Result<void>();
-  entry->record.deleted_at = timestamp_now();  // before it is written: the watcher may write the record as well
+  entry->record.deleted_at = now();  // before it is written: the watcher may write the record as well
   const TaskRecord record = entry->record;
   auto saved = co_await pool_.run([&] { return entry->directory.save(record); });
   if (!saved) {
@@ -257,8 +257,8 @@ net::awaitable<void> Tasks::close() { return watchers_.close(); }
 net::awaitable<void> Tasks::look(Entry& entry) {
   const bool alive = entry.supervisor.has_value();
   TaskStatus seen = co_await pool_.run([&] { return entry.directory.inspect(alive); });
-  const bool late = !seen.ended() && has_timeout(entry.record) && timestamp_now() >= deadline_of(entry.record);
-  if (late) seen = {TaskState::Timeout, kCrashExitCode, seen.started_at, timestamp_now()};
+  const bool late = !seen.ended() && has_timeout(entry.record) && now() >= deadline_of(entry.record);
+  if (late) seen = {TaskState::Timeout, kCrashExitCode, seen.started_at, now()};
   // A task that ran out of time stays so, whatever its processes say on their way out.
   if (entry.record.status.state == TaskState::Timeout) seen = entry.record.status;
   const bool fresh = seen != entry.record.status;
@@ -276,11 +276,11 @@ net::awaitable<void> Tasks::look(Entry& entry) {
 }
 
 void Tasks::stop(Entry& entry) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto time = settings_.clock->steady_now();
   if (!entry.kill_at) {
-    entry.kill_at = now + kSupervisorLimit;
+    entry.kill_at = time + kSupervisorLimit;
     (void)sys::send_signal(entry.supervisor->fd(), SIGTERM);
-  } else if (now >= *entry.kill_at) {
+  } else if (time >= *entry.kill_at) {
     log_warn("supervisor killed, it did not end", {{"task", entry.record.name}});
     (void)sys::send_signal(entry.supervisor->fd(), SIGKILL);
   }
@@ -290,9 +290,9 @@ net::awaitable<void> Tasks::wait_event(EntryPtr entry) {
   nanoseconds limit = kLongestWait;
   if (entry->unsaved) limit = kRetry;
   if (has_timeout(entry->record) && !entry->record.status.ended()) {
-    limit = std::min<nanoseconds>(limit, deadline_of(entry->record) - timestamp_now());
+    limit = std::min<nanoseconds>(limit, deadline_of(entry->record) - now());
   }
-  if (entry->kill_at) limit = std::min<nanoseconds>(limit, *entry->kill_at - std::chrono::steady_clock::now());
+  if (entry->kill_at) limit = std::min<nanoseconds>(limit, *entry->kill_at - settings_.clock->steady_now());
   limit = std::max<nanoseconds>(limit, std::chrono::milliseconds(1));
   if (!entry->supervisor) {
     co_await (entry->wake.wait() || sleep_for(limit));

@@ -15,7 +15,9 @@
 #include "async/net.h"
 #include "async/task_group.h"
 #include "async/timer.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/time.h"
 #include "sys/cgroup.h"
 #include "taskexecutor/launch.h"
 #include "taskexecutor/task_directory.h"
@@ -26,6 +28,7 @@ struct TaskSettings {
   std::string data_dir;        // exists
   Environment env;             // that tasks inherit
   std::string main_container;  // not empty: tasks run in its namespaces
+  const Clock* clock = &system_clock();
 };
 
 // The tasks of this executor, at most one of which is active: not ended and not marked for removal. Each has a watcher
@@ -74,6 +77,7 @@ class Tasks {
   net::awaitable<void> wait_event(EntryPtr entry);
   void stop(Entry& entry);
   void changed();
+  Timestamp now() const { return std::chrono::floor<Timestamp::duration>(settings_.clock->now()); }
 
   net::any_io_executor executor_;
   BlockingPool& pool_;

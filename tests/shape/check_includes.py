@@ -19,6 +19,8 @@ BACKENDS = ("native", "docker", "kubernetes")
 RUNTIME_LOADED = re.compile(r"\b(getaddrinfo|gethostbyname|getpwnam|getpwuid|getgrnam|getgrgid|iconv_open|dlopen)(_r)?\s*\(")
 # openat2 answers EAGAIN during renames: sys/openat2.h repeats it, and nothing else calls it.
 RAW_OPENAT2 = re.compile(r"\bSYS_openat2\b")
+# Times come from base/clock.h, so that tests can set them. The timers of http run on a coarser clock (http/reactor.h).
+OTHER_CLOCK = re.compile(r"::now\(\)|\btime\(nullptr\)|\bgettimeofday\(|\bclock_gettime\(CLOCK_(?!PROCESS_CPUTIME)")
 OPENAT2 = pathlib.PurePath("src/sys/openat2.cc")
 STATIC_MODULES = ("base", "sys", "archive", "async", "http", "otlp", "api", "execd", "taskexecutor")
 
@@ -78,6 +80,8 @@ class Checker:
                 self.check_test_name(path, number, f"{match[1]}.{match[2]}")
             elif RAW_OPENAT2.search(line) and not is_test(path) and path != OPENAT2:
                 self.problem(path, number, "SYS_openat2: call sys::openat2, which repeats the call after EAGAIN")
+            elif module not in ("base", "http") and path.parts[0] in ("src", "apps") and not is_test(path) and OTHER_CLOCK.search(line):
+                self.problem(path, number, "the time comes from a Clock, a Deadline, a Stopwatch or timestamp_now() of base")
             elif module in STATIC_MODULES and not is_test(path) and (match := RUNTIME_LOADED.search(line)):
                 if not line.lstrip().startswith("//"):
                     self.problem(path, number, f"{match[1]} cannot be used in what execd links (static glibc)")

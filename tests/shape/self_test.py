@@ -93,6 +93,15 @@ class Shape(unittest.TestCase):
         self.write("src/execd/open.cc", "const long fd = ::syscall(SYS_openat2, root, path, &how, sizeof how);\n")
         self.expect_one("src/execd/open.cc:1", "sys::openat2")
 
+    def test_a_clock_that_tests_cannot_set(self):
+        self.write("src/base/clock.h", "return std::chrono::steady_clock::now();\n")
+        self.write("src/execd/wait_test.cc", "const auto began = std::chrono::steady_clock::now();\n")
+        self.assertEqual(self.problems(), [])
+        for line in ("end = std::chrono::steady_clock::now() + limit;", "created = std::time(nullptr);",
+                     "::clock_gettime(CLOCK_REALTIME, &now);"):
+            self.write("src/execd/wait.cc", line + "\n")
+            self.expect_one("src/execd/wait.cc:1", "from a Clock")
+
     def test_unknown_module_and_bare_name(self):
         self.write("src/http/a.cc", '#include "utils/x.h"\n')
         self.expect_one("utils is no module")

@@ -71,13 +71,12 @@ class PullBar {
       done += bytes.first;
       total += std::max(bytes.first, bytes.second);
     }
-    spinner_.update(progress_line(image_ + ": " + progress.phase, done, total, Clock::now() - start_));
+    spinner_.update(progress_line(image_ + ": " + progress.phase, done, total, time_.elapsed()));
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string image_;
-  Clock::time_point start_ = Clock::now();
+  Stopwatch time_;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> layers_;
   Spinner spinner_;
 };

@@ -14,7 +14,6 @@
 namespace osb::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using opensandbox::PtyFrame;
 
 constexpr std::chrono::seconds kGrace(3);  // from a signal to the end of our patience
@@ -110,8 +109,7 @@ class PipedProgram {
 
   int patience() const {
     if (!signal_) return ended_unseen_ ? static_cast<int>(kLastWords.count()) : -1;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
-    return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    return static_cast<int>(deadline_->left().count());
   }
 
   void pass_signal_on(opensandbox::PtyConnection& connection) {
@@ -119,7 +117,7 @@ class PipedProgram {
       if (*signal == SIGWINCH || *signal == SIGCONT || *signal == SIGTSTP) continue;
       if (signal_) outcome_ = exit_code_of_signal(*signal);
       signal_ = signal;
-      deadline_ = Clock::now() + kGrace;
+      deadline_.emplace(kGrace);
       (void)connection.signal(name_of(*signal));
     }
   }
@@ -199,7 +197,7 @@ class PipedProgram {
   std::optional<int> signal_;
   std::uint64_t expected_ = 0;  // where the output continues after a loss
   bool ended_unseen_ = false;
-  Clock::time_point deadline_;
+  std::optional<Deadline> deadline_;  // since signal_
 };
 
 }  // namespace

@@ -36,10 +36,10 @@ std::string progress_line(const std::string& name, std::uint64_t done, std::opti
 TransferBar::TransferBar(const Output& output, std::string name) : name_(std::move(name)), spinner_(output, name_) {}
 
 void TransferBar::update(std::uint64_t done, std::optional<std::uint64_t> total) {
-  const auto now = Clock::now();
+  const auto now = time_.elapsed();
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(100);
-  spinner_.update(progress_line(name_, done, total, now - start_));
+  spinner_.update(progress_line(name_, done, total, now));
 }
 
 }  // namespace osb::cli

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/stopwatch.h"
 #include "cli/output/spinner.h"
 
 namespace osb::cli {
@@ -27,10 +28,9 @@ class TransferBar {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string name_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point next_ = start_;
+  Stopwatch time_;
+  std::chrono::nanoseconds next_{0};
   Spinner spinner_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "base/stopwatch.h"
 #include "egress/api/audit_routes.h"
 #include "egress/api/policy_api.h"
 #include "http/url.h"
@@ -172,7 +173,7 @@ std::optional<Response> VaultApi::gate(const Sandbox& sandbox, const Request& re
 }
 
 net::awaitable<Response> VaultApi::write(SandboxPtr sandbox, Request& request) {
-  const auto began = std::chrono::steady_clock::now();
+  const Stopwatch time;
   Change change{.method = request.method};
   Response response;
   if (auto refused = gate(*sandbox, request)) {
@@ -204,7 +205,7 @@ net::awaitable<Response> VaultApi::write(SandboxPtr sandbox, Request& request) {
                      .request_id = request.headers.get("X-Request-ID"),
                      .revision = sandbox->vault ? sandbox->vault->revision() : 0,
                      .status_code = response.status,
-                     .took = std::chrono::steady_clock::now() - began});
+                     .took = time.elapsed()});
   }
   co_return response;
 }

@@ -23,7 +23,7 @@ EgressMetrics::EgressMetrics(const Sandboxes& sandboxes, ProcessUsage usage, otl
       usage_(std::move(usage)),
       resource_(std::move(resource)),
       common_(std::move(common)),
-      started_(std::chrono::system_clock::now()) {
+      started_(sandboxes.clock().now()) {
   resource_.emplace(resource_.begin(), "service.name", "opensandbox-egress-" OSB_VERSION);
 }
 
@@ -32,7 +32,7 @@ std::string EgressMetrics::document() {
                             .resource = resource_,
                             .common = common_,
                             .started = started_,
-                            .now = std::chrono::system_clock::now()});
+                            .now = sandboxes_.clock().now()});
   const auto each_sandbox = [&](Kind kind, std::string_view name, std::string_view unit, auto put) {
     out.begin(kind, name, unit);
     sandboxes_.for_each([&](const Sandbox& sandbox) { put(otlp::Attributes{{"sandbox_id", sandbox.id}}, sandbox); });

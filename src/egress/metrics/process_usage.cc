@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/parse_number.h"
 
 namespace osb::egress {
@@ -23,7 +24,7 @@ ProcessUsage::ProcessUsage()
     : statm_(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
       page_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))),
       used_(processor_time()),
-      at_(std::chrono::steady_clock::now()) {}
+      at_(system_clock().steady_now()) {}
 
 std::uint64_t ProcessUsage::resident_bytes() const {
   if (statm_.get() < 0) return 0;
@@ -39,7 +40,7 @@ std::uint64_t ProcessUsage::resident_bytes() const {
 
 double ProcessUsage::utilization() {
   const auto used = processor_time();
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = system_clock().steady_now();
   const std::chrono::duration<double> worked = used - used_, passed = now - at_;
   used_ = used;
   at_ = now;

@@ -77,7 +77,7 @@ std::uint64_t Upstreams::begin(const Question& question, Done done, std::shared_
   lookup.question = question;
   lookup.done = std::move(done);
   lookup.probe = only != nullptr;
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = options_.clock->steady_now();
   const std::chrono::milliseconds limit =
       lookup.probe ? std::min<std::chrono::milliseconds>(kProbeTimeout, options_.timeout) : options_.timeout;
   lookup.deadline = now + limit;
@@ -184,7 +184,7 @@ net::awaitable<void> Upstreams::tcp_lookup(std::uint64_t number, std::shared_ptr
   const auto found = lookups_.find(number);
   if (found == lookups_.end()) co_return;
   const Question question = found->second.question;
-  const auto left = found->second.deadline - std::chrono::steady_clock::now();
+  const auto left = found->second.deadline - options_.clock->steady_now();
   std::string message;
   encode_question(message, question, random_.u16());
   const std::string id = message.substr(0, 2);
@@ -207,13 +207,13 @@ void Upstreams::answered(Server& server) {
   if (!server.healthy) log_info("name server answers again", {{"server", format_endpoint(server.endpoint)}});
   server.healthy = true;
   server.silent = 0;
-  server.last_answer = std::chrono::steady_clock::now();
+  server.last_answer = options_.clock->steady_now();
 }
 
 // A single slow name must not make a server look dead: only silence on everything does.
 void Upstreams::silent(Server& server) {
   ++server.silent;
-  const bool quiet = std::chrono::steady_clock::now() - server.last_answer > kQuickProbe;
+  const bool quiet = options_.clock->steady_now() - server.last_answer > kQuickProbe;
   if (!server.healthy || server.silent < kSilentAfter || !quiet) return;
   server.healthy = false;
   log_warn("name server does not answer", {{"server", format_endpoint(server.endpoint)}});
@@ -236,7 +236,7 @@ void Upstreams::set_alarm() {
   }
   if (first >= timer_due_) return;
   timer_due_ = first;
-  timer_.expires_at(first);
+  timer_.expires_after(first - options_.clock->steady_now());
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     timer_due_ = Time::max();
@@ -247,7 +247,7 @@ void Upstreams::set_alarm() {
 }
 
 void Upstreams::ring() {
-  const Time now = std::chrono::steady_clock::now();
+  const Time now = options_.clock->steady_now();
   for (std::size_t i = 0; i <= kProbeEnd; ++i) {
     while (!alarms_[i].empty() && alarms_[i].front().when <= now) {
       const std::uint64_t number = alarms_[i].front().lookup;
@@ -275,13 +275,13 @@ void Upstreams::probe(std::shared_ptr<Server> server) {
 }
 
 net::awaitable<void> Upstreams::probe_forever() {
-  auto last = std::chrono::steady_clock::now();
+  auto last = options_.clock->steady_now();
   for (;;) {
     // A loop that only ever waits: a probe's own end is seen in the next round.
     const bool all = std::ranges::all_of(servers_, [](const auto& each) { return each->healthy; });
     const auto wait = all ? std::chrono::seconds(options_.probe_interval) : kQuickProbe;
     if (!co_await sleep_for(wait)) co_return;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = options_.clock->steady_now();
     const bool due = now - last >= options_.probe_interval;
     if (due) last = now;
     const auto servers = servers_;

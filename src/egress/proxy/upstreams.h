@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "async/task_group.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "egress/dns/response.h"
 #include "egress/proxy/endpoint.h"
@@ -25,6 +26,7 @@ struct UpstreamOptions {
   SocketIdentity identity = {};             // of our sockets
   std::chrono::seconds probe_interval{30};
   std::string probe_name = {};  // type A of this name; empty: the root's name servers
+  const Clock* clock = &system_clock();
 };
 
 // Asks upstream servers over UDP, and over TCP where an answer was truncated. A question goes to the first server that

@@ -55,7 +55,7 @@ void Sandboxes::set(const std::string& id, const IpAddress& address, std::uint64
 
 void Sandboxes::rebuild(const SandboxPtr& sandbox) {
   sandbox->matcher = std::make_shared<const policy::Matcher>(sandbox->policy, overlays_);
-  auto allowed = sandbox->opened.take_allowed(*sandbox->matcher, std::chrono::steady_clock::now());
+  auto allowed = sandbox->opened.take_allowed(*sandbox->matcher, clock_.steady_now());
   if (!allowed.empty() && reopen_ && sandbox->opens_addresses()) reopen_(sandbox, std::move(allowed));
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "api/egress_link.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "egress/sandbox/sandbox.h"
 #include "policy/overlay.h"
@@ -15,7 +16,11 @@ namespace osb::egress {
 // The sandboxes of this process, by id and by address.
 class Sandboxes {
  public:
-  explicit Sandboxes(net::any_io_executor executor) : executor_(std::move(executor)) {}
+  // `clock` outlives it.
+  explicit Sandboxes(net::any_io_executor executor, const Clock& clock = system_clock())
+      : executor_(std::move(executor)), clock_(clock) {}
+
+  const Clock& clock() const { return clock_; }
 
   // Adds a sandbox, or gives it a new revision. Its addresses are then open no more: see `reopen`.
   Result<void> set(const api::egress::SandboxPolicy& message);
@@ -50,6 +55,7 @@ class Sandboxes {
   void rebuild(const SandboxPtr& sandbox);
 
   net::any_io_executor executor_;
+  const Clock& clock_;
   policy::Overlays overlays_;
   std::unordered_map<std::string, SandboxPtr> by_id_;
   std::unordered_map<IpAddress, SandboxPtr, IpAddressHash> by_address_;

@@ -57,7 +57,7 @@ Result<void> NftEnforcer::enforce(const policy::Policy& policy) {
   table.sets = packet_sets(policy, sandboxes_.overlays(), sandbox->audit);
   if (sandbox->audit) table.closed = networks_not_public();
   const policy::Matcher matcher(policy, sandboxes_.overlays());
-  for (auto& [address, name] : sandbox->opened.allowed(matcher, std::chrono::steady_clock::now())) {
+  for (auto& [address, name] : sandbox->opened.allowed(matcher, sandboxes_.clock().steady_now())) {
     table.learned.push_back(address);
   }
   kernel::NftBatch batch(kTable);
@@ -123,7 +123,7 @@ void NftEnforcer::forget_revoked() {
   const policy::Overlays denied{.deny = sandboxes_.overlays().deny};
   const policy::Matcher audited(open, denied);
   const policy::Matcher& matcher = sandbox->audit ? audited : *sandbox->matcher;
-  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime now = sandboxes_.clock().steady_now();
   const std::set<std::uint32_t> own = own_addresses();
   const auto gone = kernel::forget_flows(netfilter_, [&](const kernel::TrackedFlow& flow) {
     const IpAddress to = IpAddress::v4(flow.destination);

@@ -3,17 +3,19 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
+#include "base/deadline.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 
 namespace osb::egress {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kFirstPause = 10ms, kLastPause = 5000ms;
 constexpr auto kComesUp = 5s;  // a worker that has lived so long had valid settings
@@ -34,11 +36,11 @@ class Supervisor {
   int run() {
     Backoff pause(kFirstPause, kLastPause);
     for (bool proven = false;;) {
-      const auto began = Clock::now();
+      const Stopwatch time;
       if (!start()) return 1;
       const int status = wait_for_end();
       if (stopping_) return 0;
-      if (Clock::now() - began > kComesUp) {
+      if (time.elapsed() > kComesUp) {
         proven = true;
         pause.reset();
       }
@@ -80,12 +82,12 @@ class Supervisor {
 
   int wait_for_end() {
     int status = 0;
-    auto deadline = Clock::time_point::max();
+    std::optional<Deadline> deadline;
     for (;;) {
       siginfo_t info{};
       int signal = 0;
-      if (stopping_) {
-        const timespec left = to_timespec(std::max(deadline - Clock::now(), Clock::duration(0)));
+      if (deadline) {
+        const timespec left = to_timespec(deadline->left());
         signal = ::sigtimedwait(&awaited_, &info, &left);
         if (signal < 0 && errno == EAGAIN) ::kill(worker_, SIGKILL);
       } else {
@@ -94,7 +96,7 @@ class Supervisor {
       if (signal == SIGCHLD && reap(status)) return status;
       if ((signal == SIGTERM || signal == SIGINT) && !stopping_) {
         stopping_ = true;
-        deadline = Clock::now() + kGrace;
+        deadline.emplace(kGrace);
         ::kill(worker_, SIGTERM);
       }
     }
@@ -102,11 +104,10 @@ class Supervisor {
 
   // False: told to end.
   bool sleep(std::chrono::nanoseconds time) {
-    const auto until = Clock::now() + time;
+    const Deadline end(time);
     for (;;) {
-      const auto left = until - Clock::now();
-      if (left <= Clock::duration(0)) return true;
-      const timespec wait = to_timespec(left);
+      if (end.passed()) return true;
+      const timespec wait = to_timespec(end.left());
       siginfo_t info{};
       const int signal = ::sigtimedwait(&awaited_, &info, &wait);
       if (signal == SIGTERM || signal == SIGINT) return false;

@@ -125,7 +125,7 @@ std::optional<EndReason> Cell::timeout_reason() const {
 }
 
 std::chrono::milliseconds Cell::elapsed() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time_.elapsed());
 }
 
 void Cell::close(bool success) {

@@ -12,6 +12,7 @@
 
 #include "async/net.h"
 #include "async/timer.h"
+#include "base/stopwatch.h"
 #include "execd/run/event_log.h"
 #include "execd/run/event_writer.h"
 
@@ -32,6 +33,7 @@ class Cell {
     std::chrono::milliseconds timeout{0};  // zero: none
     EventLog::Options log;
     std::move_only_function<void(bool success, std::chrono::milliseconds took)> on_end;
+    const Clock* clock = &system_clock();
   };
 
   Cell(const net::any_io_executor& executor, Plan plan);
@@ -69,7 +71,7 @@ class Cell {
   std::shared_ptr<EventLog> log_;
   EventWriter writer_;
   Event ended_;
-  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const Stopwatch time_{*plan_.clock};
   bool failed_ = false;
   bool timed_out_ = false;
 };

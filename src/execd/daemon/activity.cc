@@ -16,7 +16,7 @@ class Activity::Served {
   ~Served() {
     if (activity_ == nullptr) return;
     --activity_->served_;
-    activity_->last_ = Clock::now();
+    activity_->last_ = activity_->clock_.steady_now();
   }
 
  private:
@@ -35,7 +35,7 @@ http::Handler Activity::counting(http::Handler inner) {
 }
 
 Activity::Report Activity::report() {
-  const auto now = Clock::now();
+  const auto now = clock_.steady_now();
   const bool active = served_ > 0 || std::ranges::any_of(sources_, [](const auto& busy) { return busy(); });
   if (active) last_ = now;
   return {active, std::chrono::duration_cast<std::chrono::milliseconds>(now - last_)};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "http/message.h"
 
 namespace osb::execd {
@@ -13,7 +14,8 @@ namespace osb::execd {
 // that goes on without a request. The server asks (GET /activity) before it pauses an idle sandbox. One loop.
 class Activity {
  public:
-  using Clock = std::chrono::steady_clock;
+  // `clock` outlives it.
+  explicit Activity(const Clock& clock = system_clock()) : clock_(clock) {}
 
   // Work without a request: a background command, a program in a terminal.
   void add_source(std::function<bool()> busy) { sources_.push_back(std::move(busy)); }
@@ -33,7 +35,8 @@ class Activity {
 
   std::vector<std::function<bool()>> sources_;
   std::size_t served_ = 0;
-  Clock::time_point last_ = Clock::now();
+  const Clock& clock_;
+  std::chrono::steady_clock::time_point last_ = clock_.steady_now();
 };
 
 }  // namespace osb::execd

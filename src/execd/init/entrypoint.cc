@@ -42,17 +42,15 @@ void Entrypoint::start(const Environment& env) {
   if (!pid) {
     log_error("entrypoint not started", {{"error", pid.error().message}});
     const int code = pid.error().sys_errno == ENOENT ? 127 : 126;
-    finish({.status = {code, 0},
-            .finished_at = std::chrono::system_clock::now(),
-            .error = pid.error().message,
-            .hook_failed = false});
+    finish(
+        {.status = {code, 0}, .finished_at = plan_.clock->now(), .error = pid.error().message, .hook_failed = false});
     return;
   }
   pid_ = *pid;
   log_info("entrypoint started", {{"pid", pid_}, {"program", plan_.argv.front()}});
   reaper_.watch(pid_, [this](sys::ExitStatus status) {
     pid_ = -1;
-    finish({.status = status, .finished_at = std::chrono::system_clock::now(), .error = "", .hook_failed = false});
+    finish({.status = status, .finished_at = plan_.clock->now(), .error = "", .hook_failed = false});
   });
 }
 
@@ -60,10 +58,7 @@ void Entrypoint::refuse(int code, std::string why) {
   if (std::exchange(begun_, true)) return;
   log_error("entrypoint not started", {{"error", why}});
   append(std::string(api::kHookFailureLine) + why + "\n");
-  finish({.status = {code, 0},
-          .finished_at = std::chrono::system_clock::now(),
-          .error = std::move(why),
-          .hook_failed = true});
+  finish({.status = {code, 0}, .finished_at = plan_.clock->now(), .error = std::move(why), .hook_failed = true});
 }
 
 Result<pid_t> Entrypoint::spawn(const Environment& env) {
@@ -109,7 +104,7 @@ void Entrypoint::signal(int number) {
   if (pid_ > 0) (void)sys::signal_group(pid_, number);  // it may just have ended
   const bool ends = number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
   if (ends && !std::exchange(begun_, true)) {
-    finish({.status = {0, number}, .finished_at = std::chrono::system_clock::now(), .error = "", .hook_failed = false});
+    finish({.status = {0, number}, .finished_at = plan_.clock->now(), .error = "", .hook_failed = false});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "async/child_reaper.h"
 #include "async/task_group.h"
 #include "async/timer.h"
+#include "base/clock.h"
 #include "execd/init/entrypoint_log.h"
 #include "execd/init/exit_record.h"
 #include "execd/path/path.h"
@@ -26,6 +27,7 @@ class Entrypoint {
     std::string log;                // file (open_given) that its output is appended to; empty: our stdout and stderr
     bool log_times = false;         // every line in the log has its time in front (base/timed_log.h)
     std::string exit_dir;           // directory (open_given) that the record goes to; empty: nowhere
+    const Clock* clock = &system_clock();
   };
   Entrypoint(net::any_io_executor executor, ChildReaper& reaper, BlockingPool& pool, Plan plan);
 

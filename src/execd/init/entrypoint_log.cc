@@ -9,6 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -118,9 +119,7 @@ bool EntrypointLog::copy(std::size_t most) {
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) return true;
     if (size == 0) return false;
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    log_.write({buffer.data(), static_cast<std::size_t>(size)}, now);
+    log_.write({buffer.data(), static_cast<std::size_t>(size)}, timespec_now());
     most -= static_cast<std::size_t>(size);
   }
   return true;
@@ -145,9 +144,7 @@ void EntrypointLog::drain() {
 
 void EntrypointLog::append(std::string_view lines) {
   const std::lock_guard lock(mutex_);
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  log_.write_lines(lines, now);
+  log_.write_lines(lines, timespec_now());
 }
 
 }  // namespace osb::execd

@@ -38,8 +38,8 @@ std::string route_template(std::string_view route) {
   return out;
 }
 
-MetricStore::MetricStore(MetricAttributes resource, MetricAttributes common)
-    : resource_(std::move(resource)), common_(std::move(common)), started_(std::chrono::system_clock::now()) {}
+MetricStore::MetricStore(MetricAttributes resource, MetricAttributes common, const Clock& clock)
+    : resource_(std::move(resource)), common_(std::move(common)), clock_(clock), started_(clock.now()) {}
 
 void MetricStore::add_attributes(const MetricAttributes& attributes) {
   for (const auto& attribute : attributes) {
@@ -66,10 +66,10 @@ void MetricStore::record_filesystem(std::string_view operation, bool success, st
   record(filesystem_, {{"operation", std::string(operation)}, {"result", success ? "success" : "failure"}}, duration);
 }
 
-std::string MetricStore::to_json(const SystemSample& system, std::chrono::system_clock::time_point now) const {
+std::string MetricStore::to_json(const SystemSample& system) const {
   using Kind = otlp::MetricDocument::Kind;
   otlp::MetricDocument out(
-      {.scope = kScope, .resource = resource_, .common = common_, .started = started_, .now = now});
+      {.scope = kScope, .resource = resource_, .common = common_, .started = started_, .now = clock_.now()});
   const auto histogram = [&](std::string_view name, const Series& series) {
     out.begin(Kind::Histogram, name, "ms");
     for (const auto& [attributes, values] : series) out.point(attributes, values);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "execd/metrics/telemetry.h"
 #include "otlp/metric_document.h"
 
@@ -29,7 +30,7 @@ struct SystemSample {
 class MetricStore final : public Telemetry {
  public:
   // `common` goes to every point, `resource` describes this process.
-  MetricStore(MetricAttributes resource, MetricAttributes common);
+  MetricStore(MetricAttributes resource, MetricAttributes common, const Clock& clock = system_clock());
 
   void record_request(std::string_view method, std::string_view route, int status,
                       std::chrono::nanoseconds duration) override;
@@ -39,13 +40,14 @@ class MetricStore final : public Telemetry {
   // To every point, also of before; one that is there already keeps its value.
   void add_attributes(const MetricAttributes& attributes);
 
-  std::string to_json(const SystemSample& system, std::chrono::system_clock::time_point now) const;
+  std::string to_json(const SystemSample& system) const;
 
  private:
   using Series = std::map<MetricAttributes, otlp::Histogram>;
 
   MetricAttributes resource_;
   MetricAttributes common_;
+  const Clock& clock_;
   std::chrono::system_clock::time_point started_;
   Series requests_;
   Series executions_;

@@ -1,6 +1,7 @@
 #include "execd/metrics/metrics_routes.h"
 
 #include "async/race.h"
+#include "base/clock.h"
 #include "execd/metrics/system_metrics.h"
 
 namespace osb::execd {
@@ -13,11 +14,11 @@ constexpr std::chrono::seconds kInterval{1};
 net::awaitable<Result<void>> send_samples(MetricsContext& context, http::BodyWriter& out) {
   const sys::CgroupStats& stats = context.sampler().stats;
   sys::CpuMeter meter(stats);
-  auto due = std::chrono::steady_clock::now();
+  auto due = system_clock().steady_now();
   for (;;) {
     const std::string line = sample_metrics(stats, meter).to_json() + "\n\n";
     if (auto sent = co_await out.write(line); !sent) co_return sent;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = system_clock().steady_now();
     due = std::max(due + kInterval, now);  // a reader that was slow gets no burst
     if (!co_await sleep_for(due - now)) co_return Result<void>();
   }

@@ -50,7 +50,7 @@ SystemSample OtlpExporter::sample() {
           .udp_sockets = sockets.udp};
 }
 
-std::string OtlpExporter::document() { return store_.to_json(sample(), std::chrono::system_clock::now()); }
+std::string OtlpExporter::document() { return store_.to_json(sample()); }
 
 net::awaitable<Result<void>> OtlpExporter::flush(std::chrono::milliseconds limit) {
   return sender_.send(document(), limit);

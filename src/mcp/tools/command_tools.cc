@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/parse_number.h"
+#include "base/time.h"
 #include "mcp/encoding.h"
 #include "mcp/schema.h"
 #include "mcp/tools/network_hint.h"
@@ -55,7 +56,7 @@ net::awaitable<ToolResult> command_run(Call& call) {
   sdk::EventSink sink =
       options.background ? collect_into(*output) : interruptible(*output, call, *sandbox, Runs::Command);
   if (call.cancelled()) co_return tool_failure("CANCELLED", "the call was cancelled");
-  const Timestamp began = std::chrono::time_point_cast<Timestamp::duration>(std::chrono::system_clock::now());
+  const Timestamp began = timestamp_now();
   auto execution = co_await sandbox->commands().run(call.text("command"), options, std::move(sink));
   if (!execution) co_return tool_failure(execution.error());
   if (options.background && !call.published()) co_return json::object{{"id", execution->id}, {"running", true}};

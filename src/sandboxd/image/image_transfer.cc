@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "async/descriptor.h"
+#include "base/stopwatch.h"
 #include "image/image_exporter.h"
 #include "sandboxd/image/image_service.h"
 #include "sys/syscall.h"
@@ -51,10 +52,10 @@ class Patience {
   // Code::Timeout. `bytes_of` tells how many bytes the result has moved.
   template <typename T, typename BytesOf>
   net::awaitable<Result<T>> wait(net::awaitable<Result<T>> peer, BytesOf bytes_of) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch time;
     auto result = co_await with_timeout(std::move(peer), left_);
     if (!result) co_return result;
-    left_ -= std::chrono::steady_clock::now() - start;
+    left_ -= time.elapsed();
     const double earned = static_cast<double>(bytes_of(result)) / static_cast<double>(limits_.bytes_per_second);
     left_ += std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(earned));
     left_ = std::clamp<std::chrono::nanoseconds>(left_, std::chrono::nanoseconds(0), limits_.patience);

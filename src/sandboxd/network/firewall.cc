@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "base/unique_fd.h"
@@ -72,7 +73,7 @@ class Firewall::Impl {
     if (!installed_) {
       // Of an earlier daemon's table; the first one of a host has none.
       if (const auto opened = kernel::list_timed_elements(netfilter_, config_.table, kOpened))
-        policies_.adopt(*opened, std::chrono::steady_clock::now());
+        policies_.adopt(*opened, system_clock().steady_now());
       if (const auto judged = kernel::list_elements(netfilter_, config_.table, kJudged))
         policies_.adopt_judged(*judged);
     }
@@ -110,7 +111,7 @@ class Firewall::Impl {
     if (members_.erase(slot) == 0) return {};
     kernel::NftBatch batch(config_.table);
     expel_slot(batch, config_, slot);
-    policies_.change(batch, slot, {}, std::chrono::steady_clock::now());
+    policies_.change(batch, slot, {}, system_clock().steady_now());
     if (send_limits_.erase(slot) != 0) batch.delete_elements(kSendLimits, {address_element(config_, slot)});
     if (refused_.erase(slot) != 0) batch.delete_elements(kRefused, {address_element(config_, slot)});
     std::erase_if(ports_, [&](const auto& item) {
@@ -219,20 +220,19 @@ class Firewall::Impl {
 
   Result<void> set_policy(unsigned slot, PolicyChange wanted) {
     return change_policies(slot, [&](kernel::NftBatch& batch) {
-      policies_.change(batch, slot, std::move(wanted), std::chrono::steady_clock::now());
+      policies_.change(batch, slot, std::move(wanted), system_clock().steady_now());
     });
   }
 
   Result<void> open_addresses(unsigned slot, const std::vector<OpenedAddress>& addresses) {
-    return change_policies(slot, [&](kernel::NftBatch& batch) {
-      policies_.open(batch, slot, addresses, std::chrono::steady_clock::now());
-    });
+    return change_policies(
+        slot, [&](kernel::NftBatch& batch) { policies_.open(batch, slot, addresses, system_clock().steady_now()); });
   }
 
   std::vector<std::uint32_t> opened(unsigned slot) const {
     const std::lock_guard lock(mutex_);
     std::vector<std::uint32_t> out;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = system_clock().steady_now();
     for (const auto& [address, end] : policies_.get(slot).opened) {
       if (end > now) out.push_back(address);
     }
@@ -250,7 +250,7 @@ class Firewall::Impl {
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
     const auto ended = kernel::forget_flows(connections_, [&](const kernel::TrackedFlow& flow) {
       const std::lock_guard lock(mutex_);
-      return !policies_.permits(flow, std::chrono::steady_clock::now());
+      return !policies_.permits(flow, system_clock().steady_now());
     });
     if (!ended) return ended;
     const std::lock_guard lock(mutex_);
@@ -319,7 +319,7 @@ class Firewall::Impl {
     for (const unsigned slot : refused_) refused.push_back(address_element(config_, slot));
     batch.add_elements(kRefused, refused);
     for (const std::uint32_t address : resolvers_) batch.add_elements(kResolvers, resolver_elements(address));
-    policies_.put_all(batch, std::chrono::steady_clock::now());
+    policies_.put_all(batch, system_clock().steady_now());
     std::set<unsigned> with_ports;
     for (const auto& [key, entry] : ports_) {
       put_port(batch, entry.port);

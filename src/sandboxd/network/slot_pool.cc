@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "sandboxd/network/firewall.h"
 #include "sandboxd/network/slot_factory.h"
@@ -251,7 +252,7 @@ class SlotPool::Impl {
   std::size_t dirty_count() const { return dirty_.size() + dirty_indices_.size(); }
   bool wants_forgetting() const {
     return dirty_count() > 0 &&
-           (forget_now_ || dirty_count() >= config_.recycle_batch || std::chrono::steady_clock::now() >= forget_at_);
+           (forget_now_ || dirty_count() >= config_.recycle_batch || system_clock().steady_now() >= forget_at_);
   }
   bool has_work() const { return !returned_.empty() || wants_slot() || wants_forgetting(); }
 
@@ -310,7 +311,7 @@ class SlotPool::Impl {
     if (keep && !traffic) keep = accept(slot);
     if (!keep) drop(std::move(slot));
     lock.lock();
-    if (traffic && dirty_count() == 0) forget_at_ = std::chrono::steady_clock::now() + config_.forget_after;
+    if (traffic && dirty_count() == 0) forget_at_ = system_clock().steady_now() + config_.forget_after;
     if (keep)
       (traffic ? dirty_ : ready).push_back(std::move(slot));
     else if (traffic)

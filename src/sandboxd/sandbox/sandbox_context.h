@@ -2,6 +2,7 @@
 
 #include "async/blocking_pool.h"
 #include "async/task_group.h"
+#include "base/stopwatch.h"
 #include "sandboxd/sandbox/sandbox_builder.h"
 #include "sandboxd/sandbox/sandbox_table.h"
 
@@ -17,17 +18,6 @@ struct SandboxContext {
 
   const SandboxConfig& config() const { return builder.config(); }
   const Clock& clock() const { return builder.parts().clock; }
-};
-
-// Milliseconds since it was made, for logs.
-class Stopwatch {
- public:
-  explicit Stopwatch(const Clock& clock) : clock_(clock), start_(clock.steady_now()) {}
-  double ms() const { return std::chrono::duration<double, std::milli>(clock_.steady_now() - start_).count(); }
-
- private:
-  const Clock& clock_;
-  const std::chrono::steady_clock::time_point start_;
 };
 
 }  // namespace osb::sandboxd

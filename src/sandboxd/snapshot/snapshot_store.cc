@@ -17,6 +17,8 @@
 
 #include "base/id.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
+#include "base/time.h"
 #include "kernel/copy_tree.h"
 #include "kernel/reflink.h"
 #include "sandboxd/snapshot/snapshot_record.h"
@@ -48,16 +50,6 @@ Failure too_large(const SnapshotStoreOptions& options) {
                              "snapshot_bytes of sandboxd); remove some first",
                              options.max_bytes >> 20, options.max_entries));
 }
-
-class Stopwatch {
- public:
-  double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -246,7 +238,7 @@ Result<SnapshotInfo> SnapshotStore::State::build(const std::string& id, const Sn
   claim_made = {copied->bytes, copied->entries};
   after_step("copied");
 
-  SnapshotInfo info{id, base, std::time(nullptr), copied->entries, copied->bytes};
+  SnapshotInfo info{id, base, unix_millis() / 1000, copied->entries, copied->bytes};
   if (auto wrote = write_file(staged->fd(), kRecord, encode_snapshot(info), Sync::Later); !wrote) {
     return Failure(wrote.error());
   }

@@ -5,6 +5,7 @@
 
 #include "async/race.h"
 #include "base/concat.h"
+#include "base/deadline.h"
 #include "base/id.h"
 #include "base/log.h"
 
@@ -109,7 +110,7 @@ void JupyterRunner::on_lost_connection(const Error& error) {
 }
 
 net::awaitable<Result<void>> JupyterRunner::connect() {
-  const auto end = std::chrono::steady_clock::now() + (ready_ ? kReconnect : kStart);
+  const Deadline end(ready_ ? kReconnect : kStart);
   socket_.reset();
   for (;;) {
     auto socket = co_await server_.open_channels(session_.kernel_id, client_);
@@ -120,7 +121,7 @@ net::awaitable<Result<void>> JupyterRunner::connect() {
     if (socket.error().code == Code::NotFound) {
       co_return fail(Code::NotFound, concat("the Jupyter server at ", server_.address(), " has ended it"));
     }
-    if (std::chrono::steady_clock::now() > end) co_return Failure(socket.error());
+    if (end.passed()) co_return Failure(socket.error());
     if (!co_await sleep_for(kReconnectWait)) co_return fail(Code::Cancelled, "cancelled");
   }
 }

@@ -5,6 +5,7 @@
 
 #include "async/timer.h"
 #include "base/concat.h"
+#include "base/deadline.h"
 #include "base/id.h"
 #include "base/json_escape.h"
 #include "http/transport.h"
@@ -70,7 +71,7 @@ net::awaitable<Result<JupyterServer::Answer>> JupyterServer::call(std::string me
     if (!text) co_return with_context(what, text.error());
     answer.body = std::move(*text);
   }
-  if (!first_answer_) first_answer_ = std::chrono::steady_clock::now();
+  if (!since_first_answer_) since_first_answer_.emplace();
   if (answer.status == 401 || answer.status == 403) {
     co_return fail(Code::Unauthorized, what + ": the server refuses the token; set JUPYTER_TOKEN to its token");
   }
@@ -78,7 +79,7 @@ net::awaitable<Result<JupyterServer::Answer>> JupyterServer::call(std::string me
 }
 
 net::awaitable<Result<std::string>> JupyterServer::find_kernel(std::string language, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  const Deadline end(limit);
   std::chrono::milliseconds wait = kFirstWait;
   for (;;) {
     Error why;
@@ -94,9 +95,9 @@ net::awaitable<Result<std::string>> JupyterServer::find_kernel(std::string langu
       if (std::string name = choose_kernel(*specs, language); !name.empty()) co_return name;
       why = Error(Code::Unsupported, concat("Jupyter at ", options_.origin, " has no kernel for language ",
                                             in_quotes(language), "; it has kernels for: ", languages_of(*specs)));
-      if (std::chrono::steady_clock::now() - *first_answer_ > kYoung) co_return Failure(why);
+      if (since_first_answer_->elapsed() > kYoung) co_return Failure(why);
     }
-    if (std::chrono::steady_clock::now() + wait > end) co_return Failure(why);
+    if (end.left() < wait) co_return Failure(why);
     if (!co_await sleep_for(wait)) co_return fail(Code::Cancelled, "cancelled");
     wait = std::min<std::chrono::milliseconds>(wait * 2, kLongestWait);
   }

@@ -7,6 +7,7 @@
 
 #include "async/net.h"
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "execd/code/jupyter/jupyter_message.h"
 #include "http/client.h"
 #include "http/websocket.h"
@@ -54,7 +55,7 @@ class JupyterServer {
 
   const Options options_;
   http::Client client_;
-  std::optional<std::chrono::steady_clock::time_point> first_answer_;
+  std::optional<Stopwatch> since_first_answer_;
 };
 
 }  // namespace osb::execd::jupyter
