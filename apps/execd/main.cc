@@ -447,12 +447,12 @@ int start(int argc, char** argv) {
   const auto options = parse_options(args, env);
   if (!options) {
     std::fprintf(stderr, "execd: %s\n", options.error().message.c_str());
-    if (options.error().exit_status == 2) std::fputs(usage().data(), stderr);
+    if (options.error().exit_status == 2) std::fputs(usage(), stderr);
     return options.error().exit_status;
   }
   if (options->action != Options::Action::Serve) {
     const bool version = options->action == Options::Action::ShowVersion;
-    std::fputs(version ? "execd " OSB_VERSION "\n" : usage().data(), stdout);
+    std::fputs(version ? "execd " OSB_VERSION "\n" : usage(), stdout);
     return 0;
   }
   wipe_secrets(env, argv, environ);

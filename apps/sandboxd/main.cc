@@ -333,10 +333,10 @@ int serve(DaemonConfig config, std::string no_bridge) {
 int start(const std::vector<std::string>& args) {
   const auto line = parse_command_line(args);
   if (!line) {
-    std::fprintf(stderr, "sandboxd: %s\n%s", line.error().message.c_str(), usage().data());
+    std::fprintf(stderr, "sandboxd: %s\n%s", line.error().message.c_str(), usage());
     return 2;
   }
-  if (line->action == CommandLine::Action::ShowHelp) return std::fputs(usage().data(), stdout), 0;
+  if (line->action == CommandLine::Action::ShowHelp) return std::fputs(usage(), stdout), 0;
   if (line->action == CommandLine::Action::ShowVersion) return std::puts("sandboxd " OSB_VERSION), 0;
   if (line->action == CommandLine::Action::PrintSettings) return std::fputs(settings_page().c_str(), stdout), 0;
   if (line->action == CommandLine::Action::PrintExample) return std::fputs(settings_example().c_str(), stdout), 0;

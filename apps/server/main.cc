@@ -83,9 +83,8 @@ Result<CommandLine> parse(const std::vector<std::string>& args) {
       out.version = true;
     } else if (arg == "--print-settings") {  // for scripts/settings
       out.settings = true;
-    } else if (value("--print-example", out.print)) {  // for scripts/settings
-      continue;
-    } else if (!out.init && (arg == "--reload" || value("--config", out.config))) {
+    } else if (value("--print-example", out.print) ||  // for scripts/settings
+               (!out.init && (arg == "--reload" || value("--config", out.config)))) {
       continue;
     } else if (!out.init && arg == "init-config") {
       out.init = true;

@@ -1,7 +1,8 @@
 #include "http/websocket_relay.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
+
+#include <gtest/gtest.h>
 
 #include "http/http_fixture.h"
 #include "http/websocket_key.h"

@@ -93,7 +93,7 @@ Result<Options> parse_options(std::span<const std::string_view> args,
   return out;
 }
 
-std::string_view usage() {
+const char* usage() {
   return "Usage: task-executor [flags]\n"
          "Runs the task that the controller sends, one at a time.\n"
          "  --data-dir DIR              tasks and their output (DATA_DIR; /var/lib/sandbox/tasks)\n"

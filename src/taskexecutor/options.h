@@ -30,6 +30,6 @@ struct Options {
 Result<Options> parse_options(std::span<const std::string_view> args,
                               const std::map<std::string, std::string, std::less<>>& env);
 
-std::string_view usage();
+const char* usage();
 
 }  // namespace osb::taskexecutor

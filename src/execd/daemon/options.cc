@@ -299,7 +299,7 @@ void wipe_secrets(Environment& env, char** argv, char** environ) {
   }
 }
 
-std::string_view usage() {
+const char* usage() {
   return R"(Usage: execd [FLAG...] [-- COMMAND [ARGUMENT...]]
 
 The daemon inside a sandbox: runs commands, keeps shell sessions and terminals, moves files and forwards

@@ -64,7 +64,7 @@ struct OptionsError {
 // image's entrypoint is run with "tail -f /dev/null" behind it), or at "--", behind which the user's entrypoint stands.
 std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env);
 
-std::string_view usage();
+const char* usage();
 
 // Removes secrets and hooks, which child processes must not inherit, from `env` and from this process's own memory,
 // where /proc/PID/environ and /proc/PID/cmdline would show them. `argv` and `environ` are those of main().

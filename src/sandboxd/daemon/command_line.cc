@@ -45,7 +45,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   return out;
 }
 
-std::string_view usage() {
+const char* usage() {
   return R"(sandboxd: makes sandboxes on this host, for the OpenSandbox server.
 
   sandboxd [OPTION...]            serve the API on a Unix socket

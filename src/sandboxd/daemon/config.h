@@ -74,6 +74,6 @@ struct CommandLine {
 };
 // Code::InvalidRequest: a command line that makes no sense.
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args);
-std::string_view usage();
+const char* usage();
 
 }  // namespace osb::sandboxd
