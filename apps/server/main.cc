@@ -13,6 +13,7 @@
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "config/init_config.h"
 #include "config/key_guard.h"
 #include "config/reload.h"
@@ -224,12 +225,6 @@ Result<std::unique_ptr<RenewIntents>> make_renew_intents(const net::any_io_execu
         service.access_renewals().touch_by_gateway(id);
         service.idle_policies().touch(id);
       });
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
 }
 
 // The parts that a running server can change without a restart; all are used on the loop.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/json.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
@@ -138,9 +139,8 @@ Result<RunIsolated> decode_run_isolated(std::string_view body) {
   if (out.code.contains('\0')) r.reject("code", "must not contain a NUL byte");
   out.envs = r.string_map("envs").value_or(std::map<std::string, std::string>());
   for (const auto& [name, text] : out.envs) {
-    const bool identifier = !name.empty() && (name[0] < '0' || name[0] > '9') && std::ranges::all_of(name, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    });
+    const bool identifier = !name.empty() && (name[0] < '0' || name[0] > '9') &&
+                            std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '_'; });
     if (!identifier || text.contains('\0')) r.reject("envs", "a name must be one of a shell's variables, without NUL");
   }
   out.timeout = std::chrono::seconds(r.optional_int64("timeout_seconds", 0, kMaxSeconds).value_or(0));

@@ -7,16 +7,11 @@
 
 #include "base/json_escape.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace osb::api {
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
 
 std::string to_snake_case(std::string_view camel) {
   std::string out;
@@ -37,10 +32,7 @@ std::optional<std::int64_t> whole_number(double number) {
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return std::nullopt;
-  text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  text = trimmed(text, " \t\r\n");
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   if (const auto point = text.find('.'); point != std::string_view::npos && point + 1 < text.size()) {
     if (text.find_first_not_of('0', point + 1) == std::string_view::npos) text = text.substr(0, point);

@@ -5,23 +5,10 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/lifecycle_error.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n\v\f";
-
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
-}
-
-std::string trimmed_lower(std::string_view text) {
-  std::string out = trimmed(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
-  return out;
-}
 
 // A string that must be there and may be empty.
 std::string present_string(ObjectReader& r, std::string_view name) {
@@ -86,7 +73,7 @@ json::object encode_map(const StringMap& map) {
 
 std::string CreateSandbox::pool_ref() const {
   const auto found = extensions.find(std::string(kPoolRefKey));
-  return found == extensions.end() ? "" : trimmed(found->second);
+  return found == extensions.end() ? "" : std::string(trimmed(found->second));
 }
 
 ImageSpec read_image(ObjectReader& r) {
@@ -102,8 +89,8 @@ ImageSpec read_image(ObjectReader& r) {
 
 Platform read_platform(ObjectReader& r) {
   Platform platform;
-  platform.os = trimmed_lower(present_string(r, "os"));
-  platform.arch = trimmed_lower(present_string(r, "arch"));
+  platform.os = lower(trimmed(present_string(r, "os")));
+  platform.arch = lower(trimmed(present_string(r, "arch")));
   return platform;
 }
 

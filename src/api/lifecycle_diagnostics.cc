@@ -6,6 +6,7 @@
 #include "base/base64.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace osb::api {
@@ -17,17 +18,11 @@ constexpr std::chrono::seconds kLongestSince = std::chrono::days(36500);
 
 Result<std::optional<std::string>> read_scope(std::string_view kind, const std::string& text,
                                               std::initializer_list<std::string_view> known) {
-  constexpr std::string_view kSpace = " \t\r\n\v\f";
-  std::string scope = text.substr(std::min(text.find_first_not_of(kSpace), text.size()));
-  scope.resize(scope.find_last_not_of(kSpace) + 1);
-  std::ranges::transform(scope, scope.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  std::string scope = lower(trimmed(text));
   if (std::ranges::find(known, scope) != known.end()) return scope;
-  std::string list;
-  for (const std::string_view each : known) list += (list.empty() ? "" : ", ") + std::string(each);
-  return refuse(
-      Code::InvalidRequest, reason::kScopeUnsupported,
-      "Unsupported " + std::string(kind) + " diagnostics scope '" + text + "'. Supported scopes: " + list + ".");
+  return refuse(Code::InvalidRequest, reason::kScopeUnsupported,
+                "Unsupported " + std::string(kind) + " diagnostics scope '" + text +
+                    "'. Supported scopes: " + joined(known) + ".");
 }
 
 Result<void> read_count(std::string_view where, const std::string& text, int max, int& out) {

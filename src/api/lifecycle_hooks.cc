@@ -8,28 +8,22 @@
 #include "api/lifecycle_error.h"
 #include "base/cron.h"
 #include "base/json_escape.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr std::string_view kSpace = " \t\r\n\v\f";
 constexpr std::int64_t kMaxPreStart = 10800, kMaxPeriodic = 300;
 // The kernel takes 128 KiB for one variable.
 constexpr std::size_t kMostText = 64 << 10;
 // The contract's bound: activity that is older is not remembered.
 constexpr seconds kActivityMemory{1800};
 
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
-}
-
 std::vector<std::string> read_command(ObjectReader& r) {
   auto command = r.string_list("command").value_or(std::vector<std::string>());
-  if (command.empty() || trimmed(command.front()).empty()) {
+  if (command.empty() || is_blank(command.front())) {
     r.reject("command", "required; its first word is the program and must not be blank");
   }
   for (const std::string& word : command) {
@@ -39,7 +33,7 @@ std::vector<std::string> read_command(ObjectReader& r) {
 }
 
 std::string read_trimmed(ObjectReader& r, std::string_view name) {
-  std::string text = trimmed(r.optional_string(name).value_or(""));
+  std::string text(trimmed(r.optional_string(name).value_or("")));
   if (text.empty()) r.reject(name, "required and not blank");
   return text;
 }

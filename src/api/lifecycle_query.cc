@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/lifecycle_error.h"
 #include "base/json_escape.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
@@ -14,13 +15,7 @@ constexpr std::int64_t kMaxPageSize = 200;
 constexpr std::int64_t kMaxWait = 300;
 constexpr std::string_view kRespondAsync = "respond-async";
 
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; }
+std::string_view trim(std::string_view text) { return trimmed(text, " \t"); }
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -71,10 +66,6 @@ Result<void> read_paging(std::string_view key, std::string_view value, Paging& p
   return {};
 }
 
-bool equals_lower(std::string_view text, std::string_view lower_case) {
-  return std::ranges::equal(text, lower_case, [](char a, char b) { return lower(a) == b; });
-}
-
 // wait=N among the preferences of RFC 7240, else respond-async; nothing when they are absent or cannot be read.
 std::optional<Wait> preferred_wait(std::string_view prefer) {
   std::optional<Wait> out;
@@ -82,9 +73,9 @@ std::optional<Wait> preferred_wait(std::string_view prefer) {
     std::string_view item = prefer.substr(0, prefer.find(','));
     prefer.remove_prefix(std::min(prefer.size(), item.size() + 1));
     item = trim(item.substr(0, item.find(';')));
-    if (equals_lower(item, kRespondAsync)) out = Wait{{}, true, std::string(kRespondAsync)};
+    if (equals_ignoring_case(item, kRespondAsync)) out = Wait{{}, true, std::string(kRespondAsync)};
     const auto equals = item.find('=');
-    if (equals == std::string_view::npos || !equals_lower(trim(item.substr(0, equals)), "wait")) continue;
+    if (equals == std::string_view::npos || !equals_ignoring_case(trim(item.substr(0, equals)), "wait")) continue;
     std::string_view value = trim(item.substr(equals + 1));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
     const auto wait = parse_int_parameter("", value, 0, std::numeric_limits<std::int64_t>::max());
@@ -123,8 +114,7 @@ Result<SandboxQuery> decode_sandbox_query(QueryPairs query) {
   SandboxQuery out;
   for (const auto& [key, value] : query) {
     if (key == "state") {
-      std::string& state = out.states.emplace_back(value);
-      std::ranges::transform(state, state.begin(), lower);
+      out.states.push_back(lower(value));
     } else if (key == "metadata") {
       auto filter = parse_metadata_filter(value);
       if (!filter) return Failure(filter.error());

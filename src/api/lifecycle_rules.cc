@@ -11,13 +11,13 @@
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr std::string_view kSpace = " \t\r\n\v\f";
 constexpr seconds kMinAccessRenew{300};
 constexpr seconds kMaxAccessRenew{86400};
 // The last second that has an RFC 3339 form.
@@ -26,7 +26,7 @@ constexpr std::chrono::sys_seconds kEndOfTime =
 
 Result<void> check_entrypoint(const CreateSandbox& create, const CreateRules& rules) {
   if (create.entrypoint.empty() && !create.pool_ref().empty()) return {};
-  if (!create.entrypoint.empty() && create.entrypoint.front().find_first_not_of(kSpace) != std::string::npos) return {};
+  if (!create.entrypoint.empty() && !is_blank(create.entrypoint.front())) return {};
   return refuse(Code::InvalidRequest, backend_reason(rules.backend, "INVALID_ENTRYPOINT"),
                 "/entrypoint: the first word is the program and must not be blank");
 }
@@ -118,8 +118,7 @@ Result<std::optional<seconds>> access_renew_seconds(const CreateSandbox& create)
   const auto found = create.extensions.find(std::string(kAccessRenewKey));
   if (found == create.extensions.end()) return policy;
   std::string_view text = found->second;
-  const auto first = text.find_first_not_of(kSpace);
-  if (first != std::string_view::npos) text = text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto number = parse_number<std::int64_t>(text);
   if (!number || seconds(*number) < kMinAccessRenew || seconds(*number) > kMaxAccessRenew) {

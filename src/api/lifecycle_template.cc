@@ -9,35 +9,28 @@
 #include "api/lifecycle_metadata.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb::api {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr std::string_view kSpace = " \t\r\n\v\f";
 constexpr std::string_view kNative = "native", kOverlaybd = "overlaybd";
 constexpr std::string_view kTcp = "tcp://", kCommand = "cmd://";
 constexpr std::array<std::string_view, 3> kLimits = {"cpu", "memory", "disk"};
 constexpr std::array<std::string_view, 6> kLoopback = {"", "127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::]"};
 constexpr std::int64_t kMostWarmup = 3600;
 
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
-}
-
 std::string required_text(ObjectReader& r, std::string_view name) {
-  std::string text = trimmed(r.required_string(name));
+  std::string text(trimmed(r.required_string(name)));
   if (text.empty()) r.reject(name, "required, and must not be blank");
   return text;
 }
 
 bool is_variable_name(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
-  return !name.empty() && letter(name.front()) &&
-         std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  return !name.empty() && !is_digit(name.front()) &&
+         std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '_'; });
 }
 
 json::object to_object(const StringMap& map) {
@@ -139,7 +132,7 @@ Result<void> check_create_template(const CreateTemplate& wanted) {
 Result<TemplateProbe> parse_template_probe(std::string_view text) {
   constexpr std::string_view kWhere = "/readiness/probe";
   if (text.starts_with(kCommand)) {
-    const std::string command = trimmed(text.substr(kCommand.size()));
+    const std::string command(trimmed(text.substr(kCommand.size())));
     if (command.empty() || command.contains('\0')) return invalid_parameter(kWhere, "expected cmd://COMMAND");
     return TemplateProbe{0, command};
   }

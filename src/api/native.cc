@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/json.h"
+#include "base/text.h"
 
 namespace osb::api::native {
 namespace {
@@ -181,9 +182,8 @@ Result<T> finish(const ObjectReader& r, T value) {
 
 // `more`: other characters that may occur.
 bool is_token(std::string_view text, std::string_view more = "") {
-  return text.size() >= 16 && text.size() <= 128 && std::ranges::all_of(text, [more](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || more.contains(c);
-         });
+  return text.size() >= 16 && text.size() <= 128 &&
+         std::ranges::all_of(text, [more](char c) { return is_letter_or_digit(c) || more.contains(c); });
 }
 
 void read_policy(ObjectReader& r, CreateSandbox& out) {

@@ -30,7 +30,7 @@ bool is_end(const boost::system::error_code& error) {
 }  // namespace
 
 struct Descriptor::Impl {
-  explicit Impl(net::any_io_executor executor) : stream(std::move(executor)) {}
+  explicit Impl(const net::any_io_executor& executor) : stream(executor) {}
   net::posix::stream_descriptor stream;
 };
 

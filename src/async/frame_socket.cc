@@ -69,7 +69,7 @@ int send_piece(int socket, Outgoing& out) {
 }  // namespace
 
 struct FrameSocket::State : std::enable_shared_from_this<State> {
-  explicit State(net::any_io_executor executor) : stream(std::move(executor)) {}
+  explicit State(const net::any_io_executor& executor) : stream(executor) {}
 
   // -1: nothing to read now; 0: the end; -2: errno is set.
   ssize_t receive();

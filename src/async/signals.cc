@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <utility>
-#include <vector>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -12,7 +11,7 @@
 namespace osb {
 
 struct SignalSet::Impl {
-  explicit Impl(net::any_io_executor executor) : set(std::move(executor)) {}
+  explicit Impl(const net::any_io_executor& executor) : set(executor) {}
   net::signal_set set;
 };
 
@@ -33,19 +32,6 @@ void SignalSet::cancel() {
   boost::system::error_code ignored;
   impl_->set.cancel(ignored);
 }
-
-namespace {
-
-// By value: an initializer_list would not outlive the call that makes the coroutine.
-net::awaitable<int> wait_for(std::vector<int> signals) {
-  net::signal_set set(co_await net::this_coro::executor);
-  for (const int signal : signals) set.add(signal);
-  co_return co_await set.async_wait(net::use_awaitable);
-}
-
-}  // namespace
-
-net::awaitable<int> wait_signal(std::initializer_list<int> signals) { return wait_for(signals); }
 
 void ignore_sigpipe() { ::signal(SIGPIPE, SIG_IGN); }
 

@@ -27,9 +27,6 @@ class SignalSet {
   std::unique_ptr<Impl> impl_;
 };
 
-// Waits for one of them once. Cancelling throws operation_aborted.
-net::awaitable<int> wait_signal(std::initializer_list<int> signals);
-
 // A writer learns from EPIPE that its reader has gone; the signal would end the process. Children are not affected:
 // spawn() resets it.
 void ignore_sigpipe();

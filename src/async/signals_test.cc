@@ -31,16 +31,6 @@ TEST(SignalSet, CancelEndsTheWait) {
   EXPECT_EQ(next.get().error().code, Code::Cancelled);
 }
 
-TEST(WaitSignal, WaitsOnce) {
-  net::io_context io(1);
-  auto got = net::co_spawn(io, wait_signal({SIGUSR1, SIGUSR2}), net::use_future);
-  io.poll();
-  ::raise(SIGUSR1);
-  io.restart();
-  io.run();
-  EXPECT_EQ(got.get(), SIGUSR1);
-}
-
 TEST(IgnoreSigpipe, AWriterGetsEpipe) {
   ignore_sigpipe();
   int fds[2];

@@ -5,10 +5,7 @@
 
 namespace osb {
 
-// Where a service asks for the time, so that a test can decide what it is. Nothing outside base reads another clock
-// (tests/shape checks it). Objects whose behaviour follows the time get a Clock from their maker. system_clock() itself
-// is for times that go with real ones: timers of a loop, waits of threads, lifetimes that the kernel counts, and for
-// durations that are only reported (Stopwatch).
+// Where a service asks for the time, so that a test can set it. Only base and http read other clocks (CONTRIBUTING.md).
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb {
 
@@ -42,12 +43,6 @@ struct FieldRule {
 
 Failure wrong(const FieldRule& rule, std::string_view item, std::string why) {
   return fail(Code::InvalidRequest, std::string(rule.name) + ": " + in_quotes(item) + " " + std::move(why));
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
-  return out;
 }
 
 Result<unsigned> parse_value(const FieldRule& rule, std::string_view text) {

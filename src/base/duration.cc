@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 
 namespace osb {
 namespace {
@@ -32,8 +33,6 @@ constexpr Wide kMostNegative = Wide{1} << 63;
 Failure bad(std::string_view text, const char* why) {
   return fail(Code::InvalidRequest, "duration " + in_quotes(text) + ": " + why);
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string decimal(std::uint64_t whole, std::uint64_t fraction, int digits, std::string_view unit) {
   std::string out = std::to_string(whole);

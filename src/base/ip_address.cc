@@ -142,6 +142,7 @@ std::vector<IpPrefix> without_overlaps(std::vector<IpPrefix> prefixes) {
 
 std::vector<IpPrefix> networks_not_public() {
   std::vector<IpPrefix> out;
+  out.reserve(std::size(kSpecial4));
   for (const Network4& each : kSpecial4) out.emplace_back(IpAddress::v4(each.address), each.bits);
   return out;
 }

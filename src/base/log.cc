@@ -10,7 +10,9 @@
 
 #include "base/json_escape.h"
 #include "base/rotating_file.h"
+#include "base/text.h"
 #include "base/time.h"
+#include "base/timespec.h"
 
 namespace osb {
 namespace {
@@ -225,8 +227,7 @@ Logger Logger::with(std::string_view key, LogValue value) && {
 }
 
 Result<LogLevel> parse_log_level(std::string_view text) {
-  std::string name(text);
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  const std::string name = lower(text);
   if (name == "debug") return LogLevel::Debug;
   if (name == "info") return LogLevel::Info;
   if (name == "warn" || name == "warning") return LogLevel::Warn;

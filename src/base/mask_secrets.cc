@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
+
 namespace osb {
 namespace {
 
 constexpr std::string_view kMask = "***";
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_name(char c) {
-  const char l = lower(c);
-  return (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
+bool is_name(char c) { return is_letter_or_digit(c) || c == '_' || c == '-'; }
 
 // Compared without case, hyphens and underscores, so that api-key, API_KEY and apiKey are one word.
 std::string folded(std::string_view name) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 
 namespace osb {
 namespace {
@@ -17,22 +18,6 @@ constexpr std::uint64_t kMaxSigned = std::numeric_limits<std::int64_t>::max();
 
 Failure bad(std::string_view field, std::string_view text, const char* why) {
   return fail(Code::InvalidRequest, std::string(field) + ": " + in_quotes(text) + " " + why);
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
-// Without the white space (\s of a regular expression) at both ends.
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\r\f\v";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
 // A decimal number as written: its digits, and how many of them stand before the point (which may lie outside).

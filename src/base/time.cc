@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/json_escape.h"
+#include "base/text.h"
+#include "base/timespec.h"
 
 namespace osb {
 namespace {
@@ -67,8 +69,6 @@ std::string date_and_time(std::int64_t second) {
   put_digits(out, of_day % 60, 2);
   return out;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Reads the text from the left; every step says whether it found what it wanted.
 class Scanner {
@@ -224,12 +224,6 @@ Result<Timestamp> timestamp_from_number(double number) {
 }
 
 Timestamp timestamp_now() { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
-
-timespec timespec_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now;
-}
 
 std::int64_t unix_millis() {
   const timespec now = timespec_now();

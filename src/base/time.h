@@ -35,7 +35,5 @@ Result<Timestamp> timestamp_from_number(double number);
 Timestamp timestamp_now();
 // Now, in milliseconds since 1970, as in event streams.
 std::int64_t unix_millis();
-// As system calls take it.
-timespec timespec_now();
 
 }  // namespace osb

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 
 namespace osb {
 
@@ -16,9 +17,6 @@ namespace {
 
 constexpr int kMostHours = 167;  // of a change; RFC 8536 allows more than a day
 constexpr std::size_t kMostName = 64;
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 

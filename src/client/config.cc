@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <opensandbox/connection.h>
 
+#include "base/text.h"
 #include "client/errors.h"
 #include "client/key_origin.h"
 #include "http/headers.h"
@@ -40,7 +41,7 @@ Result<ConnectionConfig> ConnectionConfig::resolved() const {
     out.protocol = out.domain.substr(0, scheme);
     out.domain.erase(0, scheme + 3);
   }
-  for (char& c : out.protocol) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  out.protocol = osb::lower(out.protocol);
   if (out.protocol != "http" && out.protocol != "https") {
     return invalid_argument("protocol \"" + out.protocol + "\": expected http or https");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "http/url.h"
 
 namespace opensandbox {
@@ -11,9 +12,8 @@ osb::Result<osb::http::Url> parse(const ServerAddress& address) {
   const bool has_scheme = address.domain.find("://") != std::string::npos;
   auto url = osb::http::Url::parse(has_scheme ? address.domain : address.protocol + "://" + address.domain);
   if (!url) return url;
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
-  std::ranges::transform(url->scheme, url->scheme.begin(), lower);
-  std::ranges::transform(url->host, url->host.begin(), lower);
+  url->scheme = osb::lower(url->scheme);
+  url->host = osb::lower(url->host);
   if (url->host == "localhost") url->host = "127.0.0.1";
   return url;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "config/settings.h"
 
 namespace osb::config {
@@ -10,11 +11,7 @@ namespace {
 using enum Reload;
 
 // Lower case; empty is the default.
-void fix_provider(std::string& text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
-  if (text.empty()) text = KubernetesSection().workload_provider;
-}
+void fix_provider(std::string& text) { text = text.empty() ? KubernetesSection().workload_provider : lower(text); }
 
 void declare_kubernetes(Settings& s, KubernetesSection& c) {
   s.section("kubernetes", true, true);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "config/sections.h"
 
 namespace osb::config {
@@ -31,10 +32,8 @@ const Provider* find_provider(std::string_view name) {
 }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.';
-  });
+  return !text.empty() && text.size() <= 64 &&
+         std::ranges::all_of(text, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 // Reads one entry. The first fault wins; it names the entry and the key.
@@ -107,7 +106,7 @@ class EntryReader {
     return values.empty() ? "" : values.front();
   }
   std::filesystem::path path(std::string_view key) {
-    const std::string given = text(key);
+    std::string given = text(key);
     if (!given.empty() && !given.starts_with('/')) wrong(key, "expected an absolute path");
     return given;
   }

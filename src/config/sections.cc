@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/base64.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb::config {
 namespace {
@@ -14,9 +16,7 @@ bool is_key_id(std::string_view text) {
 
 bool is_label(std::string_view label) {
   if (label.empty() || label.size() > 63 || label.front() == '-') return false;
-  return std::ranges::all_of(label, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  });
+  return std::ranges::all_of(label, [](char c) { return is_letter_or_digit(c) || c == '-'; });
 }
 
 // How many labels a host name has; 0 when it is none.
@@ -129,28 +129,7 @@ void read_secure_runtime(TomlReader& r, RuntimeType runtime, SecureRuntimeSectio
 
 std::optional<std::string> decode_base64(std::string_view text) {
   for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  std::string out;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    unsigned value = 0;
-    if (c >= 'A' && c <= 'Z')
-      value = static_cast<unsigned>(c - 'A');
-    else if (c >= 'a' && c <= 'z')
-      value = static_cast<unsigned>(c - 'a' + 26);
-    else if (c >= '0' && c <= '9')
-      value = static_cast<unsigned>(c - '0' + 52);
-    else if (c == '+')
-      value = 62;
-    else if (c == '/')
-      value = 63;
-    else
-      return std::nullopt;
-    bits = (bits << 6 | value) & 0xffff;
-    if ((count += 6) >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xff);
-  }
-  return out;
+  return osb::decode_base64(std::string(text).append((4 - text.size() % 4) % 4, '='));
 }
 
 void read_other_keys(TomlReader& r, ServerConfig& config) {

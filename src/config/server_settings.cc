@@ -4,6 +4,7 @@
 
 #include "base/ip_address.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "config/sections.h"
 #include "config/settings.h"
 
@@ -12,10 +13,7 @@ namespace {
 
 using enum Reload;
 
-void to_upper(std::string& text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c & ~32) : c; });
-}
+void to_upper(std::string& text) { text = upper(text); }
 
 std::string_view level_fault(std::string_view level) { return level.size() < 3 ? "expected a level such as INFO" : ""; }
 

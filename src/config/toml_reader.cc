@@ -4,16 +4,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text.h"
 #include "base/toml.h"
 
 namespace osb::config {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 // The parser may quote a part of a value: only single characters stay.
 std::string without_quotes(std::string_view text) {
@@ -31,7 +26,7 @@ std::string without_quotes(std::string_view text) {
 
 template <typename T>
 std::optional<T> parse_number(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text, " \t\r\n");
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   T number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -64,9 +59,7 @@ std::optional<bool> to_bool(const toml::node& node) {
   }
   const auto* text = node.as_string();
   if (text == nullptr) return std::nullopt;
-  std::string word = text->get();
-  std::ranges::transform(word, word.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  const std::string word = lower(text->get());
   for (const std::string_view yes : {"true", "1", "yes", "on", "t", "y"}) {
     if (word == yes) return true;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/json.h"
+#include "base/text.h"
 #include "http/headers.h"
 #include "vault/wiping_resource.h"
 
@@ -14,10 +15,6 @@ namespace json = api::json;
 constexpr std::int64_t kLongestLifetime = std::int64_t{366} * 24 * 3600;
 
 Failure wrong(std::string_view why) { return fail(Code::Unavailable, std::string(why)); }
-
-bool has_control_byte(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
 
 // Calls `read` with the object that the body is. The memory of the JSON value is overwritten afterwards.
 template <typename T, typename F>

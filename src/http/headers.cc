@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
+
 namespace osb::http {
 
-namespace {
-
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-}  // namespace
-
-std::string_view trim_ows(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
+std::string_view trim_ows(std::string_view text) { return trimmed(text, " \t"); }
 
 bool same_letters(std::string_view a, std::string_view b) {
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "http/url.h"
 
 namespace osb::http {
@@ -10,15 +11,7 @@ namespace {
 constexpr std::string_view kName = "access-token";
 constexpr std::string_view kHidden = "***";
 
-bool is_plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
-  return text;
-}
+bool is_plain(char c) { return is_letter_or_digit(c) || c == '-' || c == '_'; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/text.h"
 #include "http/url.h"
 
 namespace osb::http {
@@ -54,9 +55,8 @@ bool all_digits(std::string_view text) {
 }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return is_letter_or_digit(c) || c == '_' || c == '-'; });
 }
 
 std::string allow_header(std::vector<std::string_view> methods) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "http/headers.h"
 
 namespace osb::http {
@@ -25,10 +26,6 @@ int escaped_byte(std::string_view text, std::size_t i) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-constexpr bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-constexpr bool is_unreserved(char c) { return is_alnum(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
-
 std::string form_decode(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -49,7 +46,7 @@ bool is_host(std::string_view host, bool bracketed) {
   if (host.empty()) return false;
   return std::ranges::all_of(host, [&](char c) {
     if (bracketed) return hex_value(c) >= 0 || c == ':' || c == '.';
-    return is_alnum(c) || c == '-' || c == '.' || c == '_';
+    return is_letter_or_digit(c) || c == '-' || c == '.' || c == '_';
   });
 }
 

@@ -4,15 +4,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "base/text.h"
+
 namespace osb::http {
 namespace {
 
 constexpr std::string_view kLocalhost = "localhost";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_character(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_';
-}
+bool is_name_character(char c) { return is_letter_or_digit(c) || c == '-' || c == '.' || c == '_'; }
 
 // inet_pton needs a terminated text; addresses are short.
 template <typename Bytes>

@@ -9,21 +9,10 @@
 #include <stdexcept>
 #include <sys/random.h>
 
+#include "base/base64.h"
+
 namespace osb::http::ws {
 namespace {
-
-constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-std::string base64(std::span<const unsigned char> bytes) {
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t have = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (j < have ? bytes[i + j] : 0U);
-    for (std::size_t j = 0; j < 4; ++j) out += j <= have ? kAlphabet[group >> (18 - 6 * j) & 63] : '=';
-  }
-  return out;
-}
 
 void sha1_block(std::array<std::uint32_t, 5>& state, const unsigned char* block) {
   std::array<std::uint32_t, 80> w;
@@ -44,7 +33,7 @@ void sha1_block(std::array<std::uint32_t, 5>& state, const unsigned char* block)
   state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e;
 }
 
-std::array<unsigned char, 20> sha1(std::string text) {
+std::string sha1(std::string text) {
   const std::uint64_t bits = text.size() * 8;
   text += '\x80';
   while (text.size() % 64 != 56) text += '\0';
@@ -53,10 +42,8 @@ std::array<unsigned char, 20> sha1(std::string text) {
   for (std::size_t i = 0; i < text.size(); i += 64) {
     sha1_block(state, reinterpret_cast<const unsigned char*>(text.data()) + i);
   }
-  std::array<unsigned char, 20> digest;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    digest[i] = static_cast<unsigned char>(state[i / 4] >> (24 - 8 * (i % 4)));
-  }
+  std::string digest;
+  for (std::size_t i = 0; i < 20; ++i) digest += static_cast<char>(state[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 
@@ -72,18 +59,17 @@ void fill_random(std::span<unsigned char> into) {
 }  // namespace
 
 std::string accept_for(std::string_view key) {
-  return base64(sha1(std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
+  return encode_base64(sha1(std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
 }
 
 std::string new_key() {
   std::array<unsigned char, 16> bytes;
   fill_random(bytes);
-  return base64(bytes);
+  return encode_base64({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 bool is_key(std::string_view text) {
-  return text.size() == 24 && text.ends_with("==") &&
-         text.substr(0, 22).find_first_not_of(kAlphabet) == std::string_view::npos;
+  return text.size() == 24 && text.ends_with("==") && decode_base64(text).has_value();
 }
 
 Mask new_mask() {

@@ -14,7 +14,7 @@
 
 #include "api/json.h"
 #include "base/id.h"
-#include "base/time.h"
+#include "base/timespec.h"
 #include "image/manifest.h"
 #include "sys/file_lock.h"
 #include "sys/syscall.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/text.h"
+
 namespace osb::image {
 
 namespace {
@@ -13,7 +15,6 @@ constexpr std::size_t kMaxName = 255;
 constexpr std::size_t kMaxTag = 128;
 constexpr std::size_t kMaxText = 1024;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_lower(char c) { return (c >= 'a' && c <= 'z') || is_digit(c); }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_alnum(char c) { return is_lower(c) || is_upper(c); }

@@ -1,24 +1,12 @@
 #include "image/registry_auth.h"
 
 #include <algorithm>
-#include <cstdint>
+
+#include "base/base64.h"
 
 namespace osb::image {
 
 namespace {
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    }
-    for (std::size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
 
 // name=value or name="value", separated by commas. Stops at the first thing that is neither.
 void read_parameters(std::string_view text, Challenge& out) {
@@ -68,7 +56,7 @@ Challenge parse_challenge(const http::Headers& headers) {
 }
 
 std::string basic_authorization(std::string_view username, std::string_view password) {
-  return "Basic " + base64(std::string(username) + ":" + std::string(password));
+  return "Basic " + encode_base64(std::string(username) + ":" + std::string(password));
 }
 
 }  // namespace osb::image

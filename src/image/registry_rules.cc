@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "image/public_address.h"
 
 namespace osb::image {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return out;
-}
 
 bool any_names(const std::vector<RegistryName>& list, const http::Url& origin) {
   return std::ranges::any_of(list, [&](const RegistryName& name) { return name.names(origin); });

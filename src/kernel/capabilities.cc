@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "sys/text_file.h"
 
 namespace osb::kernel {
@@ -55,14 +56,6 @@ constexpr std::string_view kNames[] = {"CHOWN",
                                        "BPF",
                                        "CHECKPOINT_RESTORE"};
 static_assert(std::size(kNames) == CAP_LAST_CAP + 1);
-
-std::string upper(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
-  return out;
-}
 
 }  // namespace
 

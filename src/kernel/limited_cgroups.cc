@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "kernel/cgroup_layout.h"
 #include "kernel/limited_cgroup.h"
 #include "sys/syscall.h"
@@ -53,7 +54,7 @@ Result<std::vector<std::string>> components(std::string_view path) {
 Result<void> check_id(const std::string& id) {
   // A dot could name one of the kernel's own files.
   const bool ok = !id.empty() && id.size() <= 128 && id != kDaemonLeaf && std::ranges::all_of(id, [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    return is_letter_or_digit(c) || c == '-' || c == '_';
   });
   return ok ? Result<void>() : fail(Code::InvalidRequest, "cgroup name: expected letters, digits, '-' and '_'");
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb::mcp {
 namespace {
@@ -32,9 +33,8 @@ Result<std::string> read_secret(const std::string& path, std::string_view what) 
   if (!file || !std::getline(file, text)) {
     return fail(Code::InvalidRequest, std::string(what) + ": cannot read " + path);
   }
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string::npos) return fail(Code::InvalidRequest, std::string(what) + ": " + path + " is empty");
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+  if (is_blank(text)) return fail(Code::InvalidRequest, std::string(what) + ": " + path + " is empty");
+  return std::string(trimmed(text));
 }
 
 }  // namespace

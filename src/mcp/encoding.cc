@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/base64.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace osb::mcp {
@@ -64,7 +65,7 @@ bool is_ascii(std::string_view text) {
 Result<Encoding> parse_encoding(std::string_view name) {
   std::string plain;
   for (const char c : name) {
-    if (c != '-' && c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '-' && c != '_') plain += lower(c);
   }
   if (plain == "utf8") return Encoding::Utf8;
   if (plain == "ascii" || plain == "usascii") return Encoding::Ascii;

@@ -7,6 +7,7 @@
 #include "base/constant_time.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "http/headers.h"
 
 namespace osb::mcp {
@@ -223,8 +224,7 @@ net::awaitable<http::Response> HttpEndpoint::post_to(ClientPtr client, Payload p
   }
   if (events->complete() && json_taken && (!batch || !stream_taken)) {
     leave(client);
-    std::string text;
-    for (const std::string& message : events->answers()) text.append(text.empty() ? "" : ",").append(message);
+    std::string text = joined(events->answers(), ",");
     if (batch) text = "[" + text + "]";
     co_return text.empty() ? http::empty_response(202) : http::json_response(200, std::move(text));
   }

@@ -12,8 +12,6 @@ constexpr std::size_t kLongestLabel = 63;
 
 Failure refuse(std::string why) { return fail(Code::InvalidRequest, std::move(why)); }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 bool is_name_character(char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_'; }
 
 Result<void> check_label(std::string_view label) {

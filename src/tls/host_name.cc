@@ -2,23 +2,21 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace osb::tls {
 namespace {
 
 constexpr std::size_t kLongestName = 253;
 constexpr std::size_t kLongestLabel = 63;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_label_character(char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_'; }
 
 }  // namespace
 
 std::optional<std::string> parse_dns_name(std::string_view text) {
   if (text.empty() || text.size() > kLongestName) return std::nullopt;
-  std::string name(text);
-  for (char& c : name) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
+  std::string name = lower(text);
   for (std::string_view rest = name;;) {
     const std::size_t dot = rest.find('.');
     const std::string_view label = rest.substr(0, dot);

@@ -58,7 +58,7 @@ Addresses look_up(const std::string& host) {
 
 // Belongs to the waiting coroutine; made, used and destroyed on the loop.
 struct Pending {
-  explicit Pending(net::any_io_executor executor) : wake(std::move(executor)) {}
+  explicit Pending(const net::any_io_executor& executor) : wake(executor) {}
   net::steady_timer wake;
   std::optional<Addresses> result;
 };

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 #include "policy/text.h"
 
 namespace osb::vault {
@@ -19,18 +20,6 @@ constexpr std::size_t kLongestText = 4096;
 constexpr std::array<std::string_view, 5> kAuthTypes = {"bearer", "basic", "apiKey", "customHeaders", "passthrough"};
 constexpr std::array<std::string_view, 4> kPlaces = {"path", "query", "header", "body"};
 constexpr std::array<std::string_view, 5> kDefaultMethods = {"GET", "POST", "PUT", "PATCH", "DELETE"};
-
-std::string upper(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - ('a' - 'A'));
-  }
-  return out;
-}
-
-bool has_control_byte(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
 
 template <typename T>
 void add_once(std::vector<T>& list, T item) {

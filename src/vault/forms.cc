@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
+
 namespace osb::vault {
 namespace {
 
@@ -11,11 +13,6 @@ constexpr std::string_view kUpper = "0123456789ABCDEF", kLower = "0123456789abcd
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 // A shorter part of a base64 text would occur by chance.
 constexpr std::size_t kShortestBase64 = 6;
-
-bool is_unreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("-._~").contains(c);
-}
 
 SecretText percent(std::string_view value, std::string_view digits, bool plus) {
   SecretText out;

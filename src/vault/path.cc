@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.h"
+
 namespace osb::vault {
 namespace {
 
@@ -21,11 +23,6 @@ std::optional<char> escape_at(std::string_view text) {
   const auto high = hex_digit(text[1]), low = hex_digit(text[2]);
   if (!high || !low) return std::nullopt;
   return static_cast<char>(*high << 4 | *low);
-}
-
-bool is_unreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("-._~").contains(c);
 }
 
 std::string normalize(std::string_view path) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.h"
 #include "policy/text.h"
 #include "vault/wiping_resource.h"
 
@@ -20,10 +21,6 @@ std::string read_name(ObjectReader& reader) {
   if (name.empty()) reader.reject("name", "required");
   if (name.size() > kLongestName) reader.reject("name", "longer than 4096 bytes");
   return name;
-}
-
-bool has_control_byte(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 // Collects the values of a body, to lock them together. The texts point into the JSON value.

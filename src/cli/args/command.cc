@@ -1,16 +1,12 @@
 #include "cli/args/command.h"
 
 #include <algorithm>
-#include <strings.h>
 
 #include "base/edit_distance.h"
+#include "base/text.h"
 
 namespace osb::cli {
 namespace {
-
-bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator, std::string_view quote = "") {
   std::string out;
@@ -25,7 +21,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 std::expected<std::string, std::string> choose(std::string_view text, const std::vector<std::string>& choices) {
   if (choices.empty()) return std::string(text);
   for (const std::string& choice : choices) {
-    if (same_word(choice, text)) return choice;
+    if (equals_ignoring_case(choice, text)) return choice;
   }
   return std::unexpected("'" + std::string(text) + "' is not one of " + joined(choices, ", ", "'") + ".");
 }

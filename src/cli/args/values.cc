@@ -4,15 +4,10 @@
 #include <cstdlib>
 #include <limits>
 
+#include "base/text.h"
+
 namespace osb::cli {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\f\v";
-  const auto from = text.find_first_not_of(kBlank);
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
-}
 
 constexpr std::int64_t kMaxSeconds = 100LL * 366 * 24 * 3600;  // far away, and safe to add to any clock
 
@@ -56,9 +51,7 @@ Complaint parse_value(std::string_view text, Duration& out) {
 }
 
 Complaint parse_value(std::string_view text, NullableDuration& out) {
-  std::string word(trimmed(text));
-  for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  if (word == "none") return out.value.reset(), std::nullopt;
+  if (lower(trimmed(text)) == "none") return out.value.reset(), std::nullopt;
   Duration duration;
   if (auto complaint = parse_value(text, duration)) return complaint;
   out.value = duration.value;

@@ -9,7 +9,7 @@ using opensandbox::ExecutionEvent;
 
 // A link that terminals open, and the plain path elsewhere.
 std::string link_to(const std::filesystem::path& picture, const Sink& sink) {
-  const std::string path = std::filesystem::absolute(picture).string();
+  std::string path = std::filesystem::absolute(picture).string();
   if (!sink.terminal) return path;
   return "\033]8;;file://" + path + "\033\\" + path + "\033]8;;\033\\";
 }

@@ -41,9 +41,8 @@ void InputBlock::scan(std::string_view line) {
         quote_.clear();
         last = '"';
       }
-    } else if (c == '#' && (python_ || (shell_ && (at == 0 || line[at - 1] == ' ')))) {
-      break;
-    } else if (!python_ && !shell_ && rest.starts_with("//")) {
+    } else if ((c == '#' && (python_ || (shell_ && (at == 0 || line[at - 1] == ' ')))) ||
+               (!python_ && !shell_ && rest.starts_with("//"))) {
       break;
     } else if (!python_ && !shell_ && rest.starts_with("/*")) {
       quote_ = "*/";

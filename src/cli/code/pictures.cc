@@ -47,7 +47,7 @@ Expected<std::optional<std::filesystem::path>> Pictures::save(const opensandbox:
     if (auto made = make_directory(); !made) return failed(made.error());
     // The sandbox says what the file holds, never where it is. An older file of this name is kept.
     for (std::size_t number = saved_.size() + 1;; ++number) {
-      const std::filesystem::path path = directory_ / concat("picture-", number, kind.ending);
+      std::filesystem::path path = directory_ / concat("picture-", number, kind.ending);
       const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (!file && errno == EEXIST) continue;
       if (!file) return invalid(concat("Cannot write ", path.string(), ": ", std::strerror(errno), "."));

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace osb::cli {
 
 std::string shell_quote(std::string_view word) {
   const auto safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
+    return is_letter_or_digit(c) || std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
   };
   if (!word.empty() && std::ranges::all_of(word, safe)) return std::string(word);
   std::string out = "'";

@@ -2,6 +2,7 @@
 #include <opensandbox/manager.h>
 #include <opensandbox/policies.h>
 
+#include "base/concat.h"
 #include "cli/commands.h"
 #include "cli/completion/scripts.h"
 #include "cli/lookup/lookup.h"
@@ -80,7 +81,7 @@ void offer_remote_paths(CommandIo& context, const opensandbox::SandboxManager& m
     const std::string name = last_part(entry.path);
     const bool hidden = name.starts_with('.') && !begun.starts_with('.');
     if (hidden || !name.starts_with(begun)) continue;
-    out.push_back({remote->sandbox + ":" + directory + name + (entry.type == "directory" ? "/" : ""), ""});
+    out.push_back({concat(remote->sandbox, ":", directory, name, entry.type == "directory" ? "/" : ""), ""});
   }
 }
 

@@ -106,12 +106,15 @@ Expected<FileValues> read_file(const std::filesystem::path& path, std::optional<
 void choose_key(Config& out, const Flags& flags, const Environment& environment, const FileValues& file) {
   std::string source;
   std::optional<std::string> protocol = file.protocol;
-  if ((out.api_key = non_empty(flags.api_key))) return;
-  if ((out.api_key = non_empty(environment("OPEN_SANDBOX_API_KEY")))) {
+  out.api_key = non_empty(flags.api_key);
+  if (out.api_key) return;
+  if (auto key = non_empty(environment("OPEN_SANDBOX_API_KEY"))) {
+    out.api_key = std::move(key);
     source = "OPEN_SANDBOX_API_KEY";
     out.key_domain = non_empty(environment("OPEN_SANDBOX_DOMAIN"));
     protocol = first_text(environment("OPEN_SANDBOX_PROTOCOL"), file.protocol, {});
-  } else if ((out.api_key = non_empty(file.api_key))) {
+  } else if (auto saved = non_empty(file.api_key)) {
+    out.api_key = std::move(saved);
     source = file.key_source;
     out.key_domain = file.key_domain;
   }

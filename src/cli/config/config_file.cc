@@ -5,17 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/config/config_keys.h"
 #include "sys/text_file.h"
 
 namespace osb::cli {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(" \t\r");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
 
 std::string quoted_string(std::string_view text) {
   std::string out = "\"";
@@ -56,9 +51,7 @@ std::string toml_value(std::string_view field, std::string_view value) {
   for (const std::string_view text : {"api_key", "domain", "protocol", "profile", "image", "timeout"}) {
     if (field == text) return quoted_string(value);
   }
-  std::string lower(value);
-  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  if (lower == "true" || lower == "false") return lower;
+  if (std::string word = lower(value); word == "true" || word == "false") return word;
   return is_number(value) ? std::string(value) : quoted_string(value);
 }
 

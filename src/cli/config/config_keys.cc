@@ -6,6 +6,7 @@
 
 #include "api/json.h"
 #include "base/edit_distance.h"
+#include "base/text.h"
 #include "cli/args/values.h"
 #include "http/url.h"
 
@@ -42,9 +43,8 @@ std::unexpected<Problem> not_allowed(const ConfigKey& key, std::string_view valu
 }  // namespace
 
 bool is_bare_key(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return is_letter_or_digit(c) || c == '_' || c == '-'; });
 }
 
 Expected<ConfigKey> find_config_key(std::string_view name) {

@@ -29,7 +29,7 @@ Expected<std::optional<ConfigText>> read_config(const fs::path& file) {
 
 // The first name that is free, or has the same address already.
 std::string name_for(config::TomlReader& toml, const std::string& domain) {
-  const std::string with_port = "local-" + domain.substr(domain.rfind(':') + 1);
+  std::string with_port = "local-" + domain.substr(domain.rfind(':') + 1);
   for (std::string name : {std::string("local"), with_port}) {
     const std::string table = "profiles." + name;
     if (!toml.has(table) || toml.string(table, "domain") == domain) return name;

@@ -1,18 +1,10 @@
 #include "cli/egress/rule_text.h"
 
+#include "base/concat.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb::cli {
-namespace {
-
-std::string trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return "";
-  return std::string(text.substr(from, text.find_last_not_of(" \t") - from + 1));
-}
-
-}  // namespace
-
 Expected<opensandbox::NetworkRule> parse_target(const std::string& option, std::string action,
                                                 const std::string& text) {
   opensandbox::NetworkRule out;
@@ -25,7 +17,7 @@ Expected<opensandbox::NetworkRule> parse_target(const std::string& option, std::
       const auto comma = rest.find(',');
       const auto port = parse_number<std::uint16_t>(trimmed(rest.substr(0, comma)));
       if (!port || *port == 0) {
-        return usage_error("Invalid value for '" + option + "': '" + text + "' has no ports behind '@'.",
+        return usage_error(concat("Invalid value for '", option, "': '", text, "' has no ports behind '@'."),
                            "Write ports from 1 to 65535 with commas between them, as in 10.0.0.7@443,8443.");
       }
       out.ports.push_back(*port);
@@ -46,8 +38,7 @@ Expected<opensandbox::NetworkRule> parse_rule(const std::string& text) {
     return usage_error("Invalid value for '--rule': Invalid rule '" + text + "'.",
                        "Use ACTION=TARGET, for example allow=pypi.org.");
   }
-  std::string action = trimmed(std::string_view(text).substr(0, equals));
-  for (char& c : action) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  std::string action = lower(trimmed(std::string_view(text).substr(0, equals)));
   if (action != "allow" && action != "deny") {
     return usage_error("Invalid value for '--rule': Invalid rule action '" + action + "'.", "Use allow or deny.");
   }

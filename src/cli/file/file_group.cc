@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/encode.h"
 #include "cli/file/file_commands.h"
@@ -51,9 +52,8 @@ Outcome remove_paths(CommandIo& context, ManyPaths& o, Remove remove, std::strin
     show_paths(context, o, status, title);
     return 0;
   }
-  std::string names;
-  for (const std::string& path : missing) names += (names.empty() ? "" : ", ") + path;
-  Problem problem{"", "FILE_NOT_FOUND", names + (missing.size() == 1 ? " does" : " do") + " not exist in the sandbox",
+  Problem problem{"", "FILE_NOT_FOUND",
+                  joined(missing) + (missing.size() == 1 ? " does" : " do") + " not exist in the sandbox",
                   "-f ignores missing paths."};
   if (!there.empty()) problem.message += "; the other " + std::to_string(there.size()) + " were " + std::string(status);
   problem.status = 404;

@@ -23,7 +23,7 @@ std::string search_path() {
 
 std::filesystem::path program_directory() {
   std::error_code failed;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
   if (::access((own / "sandboxd").c_str(), X_OK) == 0) return own;
   if (const auto found = sys::find_program("sandboxd", search_path())) {
     return std::filesystem::path(*found).parent_path();

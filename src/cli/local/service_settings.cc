@@ -81,7 +81,8 @@ Result<void> prepare_server_directory(const fs::path& directory, const ServiceRe
 }
 
 Result<fs::path> copy_program(const fs::path& program, const fs::path& directory) {
-  const fs::path copy = directory / program.filename(), next = copy.string() + ".new";
+  fs::path copy = directory / program.filename();
+  const fs::path next = copy.string() + ".new";
   std::error_code failed;
   fs::copy_file(program, next, fs::copy_options::overwrite_existing, failed);
   if (failed)

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/output/spinner.h"
 #include "sys/pty.h"
 
@@ -26,22 +27,21 @@ struct StateLook {
 };
 
 StateLook state_look(std::string_view state) {
-  std::string lower;
-  for (const char c : state) lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string name = lower(state);
   for (const char* word : {"running", "ready", "healthy", "true"}) {
-    if (lower == word) return {kGreen, "●"};
+    if (name == word) return {kGreen, "●"};
   }
   for (const char* word : {"pending", "creating", "starting", "pausing", "resuming", "stopping"}) {
-    if (lower == word) return {kYellow, "◐"};
+    if (name == word) return {kYellow, "◐"};
   }
-  if (lower == "paused") return {kBlue, "⏸"};
+  if (name == "paused") return {kBlue, "⏸"};
   for (const char* word : {"stopped", "terminated", "killed"}) {
-    if (lower == word) return {kDim, "○"};
+    if (name == word) return {kDim, "○"};
   }
   for (const char* word : {"error", "failed", "unhealthy", "false"}) {
-    if (lower == word) return {kRed, "✗"};
+    if (name == word) return {kRed, "✗"};
   }
-  if (lower == "created") return {kCyan, "✦"};
+  if (name == "created") return {kCyan, "✦"};
   return {};
 }
 
@@ -146,12 +146,6 @@ std::string tabbed(std::vector<std::string> cells) {
     out += cell;
   }
   return out + "\n";
-}
-
-std::string upper(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return out;
 }
 
 Sink sink_of(std::FILE* file, bool color) {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/output/output.h"
 
@@ -54,12 +55,7 @@ std::vector<std::string> cells_of(const json::array& rows, const Column& column,
   return out;
 }
 
-std::string header_of(const Column& column) {
-  std::string out = column.header.empty() ? column.key : column.header;
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); });
-  return out;
-}
+std::string header_of(const Column& column) { return upper(column.header.empty() ? column.key : column.header); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 #include "cli/output/output.h"
 
 namespace osb::cli {
@@ -17,11 +18,10 @@ bool looks_like_number(const std::string& text) {
 
 // YAML 1.1 readers take these for something else than text.
 bool is_reserved(const std::string& text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string found = lower(text);
   for (const char* word : {"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf",
                            "-.inf", "+.inf", "=", "<<"}) {
-    if (lower == word) return true;
+    if (found == word) return true;
   }
   return false;
 }
@@ -54,11 +54,9 @@ std::string without_unprintable(std::string_view text) {
 std::string scalar(std::string_view text) {
   std::string copy(text);
   const auto safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '/' ||
-           c == '.' || c == '-' || c == ' ' || c == '+';
+    return is_letter_or_digit(c) || c == '_' || c == '/' || c == '.' || c == '-' || c == ' ' || c == '+';
   };
-  const bool letters_first = !copy.empty() && ((copy[0] >= 'a' && copy[0] <= 'z') ||
-                                               (copy[0] >= 'A' && copy[0] <= 'Z') || copy[0] == '/' || copy[0] == '_');
+  const bool letters_first = !copy.empty() && (is_letter(copy[0]) || copy[0] == '/' || copy[0] == '_');
   if (letters_first && std::ranges::all_of(copy, safe) && copy.back() != ' ' && !is_reserved(copy) &&
       !looks_like_number(copy)) {
     return copy;

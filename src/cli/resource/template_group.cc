@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "api/json.h"
+#include "base/text.h"
 #include "cli/encode.h"
 #include "cli/lookup/lookup.h"
 #include "cli/more_commands.h"
@@ -108,9 +109,7 @@ Expected<std::string> body_of_file(const Options& options) {
     if (std::ranges::find(kFields, std::string_view(field.key())) == kFields.end()) unknown.emplace_back(field.key());
   }
   std::ranges::sort(unknown);
-  std::string names;
-  for (const std::string& name : unknown) names += (names.empty() ? "" : ", ") + name;
-  if (!names.empty()) return invalid("Request file '" + path + "' has unsupported fields: " + names + ".");
+  if (!unknown.empty()) return invalid("Request file '" + path + "' has unsupported fields: " + joined(unknown) + ".");
   return json::serialize(*value);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <opensandbox/types.h>
 
+#include "base/text.h"
 #include "cli/read_input.h"
 
 namespace osb::cli {
@@ -16,12 +17,6 @@ constexpr std::array<std::string_view, 16> kFields = {
     "env",     "metadata",   "lifecycle",  "entrypoint", "networkPolicy", "credentialProxy", "secureAccess",
     "volumes", "extensions"};
 constexpr std::array<std::string_view, 3> kSources = {"image", "templateId", "snapshotId"};
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
 
 bool has(const json::object& body, std::string_view name) {
   const json::value* value = body.if_contains(name);

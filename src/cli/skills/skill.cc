@@ -3,6 +3,7 @@
 #include <array>
 #include <strings.h>
 
+#include "base/text.h"
 #include "sys/text_file.h"
 
 namespace osb::cli {
@@ -31,11 +32,6 @@ constexpr std::array<Skill, 6> kSkills = {{
 
 std::string begin_of(const Skill& skill) { return "<!-- BEGIN " + skill.marker_id() + " -->"; }
 std::string end_of(const Skill& skill) { return "<!-- END " + skill.marker_id() + " -->"; }
-
-std::string_view without_blank_ends(std::string_view text) {
-  const auto from = text.find_first_not_of(" \n\t\r");
-  return from == std::string_view::npos ? "" : text.substr(from, text.find_last_not_of(" \n\t\r") - from + 1);
-}
 
 int heading_level(std::string_view line) { return line.starts_with("## ") ? 2 : line.starts_with("### ") ? 3 : 0; }
 
@@ -69,17 +65,17 @@ std::optional<std::string> skill_section(std::string_view body, std::string_view
     if (level != 0) out.append(line).append("\n");
     if (level == 0 && here != 0 && line.substr(static_cast<std::size_t>(here) + 1) == heading) level = here;
   });
-  const std::string_view text = without_blank_ends(out);
+  const std::string_view text = trimmed(out);
   return text.empty() ? std::nullopt : std::optional<std::string>(text);
 }
 
 std::string without_front_matter(const Skill& skill) {
   return "# " + std::string(skill.title) + "\n\n" + std::string(skill.summary) + "\n\n" +
-         std::string(without_blank_ends(skill_body(skill.markdown()))) + "\n";
+         std::string(trimmed(skill_body(skill.markdown()))) + "\n";
 }
 
 std::string marked_block(const Skill& skill, std::string_view content) {
-  return begin_of(skill) + "\n" + std::string(without_blank_ends(content)) + "\n" + end_of(skill) + "\n";
+  return begin_of(skill) + "\n" + std::string(trimmed(content)) + "\n" + end_of(skill) + "\n";
 }
 
 std::string remove_marked_block(std::string_view text, const Skill& skill) {

@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/text.h"
 #include "controller/crds/crds.h"
 
 namespace osb::controller {
@@ -13,17 +14,12 @@ namespace json = boost::json;
 
 // Texts that mean the same with and without quotes, for every YAML reader.
 bool is_plain(std::string_view text) {
-  if (text.empty() ||
-      std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ").find(text[0]) == text.npos) {
-    return false;
-  }
+  if (text.empty() || !is_letter(text[0])) return false;
   for (const std::string_view word : {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}) {
-    if (std::ranges::equal(text, word, [](char a, char b) { return (a | 0x20) == b; })) return false;
+    if (equals_ignoring_case(text, word)) return false;
   }
-  return std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '/' ||
-           c == '-' || c == '_';
-  });
+  return std::ranges::all_of(
+      text, [](char c) { return is_letter_or_digit(c) || c == '.' || c == '/' || c == '-' || c == '_'; });
 }
 
 std::string scalar(const json::value& value) {

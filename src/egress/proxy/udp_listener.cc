@@ -22,7 +22,7 @@ struct UdpListener::Room {
 };
 
 UdpListener::UdpListener(net::any_io_executor executor, Received received, std::function<void()> drained)
-    : stream_(std::move(executor)),
+    : stream_(executor),
       received_(std::move(received)),
       drained_(std::move(drained)),
       room_(std::make_unique<Room>()) {}

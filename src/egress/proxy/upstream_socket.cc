@@ -64,7 +64,7 @@ Result<UniqueFd> connect_to(const Endpoint& server, int type, const SocketIdenti
 }
 
 UpstreamSocket::UpstreamSocket(net::any_io_executor executor, Received received, Drained drained)
-    : stream_(std::move(executor)), received_(std::move(received)), drained_(std::move(drained)) {}
+    : stream_(executor), received_(std::move(received)), drained_(std::move(drained)) {}
 
 Result<std::shared_ptr<UpstreamSocket>> UpstreamSocket::open(net::any_io_executor executor, const Endpoint& server,
                                                              const SocketIdentity& identity, Received received,

@@ -108,7 +108,7 @@ Result<std::shared_ptr<PreparedKernel::Process>> PreparedKernel::spawn() {
   auto started = host_.spawn(std::move(plan));
   if (!started) return Failure(started.error());
 
-  const auto process = std::make_shared<Process>(host_.executor(), std::move(ours));
+  auto process = std::make_shared<Process>(host_.executor(), std::move(ours));
   process->key = std::move(key);
   process->cgroup = std::move(started->cgroup);
   process->tree.leader = started->child.pid;

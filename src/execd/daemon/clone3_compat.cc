@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {
@@ -23,10 +24,8 @@ constexpr const char* kApplied = "_EXECD_CLONE3_COMPAT_APPLIED";
 }  // namespace
 
 Result<Clone3Compat> parse_clone3_compat(std::string_view value) {
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.front()))) value.remove_prefix(1);
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back()))) value.remove_suffix(1);
-  std::string word(value);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  value = trimmed(value);
+  const std::string word = lower(value);
   if (word.empty() || word == "0" || word == "false" || word == "off" || word == "no") return Clone3Compat::Off;
   if (word == "1" || word == "true" || word == "yes" || word == "on") return Clone3Compat::On;
   if (word == "reexec") return Clone3Compat::Reexec;

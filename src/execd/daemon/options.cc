@@ -10,6 +10,7 @@
 #include "base/duration.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
+#include "base/text.h"
 
 namespace osb::execd {
 namespace {
@@ -127,9 +128,7 @@ Check read_allowed_writable(std::string_view text, Options& out) {
 // As Go's flags and the contract's variables spell it.
 Check read_bool(std::string_view text, bool& out) {
   const auto is_one_of = [text](std::initializer_list<std::string_view> words) {
-    return std::ranges::any_of(words, [text](std::string_view word) {
-      return std::ranges::equal(text, word, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-    });
+    return std::ranges::any_of(words, [text](std::string_view word) { return equals_ignoring_case(text, word); });
   };
   const bool yes = is_one_of({"1", "t", "true", "yes", "on"});
   if (!yes && !is_one_of({"0", "f", "false", "no", "off"})) return std::unexpected("expected true or false");

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "base/time.h"
+#include "base/timespec.h"
 #include "sys/syscall.h"
 
 namespace osb::execd {

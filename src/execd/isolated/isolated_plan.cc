@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
+
 namespace osb::execd {
 namespace {
 
@@ -12,10 +14,8 @@ constexpr std::string_view kSecretBeginnings[] = {"AWS_", "ALI_", "ALIYUN_", "K8
 // A shell is of no use without these.
 constexpr std::string_view kAlways[] = {"PATH", "HOME"};
 
-bool is_secret(std::string name) {
-  for (char& c : name) {
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  }
+bool is_secret(std::string_view given) {
+  const std::string name = upper(given);
   return std::ranges::any_of(kSecretEnds, [&](std::string_view end) { return name.ends_with(end); }) ||
          std::ranges::any_of(kSecretBeginnings, [&](std::string_view begin) { return name.starts_with(begin); });
 }

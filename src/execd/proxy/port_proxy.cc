@@ -69,7 +69,7 @@ std::string forwarded_for(const http::Request& request) {
 }
 
 struct PortProxy::Timer {
-  explicit Timer(net::any_io_executor executor) : timer(std::move(executor)) {}
+  explicit Timer(const net::any_io_executor& executor) : timer(executor) {}
   net::steady_timer timer;
   bool armed = false;
 };

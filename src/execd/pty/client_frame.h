@@ -35,8 +35,6 @@ ClientFrame decode_client_frame(bool text, std::string data);
 
 // Frames that a PTY sends. Binary: the first byte is the kind.
 inline constexpr char kStdinTag = 0;
-inline constexpr char kStdoutTag = 1;
-inline constexpr char kStderrTag = 2;
 inline constexpr char kReplayTag = 3;
 
 // The head of a replay frame: tag and the first byte's offset, big-endian.

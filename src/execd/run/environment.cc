@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/json_escape.h"
+#include "base/text.h"
 #include "execd/owner/identity.h"
 #include "execd/path/variables.h"
 #include "execd/run/small_file.h"
@@ -28,13 +29,6 @@ bool is_own(std::string_view name) {
   return name.starts_with("EXECD_") || name.starts_with("_EXECD_") || name == "JUPYTER_TOKEN";
 }
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n\v\f";
-  const std::size_t from = text.find_first_not_of(kBlank);
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
-}
-
 // The length of the quoted text at the beginning of `text`, quotes included; 0 unless it is closed and its line ends
 // there.
 std::size_t quoted_length(std::string_view text) {
@@ -44,7 +38,7 @@ std::size_t quoted_length(std::string_view text) {
   if (end >= text.size()) return 0;
   ++end;
   const std::string_view rest = text.substr(end, text.substr(end).find('\n'));
-  return trim(rest).empty() ? end : 0;
+  return is_blank(rest) ? end : 0;
 }
 
 // The text between double quotes, with its escapes and variables replaced.
@@ -99,14 +93,14 @@ Environment parse_env_file(std::string_view text, const Environment& daemon) {
   };
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trim(text.substr(0, end));
+    const std::string_view line = trimmed(text.substr(0, end));
     const std::size_t equals = line.find('=');
     if (line.starts_with('#') || equals == std::string_view::npos) {
       text.remove_prefix(std::min(end + 1, text.size()));
       continue;
     }
-    const std::string_view name = trim(line.substr(0, equals));
-    const std::string_view value = trim(line.substr(equals + 1));
+    const std::string_view name = trimmed(line.substr(0, equals));
+    const std::string_view value = trimmed(line.substr(equals + 1));
     const bool opens = value.starts_with('\'') || value.starts_with('"');
     // From the quote to the end of the file: the value may go on behind this line.
     const std::string_view rest = opens ? text.substr(static_cast<std::size_t>(value.data() - text.data())) : value;

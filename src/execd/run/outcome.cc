@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/out_of_memory.h"
+#include "base/text.h"
 
 namespace osb::execd {
 namespace {
@@ -11,11 +12,7 @@ namespace {
 std::string signal_name(int signal) {
   const char* name = ::sigdescr_np(signal);
   if (name == nullptr) return "signal " + std::to_string(signal);
-  std::string lower = name;
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  }
-  return lower;
+  return lower(name);
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ Result<ObjectPtr> ObjectStore::update(const StoredType& type, const Key& key, js
   owners_[std::string(uid_of(before))].wrote(manager, before, object, !type.custom);
   const bool ends =
       is_deleting(object) && !has_finalizers(object) && number(object, {"metadata", "deletionGracePeriodSeconds"}) == 0;
-  const ObjectPtr after = store(type, key, std::move(object));
+  ObjectPtr after = store(type, key, std::move(object));
   if (ends) erase(type, key);
   return after;
 }
@@ -303,7 +303,7 @@ Result<ObjectPtr> ObjectStore::remove(const StoredType& type, const Key& key, co
   if (!began) metadata["deletionTimestamp"] = now_text();
   if (!began && type.custom) metadata["generation"] = number(object, {"metadata", "generation"}) + 1;
   if (object == **found) return *found;
-  const ObjectPtr after = store(type, key, std::move(object));
+  ObjectPtr after = store(type, key, std::move(object));
   if (has_finalizer(*after, kForeground)) {
     for (const auto& [dependent, place] : dependents_of(uid)) {
       (void)remove(*dependent, place, {.propagation = "Foreground"});

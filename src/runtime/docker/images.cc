@@ -4,6 +4,7 @@
 
 #include "api/lifecycle_error.h"
 #include "async/race.h"
+#include "base/text.h"
 #include "http/url.h"
 #include "image/reference.h"
 #include "runtime/docker/engine_json.h"
@@ -32,8 +33,7 @@ bool matches(const api::Platform& there, const api::Platform& wanted) {
 }  // namespace
 
 std::string normal_architecture(std::string_view name) {
-  std::string out(name);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  std::string out = lower(name);
   if (out == "x86_64" || out == "x86-64") return "amd64";
   if (out == "aarch64" || out == "arm64/v8" || out == "arm64v8") return "arm64";
   return out;

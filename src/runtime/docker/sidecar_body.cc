@@ -7,6 +7,7 @@
 #include "api/egress_environment.h"
 #include "api/resource_limits.h"
 #include "base/ip_address.h"
+#include "base/text.h"
 #include "runtime/policy_mode.h"
 
 namespace osb::runtime {
@@ -17,12 +18,6 @@ namespace json = boost::json;
 constexpr std::string_view kState = "/var/lib/opensandbox";
 constexpr std::size_t kMostResolvers = 3;
 constexpr int kProcesses = 256;
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
-  return out;
-}
 
 // The request's variables first: the server's own win.
 json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const config::EgressSection& egress) {
@@ -36,7 +31,7 @@ json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const 
   set("SANDBOX_ID", spec.id);
   // Changes of the policy outlive the process that enforces it. Where the file is, is no business of the request.
   set("POLICY_FILE", std::string(kState) + "/policy.json");
-  set("DNS_UPSTREAM", joined(plan.resolvers));
+  set("DNS_UPSTREAM", joined(plan.resolvers, ","));
   if (is_audited(*spec.create)) set("AUDIT", "true");
   if (!egress.otlp_endpoint.empty()) all["OTEL_EXPORTER_OTLP_ENDPOINT"] = egress.otlp_endpoint;
   json::array out;

@@ -8,6 +8,7 @@
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "api/resource_limits.h"
+#include "base/text.h"
 #include "runtime/native/native_ports.h"
 #include "runtime/policy_mode.h"
 
@@ -18,9 +19,7 @@ namespace native = api::native;
 
 // One label of a domain name (RFC 1123).
 bool is_hostname(std::string_view text) {
-  const auto letter_or_digit = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
+  const auto letter_or_digit = [](char c) { return is_letter_or_digit(c); };
   return !text.empty() && text.size() <= 63 && letter_or_digit(text.front()) && letter_or_digit(text.back()) &&
          std::ranges::all_of(text, [&](char c) { return letter_or_digit(c) || c == '-'; });
 }

@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "kernel/btrfs.h"
 #include "kernel/capabilities.h"
 #include "kernel/core_scheduling.h"
@@ -51,11 +52,6 @@ using State = HostCheck::State;
 constexpr std::uint32_t kScratchId = 65'536;  // any range will do: nothing is kept under these ids
 constexpr std::uint64_t kManyNamespaces = 1000;
 constexpr std::chrono::seconds kPatience{5};
-
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text;
-}
 
 // Runs system calls in a child, so that what they change ends with it. They return 0 or an errno, and must not
 // allocate.
@@ -95,7 +91,7 @@ HostCheck check_namespaces() {
 }
 
 HostCheck check_user_namespaces(const Result<UniqueFd>& userns) {
-  const std::string limit = trimmed(sys::read_text("/proc/sys/user/max_user_namespaces").value_or("unknown"));
+  const std::string limit(trimmed(sys::read_text("/proc/sys/user/max_user_namespaces").value_or("unknown")));
   if (!userns) {
     return {"user namespaces", State::Required, userns.error().message,
             "set user.max_user_namespaces above the number of sandboxes (it is " + limit + ")"};
@@ -229,7 +225,7 @@ void check_network(std::vector<HostCheck>& out, int userns, const CheckOptions& 
   out.push_back(rules ? HostCheck{"nftables", State::Ok, "our whole rule set", ""}
                       : HostCheck{"nftables", State::Missing, rules.error().message + ": " + kNoNetwork,
                                   "use a kernel with nf_tables, nft_nat, nft_masq, nft_ct and nft_reject_inet"});
-  const std::string forwarding = trimmed(sys::read_text("/proc/sys/net/ipv4/ip_forward").value_or(""));
+  const std::string forwarding(trimmed(sys::read_text("/proc/sys/net/ipv4/ip_forward").value_or("")));
   out.push_back(forwarding == "1" ? HostCheck{"ip_forward", State::Ok, "on", ""}
                                   : HostCheck{"ip_forward", State::Degraded, "off",
                                               "sandboxd turns it on; set net.ipv4.ip_forward=1 to decide it yourself"});
@@ -301,7 +297,7 @@ HostCheck check_disk_limit(const fs::path& scratch, const CheckOptions& options)
 }
 
 HostCheck check_lsm() {
-  const std::string active = trimmed(sys::read_text("/sys/kernel/security/lsm").value_or(""));
+  const std::string active(trimmed(sys::read_text("/sys/kernel/security/lsm").value_or("")));
   const bool selinux = fs::exists("/sys/fs/selinux/enforce");
   const bool apparmor = sys::read_text("/sys/module/apparmor/parameters/enabled").value_or("").starts_with("Y");
   if (selinux || apparmor) {

@@ -60,7 +60,7 @@ Result<void> format(const std::string& image, std::uint64_t bytes) {
 
 // The directory of a formatted image of this size. Made on first use; several threads may make it at a time.
 Result<std::string> template_for(const std::string& templates, std::uint64_t bytes) {
-  const std::string path = templates + "/" + std::to_string(bytes);
+  std::string path = templates + "/" + std::to_string(bytes);
   if (::access(path.c_str(), F_OK) == 0) return path;
   const std::string unfinished = templates + "/." + new_hex_id();
   if (::mkdir(unfinished.c_str(), 0700) < 0) return sys::from_errno("make " + unfinished, errno);

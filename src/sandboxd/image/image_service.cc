@@ -169,7 +169,7 @@ std::shared_ptr<ImageService::Flight> ImageService::join_or_start(const Referenc
   std::string key = reference.to_string() + '\0';
   if (auth) key += auth->username + '\0' + auth->password;
   if (const auto it = flights_.find(key); it != flights_.end()) return it->second;
-  const auto flight = std::make_shared<Flight>(executor_, key, reference, std::move(auth));
+  auto flight = std::make_shared<Flight>(executor_, key, reference, std::move(auth));
   if (closed_) {
     flight->end(cancelled(reference.familiar()));
     return flight;

@@ -6,15 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
+
 namespace osb::sandboxd {
 namespace {
 
 constexpr std::size_t kLongestInterfacePrefix = 9;  // 15 characters with an index of up to five digits, and one spare
 
 bool is_plain(std::string_view name) {
-  return !name.empty() && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  });
+  return !name.empty() &&
+         std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_'; });
 }
 
 constexpr Subnet kMetadataNetworks[] = {

@@ -7,6 +7,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "image/manifest.h"
 #include "policy/changes.h"
 #include "sys/text_file.h"
@@ -31,9 +32,7 @@ std::uint64_t most_open_files() {
   return most.value_or(std::uint64_t{1} << 20);
 }
 
-bool in_hostnames(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-}
+bool in_hostnames(char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; }
 
 Result<void> check_platform(const std::string& text) {
   if (text.empty()) return {};

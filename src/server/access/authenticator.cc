@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/lifecycle_error.h"
+#include "base/text.h"
 #include "http/url.h"
 #include "server/http/answer.h"
 
@@ -15,8 +16,6 @@ constexpr std::string_view kHeader = "OPEN-SANDBOX-API-KEY";
 Failure unauthorized(std::string_view reason, std::string message) {
   return api::refuse(Code::Unauthorized, reason, std::move(message));
 }
-
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos; }
 
 // ["v1",] "sandboxes", id, "proxy", digits [, ...]
 bool is_proxy_path(std::string_view path) {

@@ -9,6 +9,7 @@
 #include "base/mask_secrets.h"
 #include "base/ports.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 namespace osb::server {
 namespace {
@@ -33,10 +34,9 @@ void item(std::string& out, std::string_view label, std::string_view value) {
 }
 
 bool sounds_secret(std::string_view name) {
-  std::string upper(name);
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::string spelled = upper(name);
   constexpr std::array kWords = {"SECRET", "TOKEN", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"};
-  return std::ranges::any_of(kWords, [&](const char* word) { return upper.find(word) != std::string::npos; });
+  return std::ranges::any_of(kWords, [&](const char* word) { return spelled.find(word) != std::string::npos; });
 }
 
 std::string shown(const std::string& name, const std::string& value) {
@@ -61,12 +61,6 @@ std::string cores(const std::string& text) {
 std::string memory_size(const std::string& text) {
   const auto bytes = parse_docker_memory(text);
   return bytes ? mebibytes(*bytes) : text;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
 }
 
 const std::string* limit_of(const SandboxRecord& record, const char* name) {
@@ -130,7 +124,7 @@ std::string inspect_text(const DiagnosticSubject& subject) {
   line(out, "ID", record.id.substr(0, 12));
   line(out, "Name", record.id);
   line(out, "Image", record.spec->image ? record.spec->image->uri : "snapshot " + record.spec->snapshot_id);
-  line(out, "Entrypoint", mask_secrets(joined(record.spec->entrypoint)));
+  line(out, "Entrypoint", mask_secrets(joined(record.spec->entrypoint, " ")));
   // Its rules can be changed: the policy API knows them.
   if (!record.egress_token.empty()) line(out, "Policy", "enforced; 'osb egress get' and 'osb egress log' show it");
   line(out, "Status", record.status.state);

@@ -1,5 +1,6 @@
 #include <boost/json/serialize.hpp>
 
+#include "base/text.h"
 #include "server/http/routes.h"
 
 namespace osb::server {
@@ -33,9 +34,8 @@ std::string describe(const SandboxService& service) {
   add(features, "windows", can.no_windows);
   add(features, "pools", can.pools ? "" : kCluster);
   add(features, "signedRoutes", can.signed_routes ? "" : "needs a gateway with signing keys");
-  std::string name = can.backend;
-  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 32 : c);
-  return json::serialize(json::object{{"version", OSB_VERSION}, {"backend", name}, {"features", std::move(features)}});
+  return json::serialize(
+      json::object{{"version", OSB_VERSION}, {"backend", lower(can.backend)}, {"features", std::move(features)}});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "api/lifecycle_diagnostics.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "server/diagnostics/report.h"
 #include "server/http/answer.h"
 #include "server/http/log_stream.h"
@@ -123,8 +124,7 @@ Answer names_in_backend(SandboxService& service, PrincipalPtr who, Request& requ
   const auto record = service.get(request.params["id"], who->scope());
   if (!record) co_return refusal(record.error());
   const runtime::Instance* instance = service.instance((*record)->id);
-  std::string backend = service.capabilities().backend;
-  for (char& c : backend) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 32 : c);
+  const std::string backend = lower(service.capabilities().backend);
   co_return http::json_response(
       200, api::encode_diagnostic_context((*record)->id, backend,
                                           instance != nullptr ? instance->identifiers : api::StringMap(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "http/headers.h"
 #include "http/web_rules.h"
 
@@ -10,8 +11,6 @@ namespace osb::server {
 namespace {
 
 constexpr std::size_t kMaxLabel = 63;  // of DNS
-
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; }
 
 // Decimal, without sign and leading zero.
 std::optional<std::uint16_t> parse_port(std::string_view digits) {
@@ -39,7 +38,7 @@ std::optional<SandboxHost> parse_sandbox_host(std::string_view host, std::string
   const auto port = parse_port(label.substr(dash + 1));
   if (!port) return std::nullopt;
   SandboxHost out{std::string(label.substr(0, dash)), *port};
-  std::ranges::transform(out.id, out.id.begin(), to_lower);
+  out.id = lower(out.id);
   return out;
 }
 

@@ -5,13 +5,10 @@
 #include <tuple>
 
 #include "api/lifecycle_error.h"
+#include "base/text.h"
 
 namespace osb::server {
 namespace {
-
-bool equals_lower(std::string_view text, std::string_view lower) {
-  return std::ranges::equal(text, lower, [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a | 32 : a) == b; });
-}
 
 bool has_all(const std::optional<api::Metadata>& metadata, const api::Metadata& wanted) {
   return wanted.empty() || (metadata && std::ranges::all_of(wanted, [&](const auto& pair) {
@@ -22,7 +19,7 @@ bool has_all(const std::optional<api::Metadata>& metadata, const api::Metadata& 
 
 bool matches(const SandboxRecord& record, const api::SandboxQuery& query) {
   if (!query.states.empty() && std::ranges::none_of(query.states, [&](const std::string& state) {
-        return equals_lower(record.status.state, state);
+        return equals_ignoring_case(record.status.state, state);
       })) {
     return false;
   }
@@ -48,12 +45,7 @@ bool matches(const SnapshotRecord& record, const api::SnapshotQuery& query) {
 
 std::uint64_t bit_of(std::string_view text) { return std::uint64_t{1} << (std::hash<std::string_view>()(text) & 63); }
 
-std::uint64_t state_bit(std::string_view state) {
-  std::string lower(state);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
-  return bit_of(lower);
-}
+std::uint64_t state_bit(std::string_view state) { return bit_of(lower(state)); }
 
 std::uint64_t metadata_bits(const api::Metadata& metadata) {
   std::uint64_t bits = 0;

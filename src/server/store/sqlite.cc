@@ -103,7 +103,7 @@ Result<bool> Statement::step() {
   const int code = sqlite3_step(handle_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  const Failure failure = database_->failure(code, "write");
+  Failure failure = database_->failure(code, "write");
   sqlite3_reset(handle_);
   return failure;
 }

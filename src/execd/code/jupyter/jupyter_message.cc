@@ -5,6 +5,7 @@
 #include "api/json.h"
 #include "base/concat.h"
 #include "base/json_escape.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "execd/code/mime_bundle.h"
 
@@ -22,9 +23,8 @@ std::string json_text(std::string_view text) {
 }
 
 bool is_path_part(std::string_view id) {
-  return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
-  });
+  return !id.empty() && id.size() <= 128 &&
+         std::ranges::all_of(id, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_'; });
 }
 
 Message::Type type_of(std::string_view name) {
