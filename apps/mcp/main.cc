@@ -84,7 +84,7 @@ int serve_http(net::io_context& io, const sdk::Client& client, const std::vector
 int start(const std::vector<std::string>& args) {
   auto line = parse_command_line(args);
   if (!line) return refuse(line.error().message + "\n" + std::string(kUsage), 2);
-  if (line->help) return std::fputs(kUsage.data(), stdout), 0;
+  if (line->help) return std::fputs(std::string(kUsage).c_str(), stdout), 0;
   if (line->version) return std::puts("opensandbox-mcp " OSB_VERSION), 0;
   if (auto filled = fill_secrets(*line); !filled) return refuse(filled.error().message);
   LogOptions log;

@@ -117,7 +117,7 @@ TEST(WaitTest, TheQueryWinsOverThePreference) {
     ASSERT_TRUE(got) << row.prefer;
     EXPECT_EQ(got->limit, seconds(row.want)) << row.prefer;
     EXPECT_EQ(got->applied, row.applied) << row.prefer;
-    EXPECT_EQ(got->asked, got->applied != "") << row.prefer;
+    EXPECT_EQ(got->asked, !got->applied.empty()) << row.prefer;
   }
   for (const char* bad : {"-1", "x", "1.5", ""}) {
     EXPECT_TRUE(refused(wait({{"wait", bad}}, ""), 422, kParameter, "query/wait: expected an integer")) << bad;

@@ -86,7 +86,7 @@ TEST(WithTimeout, ErrorsAndExceptionsPassThrough) {
     throw std::runtime_error("bug");
     co_return 1;
   };
-  EXPECT_THROW(await(with_timeout(throwing(), kForever)), std::runtime_error);
+  EXPECT_THROW((void)await(with_timeout(throwing(), kForever)), std::runtime_error);
 }
 
 TEST(WithTimeout, ATaskThatThrowsBecauseItWasStoppedIsATimeout) {

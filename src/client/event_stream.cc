@@ -50,7 +50,7 @@ class Run {
                     : std::move(read.error());
       }
       if (!can_continue()) co_return co_await explained(sandbox_, std::move(lost));
-      stream = co_await again(std::move(lost));
+      stream = co_await again(std::exchange(lost, {}));
       if (!stream) co_return Failure(std::move(stream.error()));
       ++execution_.reconnects;
     }

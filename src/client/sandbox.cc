@@ -260,7 +260,7 @@ Task<SandboxInfo> Sandbox::patch_metadata(MetadataPatch patch) const {
   return manager().patch_metadata(id(), std::move(patch));
 }
 Task<Endpoint> Sandbox::endpoint(int port, EndpointOptions options) const {
-  return manager().endpoint(id(), port, std::move(options));
+  return manager().endpoint(id(), port, options);
 }
 Task<Snapshot> Sandbox::create_snapshot(std::string name) const {
   return manager().create_snapshot(id(), std::move(name));

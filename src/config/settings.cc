@@ -141,7 +141,7 @@ void Settings::read(std::string_view key, std::optional<seconds>& field, const A
 // Numbers up to 0 mean no limit.
 void Settings::read(std::string_view key, std::optional<std::int64_t>& field, const Allowed& allowed) {
   if (const auto number = reader_->integer(section_, key, allowed.min)) {
-    field = *number > 0 ? std::optional(*number) : std::nullopt;
+    field = *number > 0 ? number : std::nullopt;
   }
 }
 

@@ -369,7 +369,7 @@ class Producer {
     Result<void> done = fail(Code::Internal, "layer: out of memory");
     try {
       done = TreeWriter(root_.get(), kind, sink, Holes::Keep, false).run();
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): `done` says so already
     }
     if (!done) {
       const std::lock_guard lock(mutex_);

@@ -82,7 +82,7 @@ Expected<std::string> find_snapshot(const CommandIo& context, const opensandbox:
 
 Expected<std::string> find_template(const CommandIo& context, const opensandbox::SandboxManager& manager,
                                     const std::string& given) {
-  const std::string id = (given.starts_with("tpl") ? "" : "tpl-") + given;
+  std::string id = (given.starts_with("tpl") ? "" : "tpl-") + given;
   if (is_whole_id(std::string_view(id).substr(4)) || id.size() < 4) return id;
   return chosen(context, "template", id, templates_like(manager, id));
 }

@@ -1,7 +1,8 @@
 #include "cli/output/format.h"
 
 #include <string>
-#include <strings.h>
+
+#include "base/text.h"
 
 namespace osb::cli {
 
@@ -23,8 +24,7 @@ std::string_view format_name(Format format) {
 
 std::optional<Format> parse_format(std::string_view name) {
   for (const Format format : {Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Raw}) {
-    const std::string_view known = format_name(format);
-    if (known.size() == name.size() && ::strncasecmp(known.data(), name.data(), name.size()) == 0) return format;
+    if (equals_ignoring_case(format_name(format), name)) return format;
   }
   return std::nullopt;
 }

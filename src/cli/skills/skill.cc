@@ -1,7 +1,6 @@
 #include "cli/skills/skill.h"
 
 #include <array>
-#include <strings.h>
 
 #include "base/text.h"
 #include "sys/text_file.h"
@@ -41,9 +40,7 @@ std::span<const Skill> all_skills() { return kSkills; }
 
 const Skill* find_skill(std::string_view slug) {
   for (const Skill& skill : kSkills) {
-    if (skill.slug.size() == slug.size() && ::strncasecmp(skill.slug.data(), slug.data(), slug.size()) == 0) {
-      return &skill;
-    }
+    if (equals_ignoring_case(skill.slug, slug)) return &skill;
   }
   return nullptr;
 }

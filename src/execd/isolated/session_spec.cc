@@ -58,7 +58,7 @@ Result<SessionSpec> decode_session_spec(std::string_view bytes) {
     if (text->empty()) continue;
     const auto number = parse_number<std::uint32_t>(*text);
     if (!number || *number == UINT32_MAX) return wrong("a bad user or group");
-    *id = *number;
+    *id = number;
   }
   const auto upper = parse_number<std::uint64_t>((*fields)[5]);
   const auto diff = parse_number<std::uint64_t>((*fields)[6]);

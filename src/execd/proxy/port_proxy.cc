@@ -54,7 +54,7 @@ std::optional<ProxyPath> parse_proxy_path(std::string_view target) {
 
   ProxyPath out;
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
-  if (const auto port = parse_number<std::uint16_t>(rest.substr(0, end)); port && *port > 0) out.port = *port;
+  if (const auto port = parse_number<std::uint16_t>(rest.substr(0, end)); port && *port > 0) out.port = port;
   rest.remove_prefix(end);
   out.target = rest.starts_with('/') ? std::string(rest) : "/" + std::string(rest);
   return out;

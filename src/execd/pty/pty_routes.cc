@@ -67,12 +67,11 @@ net::awaitable<void> read_frames(http::WebSocket& socket, PtySession& session, P
       client.push_text(pong_text());
     } else if (const auto* invalid = std::get_if<InvalidFrame>(&frame)) {
       client.push_text(error_text("INVALID_FRAME", invalid->message));
-    } else if (std::get_if<IgnoredFrame>(&frame)) {
-      continue;
-    } else if (client.access() == PtyClient::Access::View) {
-      client.push_text(error_text("READ_ONLY", "a viewer sends no input, signals and sizes"));
-    } else if (client.read_only() || client.end()) {
+    } else if (const bool viewer = client.access() == PtyClient::Access::View;
+               std::get_if<IgnoredFrame>(&frame) || (!viewer && (client.read_only() || client.end()))) {
       continue;  // may look, must not touch
+    } else if (viewer) {
+      client.push_text(error_text("READ_ONLY", "a viewer sends no input, signals and sizes"));
     } else if (auto* input = std::get_if<StdinFrame>(&frame)) {
       co_await session.input(std::move(input->bytes));
     } else if (std::get_if<EndOfInputFrame>(&frame)) {

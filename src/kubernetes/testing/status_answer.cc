@@ -63,7 +63,7 @@ DeleteOptions delete_options(const json::object& body, const http::Query& query)
   if (const json::value* grace = body.if_contains("gracePeriodSeconds"); grace != nullptr && grace->is_int64()) {
     out.grace_seconds = static_cast<int>(grace->get_int64());
   } else if (const auto seconds = parse_number<int>(query.get("gracePeriodSeconds"))) {
-    out.grace_seconds = *seconds;
+    out.grace_seconds = seconds;
   }
   out.uid = text(body, {"preconditions", "uid"});
   out.version = text(body, {"preconditions", "resourceVersion"});

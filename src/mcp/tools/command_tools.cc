@@ -102,7 +102,7 @@ net::awaitable<ToolResult> command_logs(Call& call) {
   // Asked before the logs: when it says that the command has ended, the logs are all there is.
   auto status = co_await sandbox->commands().status(id);
   if (!status) co_return tool_failure(status.error());
-  auto logs = co_await sandbox->commands().logs(id, *from);
+  auto logs = co_await sandbox->commands().logs(id, from);
   if (!logs) co_return tool_failure(logs.error());
   const std::size_t cut = fitting_prefix(logs->text, output_room(call));
   const std::size_t left = logs->text.size() - cut;

@@ -122,7 +122,7 @@ net::awaitable<ToolResult> file_read(Call& call) {
   // A part in bytes may begin or end inside a character.
   auto text = to_text(std::move(got->bytes), *encoding, !header.empty());
   if (!text) co_return tool_failure("NOT_TEXT", path + ": " + text.error().message);
-  out["content"] = std::move(*text);
+  out["content"] = *text;
   if (!call.published() && !got->truncated) out.erase("truncated");
   co_return out;
 }

@@ -28,8 +28,8 @@ net::awaitable<void> add_network_hint(json::object& out, sdk::Sandbox sandbox, T
   if (!available || !*available) co_return;
   const auto decisions = co_await sandbox.egress().decisions();
   if (!decisions) co_return;
-  if (std::string hint = denied_names_hint(*decisions, began - kClocks); !hint.empty()) {
-    out["network_hint"] = std::move(hint);
+  if (const std::string hint = denied_names_hint(*decisions, began - kClocks); !hint.empty()) {
+    out["network_hint"] = hint;
   }
 }
 

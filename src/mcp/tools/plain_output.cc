@@ -98,7 +98,7 @@ json::object PlainOutput::encode(const opensandbox::Execution& execution, const 
   if (execution.exit_code) {
     out["exit_code"] = *execution.exit_code;
   } else if (!error_.empty()) {
-    out["error"] = std::move(error_);
+    out["error"] = error_;
   }
   if (execution.error) add_reason(out, execution.error->reason, execution.error->reason_message);
   encode_output(out, rest);

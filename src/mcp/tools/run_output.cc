@@ -123,8 +123,8 @@ bool PlainPage::take(std::string_view line, bool is_error, std::uint64_t seq) {
 }
 
 void PlainPage::encode_into(json::object& out) {
-  out["stdout"] = std::move(stdout_);
-  out["stderr"] = std::move(stderr_);
+  out["stdout"] = stdout_;
+  out["stderr"] = stderr_;
 }
 
 json::object max_output_argument() {

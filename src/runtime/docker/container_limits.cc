@@ -144,7 +144,7 @@ Result<ContainerLimits> container_limits(const std::optional<api::StringMap>& wa
   if (!ok) return api::refuse(Code::InvalidRequest, api::reason::kInvalidParameter, ok.error().message);
   ContainerLimits out;
   out.pids = asked->pids ? static_cast<std::int64_t>(*asked->pids) : pids;
-  out.amounts = std::move(*asked);
+  out.amounts = *asked;
   if (!out.amounts.memory_bytes && ceilings.default_memory_bytes > 0 && !facts.limits.not_enforced.contains("memory")) {
     out.amounts.memory_bytes = static_cast<std::uint64_t>(ceilings.default_memory_bytes);
   }

@@ -72,13 +72,11 @@ net::awaitable<Result<std::string>> Images::ensure(Wanted wanted, Interest inter
   if (wanted.pull && (!*found || !matches((*found)->platform, platform))) {
     std::string text;
     if ((*found || wanted.platform) && !platform.os.empty()) text = platform.os + "/" + platform.arch;
-    const std::string name = wanted.name;
-    auto done = co_await pull(std::move(wanted), std::move(text), std::move(interest));
-    if (!done) co_return pull_failed(name, done.error());
-    found = co_await look_up(name);
+    auto done = co_await pull(wanted, std::move(text), std::move(interest));
+    if (!done) co_return pull_failed(wanted.name, done.error());
+    found = co_await look_up(wanted.name);
     if (!found) co_return Failure(found.error());
     pulled = true;
-    wanted.name = name;
   }
   if (!*found) co_return pull_failed(wanted.name, Error(Code::NotFound, pulled ? "it is gone again" : "no such image"));
   if (!matches((*found)->platform, platform)) {

@@ -163,15 +163,15 @@ net::awaitable<void> EgressProcess::run() {
 net::awaitable<Result<void>> EgressProcess::serve(UniqueFd socket, UniqueFd pidfd) {
   struct Ending {
     EgressProcess& self;
-    UniqueFd pidfd;
+    UniqueFd process;
     ~Ending() {
       self.link_.reset();
-      (void)sys::send_signal(pidfd.get(), SIGKILL);
-      (void)sys::wait_ended(pidfd.get(), kEndLimit);
+      (void)sys::send_signal(process.get(), SIGKILL);
+      (void)sys::wait_ended(process.get(), kEndLimit);
       siginfo_t info{};
-      ::waitid(P_PIDFD, static_cast<id_t>(pidfd.get()), &info, WEXITED | WNOHANG);
+      ::waitid(P_PIDFD, static_cast<id_t>(process.get()), &info, WEXITED | WNOHANG);
     }
-  } ending{.self = *this, .pidfd = std::move(pidfd)};
+  } ending{.self = *this, .process = std::move(pidfd)};
   auto opened = FrameSocket::open(executor_, std::move(socket));
   if (!opened) co_return Failure(opened.error());
   link_.emplace(std::move(*opened));

@@ -266,7 +266,7 @@ net::awaitable<Result<std::optional<PullProgress>>> ImageService::Pull::next() {
   }
   const Digest layer = s.order.front();
   s.order.pop_front();
-  co_return std::move(s.latest.extract(layer).mapped());
+  co_return s.latest.extract(layer).mapped();
 }
 
 Result<ImageInfo> ImageService::Pull::result() const {

@@ -173,7 +173,8 @@ net::awaitable<void> ImageService::run_import(std::shared_ptr<Transfer> transfer
                  read = image::read_descriptor(transfer->thread_end.get())](
                     std::span<char> buffer) mutable -> Result<std::size_t> {
     auto got = read(buffer);
-    if (got && (since_check += *got) > kBytesPerCheck) {
+    since_check += got.value_or(0);
+    if (since_check > kBytesPerCheck) {
       since_check = 0;
       if (auto room = config_.reserve.check(); !room) return Failure(room.error());
     }

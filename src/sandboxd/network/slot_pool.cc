@@ -313,7 +313,8 @@ class SlotPool::Impl {
     lock.lock();
     if (traffic && dirty_count() == 0) forget_at_ = system_clock().steady_now() + config_.forget_after;
     if (keep)
-      (traffic ? dirty_ : ready).push_back(std::move(slot));
+      (traffic ? dirty_ : ready)
+          .push_back(std::move(slot));  // NOLINT(bugprone-use-after-move): only others were dropped
     else if (traffic)
       dirty_indices_.push_back(index);
     else if (bridge)

@@ -210,7 +210,7 @@ net::awaitable<Result<std::uint64_t>> HostSandboxes::set_vault(std::string id,
 net::awaitable<Result<std::uint64_t>> HostSandboxes::change_policy(std::string id, ChangePolicy change) {
   auto found = table_.find(id);
   if (!found) co_return fail(Code::Conflict, found.error().message);
-  const EntryPtr entry = *found;
+  const EntryPtr entry = std::move(*found);
   const EntryGuard guard = co_await EntryGuard::lock(entry);
   NetworkPolicies* const policies = context_.builder.parts().policies;
   if (!entry->record.network_policy || !entry->live || policies == nullptr)

@@ -87,7 +87,7 @@ Result<ImageUser> find_image_user(std::string_view text, const std::vector<std::
   const std::string_view group_name = text.substr(colon + 1);
   auto gid = number(group_name);
   if (!gid) return Failure(gid.error());
-  const auto found = *gid ? std::optional<gid_t>(**gid) : users.find_group(group_name);
+  const auto found = *gid ? *gid : users.find_group(group_name);
   if (!found || *found > kLargestId) {
     return fail(Code::InvalidRequest, "group '" + std::string(group_name) + "' is not in the image's /etc/group");
   }

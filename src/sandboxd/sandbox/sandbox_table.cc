@@ -15,7 +15,8 @@ void SandboxTable::add(EntryPtr entry) {
 }
 
 void SandboxTable::remove(const SandboxEntry& entry, const std::optional<Error>& failure) {
-  const std::string id = entry.id();  // the entry may go with its place
+  // The entry may go with its place.
+  const std::string id = entry.id();  // NOLINT(performance-unnecessary-copy-initialization)
   if (entry.counted) --present_;
   entries_.erase(id);
   publish(id, failure);

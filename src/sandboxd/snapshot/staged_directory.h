@@ -22,7 +22,10 @@ class StagedDirectory {
   class Staged {
    public:
     Staged(Staged&& other) noexcept
-        : trees_(other.trees_), tmp_(other.tmp_), name_(std::exchange(other.name_, {})), fd_(std::move(other.fd_)) {}
+        : trees_(std::move(other.trees_)),
+          tmp_(other.tmp_),
+          name_(std::exchange(other.name_, {})),
+          fd_(std::move(other.fd_)) {}
     Staged& operator=(Staged&&) = delete;
     ~Staged();
     int fd() const { return fd_.get(); }

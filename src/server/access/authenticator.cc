@@ -76,8 +76,8 @@ Result<PrincipalPtr> Authenticator::authenticate(const http::Request& request) c
 }
 
 PrincipalPtr Authenticator::principal_of(const http::Request& request) const {
-  auto principal = authenticate(request);
-  return principal ? std::move(*principal) : nobody_;
+  const auto principal = authenticate(request);
+  return principal ? *principal : nobody_;
 }
 
 Result<void> require_administrator(const Principal& who, std::string_view reason) {

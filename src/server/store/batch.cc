@@ -128,7 +128,7 @@ Result<Store::Created> create(Batch& batch, const SandboxRecord& record, const s
 }
 
 Result<SandboxPtr> patch_metadata(Batch& batch, const std::string& id, const api::MetadataPatch& patch) {
-  const SandboxPtr record = batch.find(id);
+  SandboxPtr record = batch.find(id);
   if (!record) return no_sandbox(id);
   if (patch.empty()) return record;
   SandboxRecord changed = *record;
@@ -148,7 +148,7 @@ Result<SandboxPtr> renew(Batch& batch, const std::string& id, Timestamp until, M
 }
 
 Result<SandboxPtr> extend(Batch& batch, const std::string& id, Moment now) {
-  const SandboxPtr record = batch.find(id);
+  SandboxPtr record = batch.find(id);
   if (!record || past_deadline(*record, now.running())) return no_sandbox(id);
   if (!record->expires_at || !record->access_renew || *record->due() >= now.running() + *record->access_renew) {
     return record;
