@@ -96,7 +96,7 @@ TEST(CloseFilter, NothingFollowsAClose) {
 
 TEST(CloseFilter, ACloseFrameThatIsTooLongEndsTheConnection) {
   CloseFilter filter(Role::Client);
-  const std::string long_close = "\x88\x7e\x01\x00" + std::string(256, 'x');
+  const std::string long_close = std::string("\x88\x7e\x01\x00", 4) + std::string(256, 'x');
   EXPECT_EQ(code_of(filtered(filter, long_close, 1000), Role::Client), 1011u);
 }
 

@@ -46,7 +46,7 @@ TEST_F(CopyTree, KeepsAllThatAnEntryHas) {
   ASSERT_EQ(::chown((source() / "d/setuid").c_str(), 1000, 65535), 0);
   ASSERT_EQ(::chmod((source() / "d/setuid").c_str(), 06751), 0);
   set_attribute(source() / "d/setuid", "security.capability", kFileCapability);
-  set_attribute(source() / "d/plain", "user.note", "some\0bytes");
+  set_attribute(source() / "d/plain", "user.note", std::string("some\0bytes", 10));
   set_attribute(source() / "d/plain", "trusted.own", "t");
   set_attribute(source() / "d", "user.on_directory", std::string(2000, 'v'));
   fs::create_symlink("../nowhere", source() / "d/link");
