@@ -13,7 +13,7 @@
 # BOOTSTRAP_CMD                a shell command that replaces the arguments
 # BOOTSTRAP_SHELL              the shell (default bash, else sh)
 # EXECD_INIT                   truthy: execd takes the place of this script and is the init of the user's process
-# OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md)
+# OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md); OPEN_SANDBOX_LIFECYCLE is its older name
 # OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT
 #                              truthy: wait for the egress proxy's certificate and trust it
 set -e
@@ -194,10 +194,10 @@ if is_true "${EXECD_INIT:-}"; then
 fi
 # With hooks execd is the parent of all: it starts the user's process when the preStart hook has succeeded, and ends with
 # it. Execd keeps the hooks from the user's processes.
-if [ -n "${OPENSANDBOX_LIFECYCLE:-}" ]; then
+if [ -n "${OPENSANDBOX_LIFECYCLE:-}${OPEN_SANDBOX_LIFECYCLE:-}" ]; then
   EXECD_LOG_FILE=$log exec "$EXECD" --after-entrypoint end -- "$@"
 fi
-unset OPENSANDBOX_LIFECYCLE
+unset OPENSANDBOX_LIFECYCLE OPEN_SANDBOX_LIFECYCLE
 # The user's process gets our input, which a shell would otherwise take from a background job.
 exec 3<&0
 EXECD_LOG_FILE=$log "$EXECD" </dev/null >/dev/null 3<&- &

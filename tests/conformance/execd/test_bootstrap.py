@@ -1,5 +1,6 @@
 """deploy/execd/bootstrap.sh with the shells that images have, and with the real execd."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -116,11 +117,58 @@ def test_sigint_ends_the_users_process_too(bootstrap):
     assert process.wait(30) == 0
 
 
-def test_execd_as_init_takes_the_place_of_the_script(bootstrap, tmp_path):
+@pytest.fixture
+def quiet_execd(tmp_path):
     wrapper = tmp_path / "execd"
     wrapper.write_text(f"#!/bin/sh\nexec {binary()} --port=0 --log-level=3 \"$@\"\n")
     wrapper.chmod(0o755)
-    environment = {"EXECD": str(wrapper), "EXECD_INIT": "1"}
+    return str(wrapper)
+
+
+def test_execd_as_init_takes_the_place_of_the_script(bootstrap, quiet_execd):
+    environment = {"EXECD": quiet_execd, "EXECD_INIT": "1"}
     process = bootstrap("sh", "-c", "read line; echo \"$line $PPID ${EXECD_INIT-none}\"; exit 7", env=environment)
     status, out, err = finish(process, "typed\n")
     assert (status, out) == (7, f"typed {process.pid} none\n"), err
+
+
+@pytest.mark.parametrize("name", ["OPENSANDBOX_LIFECYCLE", "OPEN_SANDBOX_LIFECYCLE"])
+@pytest.mark.parametrize("status", [0, 3])
+def test_the_users_process_waits_for_the_pre_start_hook_and_sees_none(bootstrap, quiet_execd, name, status):
+    hooks = {"preStart": {"command": ["sh", "-c", f"sleep 0.2; echo hook; exit {status}"]}}
+    process = bootstrap("sh", "-c", f"echo user ${{{name}-none}}; exit 7", env={"EXECD": quiet_execd, name: json.dumps(hooks)})
+    code, out, err = finish(process)
+    lines = [line for line in out.splitlines() if line.endswith("hook") or line.startswith("user")]
+    if status == 0:
+        assert code == 7 and [line.split()[-1] for line in lines] == ["hook", "none"], (out, err)
+    else:
+        assert code == 3 and not [line for line in lines if line.startswith("user")], (out, err)
+
+
+@pytest.mark.parametrize("bootstrap", SHELLS[:1], indirect=True, ids=["sh"])
+def test_java_trusts_the_egress_proxy(bootstrap, tmp_path):
+    """With Java's own tool, and a list that is not the machine's."""
+    keytool = os.path.realpath(shutil.which("keytool"))
+    certificate = tmp_path / "ca" / "mitmproxy-ca-cert.pem"
+    store = tmp_path / "java" / "lib" / "security" / "cacerts"
+    for path in (certificate, store):
+        path.parent.mkdir(parents=True)
+    run = {"check": True, "capture_output": True, "text": True}
+    for alias, place in (("old", store), ("ca", tmp_path / "made")):
+        subprocess.run([keytool, "-genkeypair", "-alias", alias, "-keyalg", "EC", "-dname", f"CN={alias}", "-keystore", place,
+                        "-storepass", "changeit"], **run)
+    certificate.write_text(subprocess.run([keytool, "-exportcert", "-rfc", "-alias", "ca", "-keystore", tmp_path / "made", "-storepass",
+                                           "changeit"], **run).stdout)
+    # No tool that would change the lists of this machine.
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("sh", "bash", "id", "readlink", "mkdir", "cat", "true", "busybox", "keytool"):
+        (programs / name).symlink_to(os.path.realpath(shutil.which(name)))
+    environment = {"PATH": str(programs), "JAVA_HOME": str(tmp_path / "java"), "NODE_EXTRA_CA_CERTS": str(certificate),
+                   "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT": "true", "HOME": str(tmp_path)}
+    for _ in range(2):  # the second replaces the first
+        done = finish(bootstrap("sh", "-c", "echo $SSL_CERT_FILE", env=environment))
+        assert done[0] == 0 and "Java" not in done[2], done
+        assert pathlib.Path(done[1].strip()).parent == certificate.parent
+        listed = subprocess.run([keytool, "-list", "-keystore", store, "-storepass", "changeit"], **run).stdout
+        assert "opensandbox-mitmproxy," in listed and "old," in listed and "2 entries" in listed, listed
