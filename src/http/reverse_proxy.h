@@ -13,8 +13,9 @@ namespace osb::http {
 inline constexpr std::string_view kProxyFailureHeader = "X-OpenSandbox-Proxy-Failure";
 
 // For ports of programs that users wrote. A program with a full queue of connections drops further ones, and the kernel
-// repeats them after 1, 3, 7, 15 and 31 seconds. The client decides how long it waits for the answer.
-inline constexpr ClientTimeouts kPortTimeouts{.connect = std::chrono::seconds(60), .head = {}, .body_stall = {}};
+// repeats them after 1, 3 and 7 seconds. Clients give up after 30: they shall hear the reason before. The client
+// decides how long it waits for the answer.
+inline constexpr ClientTimeouts kPortTimeouts{.connect = std::chrono::seconds(10), .head = {}, .body_stall = {}};
 
 struct ProxyTarget {
   std::string origin;             // for the client's pool

@@ -3,11 +3,19 @@
 #include <gtest/gtest.h>
 
 #include "sandboxd/network/network_fixture.h"
+#include "support/await.h"
 
 namespace osb::sandboxd {
 namespace {
 
 using namespace osb::sandboxd::testing;
+
+Result<UniqueFd> connect_in_namespace(int netns_fd, std::uint16_t port, std::chrono::milliseconds timeout) {
+  auto begun = begin_connect_in_namespace(netns_fd, port);
+  if (!begun) return begun;
+  net::io_context io(1);
+  return osb::testing::await(io, finish_connect(std::move(*begun), port, timeout));
+}
 
 TEST(ConnectInNamespace, ReachesLoopbackOfEverySandbox) {
   in_world([](World& world) {

@@ -180,14 +180,17 @@ net::awaitable<Result<UniqueFd>> HostSandboxes::connect(std::string id, std::uin
   if (!entry->live || !entry->live->slot) co_return fail(Code::Conflict, "sandbox " + id + " is not running");
   // A runtime has its own network stack: nothing listens on the namespace's own loopback.
   if (!entry->record.spec.runtime.empty()) {
-    const std::string address = entry->record.status.address;
-    co_return co_await context_.pool.run([&] { return connect_to_address(address, port, kConnectLimit); });
+    auto begun = begin_connect_to_address(entry->record.status.address, port);
+    if (!begun) co_return begun;
+    co_return co_await finish_connect(std::move(*begun), port, kConnectLimit);
   }
   // A descriptor of our own: the sandbox may be removed meanwhile.
   const bool host_network = entry->record.spec.network == api::native::NetworkMode::Host;
   const UniqueFd netns(host_network ? ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)
                                     : ::fcntl(entry->live->slot->netns.get(), F_DUPFD_CLOEXEC, 3));
-  co_return co_await context_.pool.run([&] { return connect_in_namespace(netns.get(), port, kConnectLimit); });
+  auto begun = co_await context_.pool.run([&] { return begin_connect_in_namespace(netns.get(), port); });
+  if (!begun) co_return begun;
+  co_return co_await finish_connect(std::move(*begun), port, kConnectLimit);
 }
 
 net::awaitable<Result<std::uint64_t>> HostSandboxes::set_policy(std::string id, std::uint64_t revision,

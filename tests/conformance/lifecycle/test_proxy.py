@@ -1,7 +1,9 @@
 """/sandboxes/{id}/proxy/{port}/..."""
 
+import gzip
 import http.client
 import json
+import os
 import socket
 
 import httpx
@@ -10,14 +12,18 @@ import websockets.exceptions
 import websockets.sync.client
 
 ECHO = """
-import http.server, json
+import gzip, http.server, json
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def answer(self):
         size = int(self.headers.get('Content-Length') or 0)
         body = json.dumps({'method': self.command, 'path': self.path, 'headers': dict(self.headers.items()),
                            'body': self.rfile.read(size).decode()}).encode()
+        if self.path.endswith('?gzip'):
+            body = gzip.compress(body)
         self.send_response(201)
+        if self.path.endswith('?gzip'):
+            self.send_header('Content-Encoding', 'gzip')
         self.send_header('Content-Length', str(len(body)))
         self.send_header('Set-Cookie', 'a=1')
         self.send_header('Set-Cookie', 'b=2')
@@ -61,7 +67,16 @@ while True:
                      b'Sec-WebSocket-Accept: ' + accept + b'\\r\\n\\r\\n')
         hello = (fields.get('origin', '') + ' ' + path).encode()
         peer.sendall(bytes([0x81, len(hello)]) + hello)
-        if path == 'listen':
+        if path == 'big':
+            data = request.split(b'\\r\\n\\r\\n', 1)[1]
+            while len(data) < 14: data += peer.recv(65536)
+            size = int.from_bytes(data[2:10], 'big')
+            while len(data) < 14 + size: data += peer.recv(1 << 20)
+            mask = data[10:14] * (size // 4)
+            peer.sendall(bytes([0x82, 127]) + size.to_bytes(8, 'big'))
+            peer.sendall((int.from_bytes(data[14:], 'big') ^ int.from_bytes(mask, 'big')).to_bytes(size, 'big'))
+            while peer.recv(65536): pass
+        elif path == 'listen':
             seen = b''
             while piece := peer.recv(65536): seen += piece
             if len(seen) >= 6:
@@ -84,6 +99,23 @@ peer.recv(65536)
 pathlib.Path('/tmp/asked').touch()
 while peer.recv(65536): pass
 pathlib.Path('/tmp/left').touch()
+"""
+
+
+# Listens on 8003 and accepts nothing: its queue is full, so that the kernel drops what else comes.
+FULL = """
+import pathlib, socket, time
+listener = socket.socket()
+listener.bind(('0.0.0.0', 8003))
+listener.listen(0)
+queued = []
+while True:
+    queued.append(socket.socket())
+    queued[-1].settimeout(0.5)
+    try: queued[-1].connect(('127.0.0.1', 8003))
+    except TimeoutError: break
+pathlib.Path('/tmp/full').touch()
+time.sleep(1000000)
 """
 
 
@@ -214,6 +246,14 @@ def test_a_port_that_breaks_off_is_a_502(server, rude):
         assert (response.status_code, response.json()["code"]) == (502, "BACKEND_RESPONSE_FAILED"), path
 
 
+def test_a_port_that_drops_connections_is_a_502_before_clients_give_up(server, echo):
+    """SDKs wait 30 seconds, as `raw` does: after that nobody would read the reason."""
+    server.run(echo, f"cat > /root/full.py <<'END'\n{FULL}\nEND\nnohup python3 /root/full.py >/tmp/full.log 2>&1 &")
+    until_there(server, echo, "/tmp/full")
+    response = raw(server, "GET", f"/sandboxes/{echo}/proxy/8003/")
+    assert (response.status_code, response.json()["code"]) == (502, "BACKEND_CONNECTION_FAILED")
+
+
 def until_there(server, id, path):
     server.run(id, f"until [ -e {path} ]; do sleep 0.05; done")
 
@@ -312,6 +352,25 @@ def test_the_port_hears_how_the_client_left(server, rude, ending, heard):
         ending(socket)
         until_there(server, rude, "/tmp/heard")
     assert server.run(rude, "cat /tmp/heard") == heard
+
+
+def test_messages_have_no_limit_of_size(server, rude):
+    message = os.urandom(32 << 20)
+    with websockets.sync.client.connect(f"ws://127.0.0.1:{server.port}/sandboxes/{rude}/proxy/8002/big", open_timeout=60,
+                                        max_size=None, compression=None) as socket:
+        assert socket.recv(timeout=120) == " big"
+        socket.send(message)
+        assert socket.recv(timeout=300) == message
+
+
+def test_bodies_are_not_decoded(server, echo):
+    """A client that asks for compression gets the bytes of the port."""
+    with httpx.Client(trust_env=False, timeout=60).stream(
+            "GET", f"{server.url}/sandboxes/{echo}/proxy/8000/?gzip", headers={"Accept-Encoding": "gzip"}) as answer:
+        assert answer.headers["content-encoding"] == "gzip"
+        raw_body = b"".join(answer.iter_raw())
+    assert len(raw_body) == int(answer.headers["content-length"])
+    assert json.loads(gzip.decompress(raw_body))["headers"]["Accept-Encoding"] == "gzip"
 
 
 def test_endpoints_keep_the_prefix_of_the_call(server, echo):

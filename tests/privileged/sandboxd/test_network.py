@@ -5,6 +5,7 @@ joined by a cable, is "the internet"."""
 import array
 import contextlib
 import json
+import select
 import socket
 import subprocess
 import sys
@@ -247,13 +248,18 @@ def test_a_port_of_the_host_is_not_taken_away(daemon):
     assert status == 409 and str(port) in problem["message"]
 
 
+def ask_for_socket(daemon, id, port):
+    control = socket.socket(socket.AF_UNIX)
+    control.settimeout(20)
+    control.connect(str(daemon.run / "sandboxd.sock"))
+    control.sendall(f"POST /v1/sandboxes/{id}/connect/{port} HTTP/1.1\r\nHost: sandboxd\r\nContent-Length: 0\r\n"
+                    "Connection: Upgrade\r\nUpgrade: opensandbox-socket\r\n\r\n".encode())
+    return control
+
+
 def connect_through(daemon, id, port):
     """The socket that sandboxd hands out, or (status, problem)."""
-    with socket.socket(socket.AF_UNIX) as control:
-        control.settimeout(20)
-        control.connect(str(daemon.run / "sandboxd.sock"))
-        control.sendall(f"POST /v1/sandboxes/{id}/connect/{port} HTTP/1.1\r\nHost: sandboxd\r\nContent-Length: 0\r\n"
-                        "Connection: Upgrade\r\nUpgrade: opensandbox-socket\r\n\r\n".encode())
+    with ask_for_socket(daemon, id, port) as control:
         head, descriptors = b"", array.array("i")
         while True:
             data, ancillary, _, _ = control.recvmsg(65536, socket.CMSG_SPACE(4))
@@ -268,6 +274,37 @@ def connect_through(daemon, id, port):
                 return connection
             if not data or (b"\r\n\r\n" in head and not head.startswith(b"HTTP/1.1 101 ")):
                 return int(head.split()[1]), json.loads(head.split(b"\r\n\r\n", 1)[1] or b"{}")
+
+
+#  Listens and accepts nothing: its queue is full, so that the kernel drops what else comes.
+FULL = """
+import socket, time
+listener = socket.socket()
+listener.bind(('127.0.0.1', 8000))
+listener.listen(0)
+queued = []
+while True:
+    queued.append(socket.socket())
+    queued[-1].settimeout(0.5)
+    try: queued[-1].connect(('127.0.0.1', 8000))
+    except TimeoutError: break
+open('/tmp/full', 'w').close()
+time.sleep(1000000)
+"""
+
+
+def test_a_port_that_drops_connections_holds_up_nothing_else(daemon):
+    """More such connects than sandboxd has threads: other sandboxes are made and removed meanwhile."""
+    sandbox = daemon.create("full")
+    sandbox.output(f"cat > /root/full.py <<'END'\n{FULL}\nEND\nnohup python3 /root/full.py >/tmp/log 2>&1 &\n"
+                   "until [ -e /tmp/full ]; do sleep 0.05; done")
+    with contextlib.ExitStack() as stack:
+        waiting = [stack.enter_context(ask_for_socket(daemon, "full", 8000)) for _ in range(32)]
+        daemon.create("beside").remove()
+        assert select.select(waiting, [], [], 0)[0] == [], "a connect was over before a create that needs no time"
+        for control in waiting:
+            answer = control.recv(65536)
+            assert b" 503 " in answer or b" 504 " in answer, answer
 
 
 def test_without_a_network_there_is_only_loopback(daemon):
