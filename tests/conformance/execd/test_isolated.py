@@ -294,6 +294,19 @@ def test_background_runs(session, isolating):
     assert refused.status_code == 400
 
 
+def test_the_log_of_a_background_run_is_bounded(session):
+    """16 MiB, the newest; cursors count all that was written."""
+    one = session()
+    size = 24 << 20
+    started = one.client.post(f"{one.path}/run", json={"code": f"head -c {size} /dev/zero | tr '\\0' x; echo the end", "background": True})
+    path = f"{one.path}/runs/{started.json()['run_id']}"
+    while one.client.get(path).json()["running"]:
+        time.sleep(0.05)
+    logs = one.client.get(f"{path}/logs")
+    assert logs.content.endswith(b"xthe end\n") and len(logs.content) <= 16 << 20
+    assert int(logs.headers["EXECD-ISOLATED-TAIL-CURSOR"]) == size + 8
+
+
 def test_an_overlay_that_does_not_persist(session, tmp_path):
     (tmp_path / "old").write_text("old")
     one = session(overlays=[{"path": str(tmp_path), "persist": False}])

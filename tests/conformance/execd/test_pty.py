@@ -231,6 +231,18 @@ def test_the_file_of_variables_reaches_terminals(start_execd, tmp_path):
         assert pty.read_to_exit() == (b"file request box\n", 0)
 
 
+def test_without_bash_the_shell_is_sh(start_execd, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
+    execd = start_execd(env={"PATH": str(tmp_path / "bin")})
+    identifier = execd.client.post("/pty", json={}).json()["session_id"]
+    with Pty(execd, identifier) as pty:
+        pty.connected()
+        pty.type(b"echo shell=$0 version=$BASH_VERSION.\nexit 3\n")
+        data, code = pty.read_to_exit()
+    assert b"shell=sh version=.\r\n" in data and code == 3, data
+
+
 def test_pipe_mode(execd, create):
     identifier = create(command="read x; echo out $x; echo err >&2; exit 4")
     with Pty(execd, identifier, "?pty=0") as pty:
