@@ -35,12 +35,21 @@ std::string name_of(Phase state) {
   return "";
 }
 
+bool retries(AcquirePolicy policy) {
+  return policy == AcquirePolicy::RetryNextIdle || policy == AcquirePolicy::RetryNextIdleThenCreate;
+}
+
+bool creates(AcquirePolicy policy) {
+  return policy == AcquirePolicy::DirectCreate || policy == AcquirePolicy::RetryNextIdleThenCreate;
+}
+
 Result<PoolConfig> completed(PoolConfig config) {
   const auto bad = [](const std::string& what) { return invalid_argument("pool: " + what); };
   if (config.name.empty()) return bad("name must not be empty");
   if (config.max_idle < 0) return bad("max_idle must not be negative");
   if (config.warmup_concurrency < 0) return bad("warmup_concurrency must not be negative");
   if (config.degraded_threshold <= 0) return bad("degraded_threshold must be positive");
+  if (config.max_acquire_retries < 1) return bad("max_acquire_retries must be at least 1");
   if (config.idle_timeout.count() <= 0 || config.reconcile_interval.count() <= 0 ||
       config.primary_lock_ttl.count() <= 0 || config.drain_timeout.count() < 0) {
     return bad("times must be positive");
@@ -267,23 +276,30 @@ struct SandboxPool::Impl {
 
   // --- acquire
 
-  Result<Sandbox> take(std::optional<milliseconds> timeout, std::optional<Error>& unusable) {
-    for (;;) {
+  // Nothing: no idle sandbox could be used; `unusable` says why the last one could not, if one was tried.
+  Result<std::optional<Sandbox>> take(std::optional<milliseconds> timeout, int candidates,
+                                      std::optional<Error>& unusable) {
+    for (int tried = 0; tried < candidates; ++tried) {
       auto taken = store().take_idle(config.name, *config.acquire_min_remaining_ttl);
       if (!taken) return Failure(std::move(taken.error()));
       for (std::string& id : taken->discarded) kill_in_background(std::move(id));
-      if (!taken->sandbox_id) return pool_error("POOL_EMPTY", "pool " + config.name + " has no idle sandbox");
+      if (!taken->sandbox_id) break;
       const std::string& id = *taken->sandbox_id;
       auto sandbox =
           Sandbox::connect(client, id, {.ready = config.acquire_ready, .health_check = config.acquire_health_check});
-      if (sandbox && timeout) {
-        if (auto renewed = sandbox->renew(*timeout); !renewed) sandbox = Failure(std::move(renewed.error()));
+      if (sandbox) {
+        Result<Timestamp> renewed;
+        if (timeout) renewed = sandbox->renew(*timeout);
+        if (renewed) return std::move(*sandbox);
+        kill_in_background(id);
+        return Failure(std::move(renewed.error()));
       }
-      if (sandbox) return sandbox;
       unusable = std::move(sandbox.error());
       (void)store().remove_idle(config.name, id);
       kill_in_background(id);
+      if (unusable->status == 401 || unusable->status == 403) return Failure(std::move(*unusable));
     }
+    return std::nullopt;
   }
 
   Result<Sandbox> make_one(std::optional<milliseconds> timeout) {
@@ -356,13 +372,17 @@ Result<Sandbox> SandboxPool::acquire(std::optional<milliseconds> timeout, Acquir
       return pool_error("POOL_NOT_RUNNING", "pool " + pool.config.name + " is " + name_of(pool.lifecycle));
     }
   }
+  const PoolConfig& config = pool.config;
   std::optional<Error> unusable;
-  auto taken = pool.take(timeout, unusable);
-  if (taken || taken.error().code != "POOL_EMPTY") return taken;
-  if (policy == AcquirePolicy::DirectCreate) return pool.make_one(timeout);
-  if (!unusable) return taken;
+  auto taken = pool.take(timeout, retries(policy) ? config.max_acquire_retries : 1, unusable);
+  if (taken && *taken) return std::move(**taken);
+  if (!taken && (!creates(policy) || taken.error().code != "POOL_STATE_STORE_UNAVAILABLE")) {
+    return Failure(std::move(taken.error()));
+  }
+  if (creates(policy)) return pool.make_one(timeout);
+  if (!unusable) return pool_error("POOL_EMPTY", "pool " + config.name + " has no idle sandbox");
   return pool_error("POOL_ACQUIRE_FAILED",
-                    "pool " + pool.config.name + ": an idle sandbox could not be used: " + unusable->to_string());
+                    "pool " + config.name + ": an idle sandbox could not be used: " + unusable->to_string());
 }
 
 Result<void> SandboxPool::resize(int max_idle) {

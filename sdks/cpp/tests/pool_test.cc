@@ -26,8 +26,13 @@ class WatchedStore final : public PoolStateStore {
     changed_.wait(lock, [&] { return ticks_ > before; });
   }
   std::atomic<bool> lose_lock = false;
+  std::atomic<bool> unavailable = false;
 
   Result<Taken> take_idle(const std::string& p, milliseconds ttl) override {
+    if (unavailable) {
+      return Failure(
+          Error{.kind = ErrorKind::Pool, .code = "POOL_STATE_STORE_UNAVAILABLE", .message = "the store is away"});
+    }
     return noticed([&] { return inner_->take_idle(p, ttl); });
   }
   Result<void> put_idle(const std::string& p, const std::string& id) override {
@@ -142,15 +147,80 @@ TEST_F(SdkPool, MakesOneWhenNoneIsIdleUnlessToldNotTo) {
   must(made.kill());
 }
 
-TEST_F(SdkPool, PassesOverSandboxesThatAreGone) {
-  const auto pool = must(SandboxPool::make(client_, config(0)));
-  must(pool->start());
-  const auto dead = must(Sandbox::create(client_, {.image = test_image()}));
-  must(dead.kill());
-  must(store_->put_idle("p", dead.id()));
-  const auto none = pool->acquire(std::nullopt, AcquirePolicy::FailFast);
-  ASSERT_FALSE(none);
-  EXPECT_TRUE(none.error().code == "POOL_ACQUIRE_FAILED" || none.error().code == "POOL_EMPTY") << none.error().code;
+// A pool that makes and removes nothing by itself, with two idle sandboxes that are gone before one that lives.
+class SdkPoolOfGone : public SdkPool {
+ protected:
+  void SetUp() override {
+    PoolConfig wanted = config(0);
+    wanted.reconcile_interval = std::chrono::hours(1);
+    wanted.max_acquire_retries = 2;
+    pool_ = must(SandboxPool::make(client_, wanted));
+    wanted.max_acquire_retries = 3;
+    patient_ = must(SandboxPool::make(client_, wanted));
+    must(pool_->start());
+    must(patient_->start());
+    const auto living = must(Sandbox::create(client_, {.image = test_image()}));
+    living_ = living.id();
+    for (const std::string& id : {std::string("gone-1"), std::string("gone-2"), living_}) {
+      must(store_->put_idle("p", id));
+    }
+  }
+  std::string code(AcquirePolicy policy) {
+    const auto taken = pool_->acquire(std::nullopt, policy);
+    return taken ? "took " + taken->id() : taken.error().code;
+  }
+  std::int64_t idle() { return must(store_->idle_count("p")); }
+
+  std::unique_ptr<SandboxPool> pool_;     // tries two
+  std::unique_ptr<SandboxPool> patient_;  // tries three
+  std::string living_;
+};
+
+TEST_F(SdkPoolOfGone, FailFastTriesOne) {
+  EXPECT_EQ(code(AcquirePolicy::FailFast), "POOL_ACQUIRE_FAILED");
+  EXPECT_EQ(idle(), 2);
+  EXPECT_EQ(code(AcquirePolicy::FailFast), "POOL_ACQUIRE_FAILED");
+  EXPECT_EQ(code(AcquirePolicy::FailFast), "took " + living_);
+  EXPECT_EQ(code(AcquirePolicy::FailFast), "POOL_EMPTY");
+  (void)SandboxManager(client_).kill(living_);
+}
+
+TEST_F(SdkPoolOfGone, DirectCreateTriesOneAndMakesOne) {
+  const auto made = must(pool_->acquire());
+  EXPECT_NE(made.id(), living_);
+  EXPECT_EQ(idle(), 2);
+  must(made.kill());
+}
+
+TEST_F(SdkPoolOfGone, RetryNextIdleTriesAsManyAsConfigured) {
+  EXPECT_EQ(code(AcquirePolicy::RetryNextIdle), "POOL_ACQUIRE_FAILED");
+  EXPECT_EQ(idle(), 1);
+  EXPECT_EQ(code(AcquirePolicy::RetryNextIdle), "took " + living_);
+  EXPECT_EQ(code(AcquirePolicy::RetryNextIdle), "POOL_EMPTY");
+  (void)SandboxManager(client_).kill(living_);
+}
+
+TEST_F(SdkPoolOfGone, RetryNextIdlePassesOverThoseThatAreGone) {
+  const auto taken = must(patient_->acquire(seconds(300), AcquirePolicy::RetryNextIdle));
+  EXPECT_EQ(taken.id(), living_);
+  EXPECT_EQ(idle(), 0);
+  must(taken.kill());
+}
+
+TEST_F(SdkPoolOfGone, RetryNextIdleThenCreateMakesOneAfterThat) {
+  const auto made = must(pool_->acquire(seconds(300), AcquirePolicy::RetryNextIdleThenCreate));
+  EXPECT_NE(made.id(), living_);
+  EXPECT_EQ(idle(), 1);
+  must(made.kill());
+}
+
+TEST_F(SdkPoolOfGone, PoliciesThatMakeOneDoWithoutTheStore) {
+  store_->unavailable = true;
+  EXPECT_EQ(code(AcquirePolicy::FailFast), "POOL_STATE_STORE_UNAVAILABLE");
+  EXPECT_EQ(code(AcquirePolicy::RetryNextIdle), "POOL_STATE_STORE_UNAVAILABLE");
+  for (const auto policy : {AcquirePolicy::DirectCreate, AcquirePolicy::RetryNextIdleThenCreate}) {
+    must(must(pool_->acquire(std::nullopt, policy)).kill());
+  }
 }
 
 TEST_F(SdkPool, KillsWhatItMadeWhenItLosesTheLock) {
@@ -208,6 +278,7 @@ TEST(SdkPoolConfig, IsChecked) {
   EXPECT_FALSE(SandboxPool::make(client, {.name = "", .creation = {.image = "x"}}));
   EXPECT_FALSE(SandboxPool::make(client, {.name = "p", .max_idle = -1, .creation = {.image = "x"}}));
   EXPECT_FALSE(SandboxPool::make(client, {.name = "p"}));
+  EXPECT_FALSE(SandboxPool::make(client, {.name = "p", .creation = {.image = "x"}, .max_acquire_retries = 0}));
   EXPECT_FALSE(SandboxPool::make(client, {.name = "p",
                                           .creation = {.image = "x"},
                                           .idle_timeout = seconds(10),

@@ -72,9 +72,16 @@ struct PoolConfig {
   std::chrono::milliseconds idle_timeout{std::chrono::hours(24)};
   std::chrono::milliseconds drain_timeout{30'000};
   std::optional<std::chrono::milliseconds> acquire_min_remaining_ttl = {};  // nothing: min(60 s, idle_timeout / 2)
+  int max_acquire_retries = 3;  // idle sandboxes that one acquire of a RetryNextIdle policy tries, at least 1
 };
 
-enum class AcquirePolicy { DirectCreate, FailFast };
+// How many idle sandboxes an acquire tries when they turn out to be unusable, and whether it makes one after that.
+enum class AcquirePolicy {
+  DirectCreate,             // tries one, then makes one
+  FailFast,                 // tries one
+  RetryNextIdle,            // tries max_acquire_retries of them
+  RetryNextIdleThenCreate,  // tries max_acquire_retries of them, then makes one
+};
 
 struct PoolSnapshot {
   std::string state = {};            // HEALTHY, DEGRADED, DRAINING, STOPPED
@@ -100,7 +107,9 @@ class SandboxPool {
   Result<void> start();
   void shutdown(bool graceful = true);
 
-  // An idle one, renewed to `timeout` if given. None there: makes one (DirectCreate) or POOL_EMPTY (FailFast).
+  // An idle one, renewed to `timeout` if given. A policy that makes none fails with POOL_EMPTY when none is idle and
+  // with POOL_ACQUIRE_FAILED when those it tried were unusable; one that makes one does so without the store as well.
+  // A refused key and a failed renewal end the call: another sandbox would meet the same.
   Result<Sandbox> acquire(std::optional<std::chrono::milliseconds> timeout = std::nullopt,
                           AcquirePolicy policy = AcquirePolicy::DirectCreate);
   Result<void> resize(int max_idle);
