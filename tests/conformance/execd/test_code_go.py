@@ -58,6 +58,13 @@ def test_statements_literals_and_generics_at_the_top(go):
     assert said(go("// nothing")) == ""
 
 
+def test_kernel_reads_its_code_after_its_garbage_was_collected(go):
+    """It once lost the descriptor then, and took every later cell for an empty one."""
+    assert said(go("// " + "x" * 4_000_000 + "\nfmt.Println(1)")) == "1\n"
+    for number in range(2):
+        assert said(go(f"fmt.Println({number})")) == f"{number}\n"
+
+
 def test_code_that_does_not_compile_names_the_line_and_changes_nothing(go):
     go("func kept() int { return 1 }")
     done = go('fmt.Println("never")\n\nvar broken int = "text"')

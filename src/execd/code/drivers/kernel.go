@@ -500,7 +500,10 @@ func buildFlags() []string {
 
 func (k *kernel) runCell(number, head int, child *current) (*kernel, *failure) {
 	cell := fmt.Sprintf("cell-%d", number)
-	text := readCode()
+	text, err := readCode()
+	if err != nil {
+		return k, &failure{"OSError", "the code cannot be read: " + err.Error(), nil}
+	}
 	if head > len(text) {
 		head = len(text)
 	}
@@ -568,18 +571,27 @@ func buildErrors(text string, err error) []string {
 	return lines
 }
 
-func readCode() string {
-	file := os.NewFile(codeFile, "code")
+// By system calls: the garbage collector closes the descriptor of an os.File that nothing refers to.
+func readCode() (string, error) {
 	var info syscall.Stat_t
 	if err := syscall.Fstat(codeFile, &info); err != nil {
-		return ""
+		return "", err
 	}
 	text := make([]byte, info.Size)
-	n, err := io.ReadFull(io.NewSectionReader(file, 0, info.Size), text)
-	if err != nil && err != io.ErrUnexpectedEOF {
-		return ""
+	for at := 0; at < len(text); {
+		n, err := syscall.Pread(codeFile, text[at:], int64(at))
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if n == 0 {
+			return "", io.ErrUnexpectedEOF
+		}
+		at += n
 	}
-	return string(text[:n])
+	return string(text), nil
 }
 
 // ---- the directory
