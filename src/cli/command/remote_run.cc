@@ -119,7 +119,14 @@ Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run
     if (!execution_id_.empty()) interrupt_(execution_id_);
     return exit_code_of_signal(SIGPIPE);
   }
-  if (!run) return sdk_failed(context_, run.error());
+  const auto incomplete = [this](std::string why) {
+    return failed(Problem{"Execution Incomplete", "EXECUTION_INCOMPLETE", std::move(why),
+                          "Look with 'osb command status SANDBOX_ID " + execution_id_ + "'."});
+  };
+  if (!run) {
+    const bool began = run.error().kind == opensandbox::ErrorKind::Network && !execution_id_.empty();
+    return began ? incomplete(run.error().message) : sdk_failed(context_, run.error());
+  }
   // A command that this user's Ctrl-C interrupted needs no explanation.
   if (run->error && !run->error->reason_message.empty() && signal_ == 0) {
     context_.out().error_text("osb: " + run->error->reason_message + "\n");
@@ -133,9 +140,7 @@ Outcome RemoteRun::finish(const opensandbox::Result<opensandbox::Execution>& run
     return failed(Problem{"Execution Error", "EXECUTION_ERROR", run->error->name + ": " + run->error->value});
   }
   if (run->exit_code) return 1;
-  return failed(Problem{"Execution Incomplete", "EXECUTION_INCOMPLETE",
-                        "The output stream ended before the command finished, so its result is unknown.",
-                        "Look with 'osb command status SANDBOX_ID " + run->id + "'."});
+  return incomplete("The output stream ended before the command finished, so its result is unknown.");
 }
 
 }  // namespace osb::cli

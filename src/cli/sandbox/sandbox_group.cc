@@ -83,7 +83,7 @@ Outcome list(CommandIo& context, const ListOptions& options) {
   return 0;
 }
 
-void add_list(Command& group, CommandIo& context, std::string name, std::string summary) {
+Command& add_list(Command& group, CommandIo& context, std::string name, std::string summary) {
   Command& command = group.command(std::move(name), std::move(summary));
   ListOptions& options = command.values<ListOptions>();
   command.option("-s,--state", "TEXT", "Only this state (Pending, Running, Paused, ..). Repeatable.", options.states);
@@ -92,6 +92,7 @@ void add_list(Command& group, CommandIo& context, std::string name, std::string 
   command.option("--page-size", "INTEGER", "Sandboxes per page.", options.page_size).range(1, 1 << 30);
   command.formats({Format::Table, Format::Wide, Format::Json, Format::Yaml});
   command.action([&context, &options] { return list(context, options); });
+  return command;
 }
 
 void add_get(Command& group, CommandIo& context) {
@@ -240,7 +241,9 @@ void add_health(Command& group, CommandIo& context) {
 }  // namespace
 
 void add_ps_command(Command& root, CommandIo& context) {
-  add_list(root, context, "ps", "List sandboxes; the same as 'osb sandbox list'.");
+  Command& ps = add_list(root, context, "ps", "List sandboxes; the same as 'osb sandbox list'.");
+  ps.flag("-a,--all", "Sandboxes of every state, as without it: for hands that know 'docker ps -a'.",
+          ps.values<bool>());
 }
 
 void add_rm_command(Command& root, CommandIo& context) {

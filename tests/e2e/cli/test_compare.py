@@ -359,7 +359,10 @@ class Sidecar(http.server.BaseHTTPRequestHandler):
             reply = routes.get(path)
         status = 404 if reply is None else 204 if self.command == "DELETE" and "vault" in path else (
             201 if self.command == "POST" else 200)
-        data = b"" if status == 204 else json.dumps(reply or {"code": "X", "message": "no"}).encode()
+        self.reply(reply or {"code": "X", "message": "no"}, status)
+
+    def reply(self, body, status=200):
+        data = b"" if status == 204 else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -410,6 +413,37 @@ bindings:
         assert theirs == ours
     clean = [[(method, path, drop_nulls(body)) for method, path, body in each[1]] for each in seen]
     assert clean[0] == clean[1]
+
+
+class Incomplete(Sidecar):
+    """Its execd ends the stream of a command without a last event, and knows nothing of it afterwards."""
+
+    def answer(self):
+        path = self.path.split("?")[0]
+        if path.endswith(f"/sandboxes/{ID}"):
+            return self.reply({"id": ID, "status": {"state": "Running"}, "entrypoint": ["x"], "createdAt": "2026-01-01T00:00:00Z"})
+        if path != "/command":
+            return super().answer()
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for event in ({"type": "init", "text": "c1"}, {"type": "stdout", "text": "half"}):
+            self.wfile.write((json.dumps({**event, "timestamp": 1}) + "\n\n").encode())
+        return None
+
+    do_GET = do_POST = do_PATCH = do_DELETE = answer
+
+
+def test_a_stream_that_ends_too_early_is_no_success(both):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Incomplete) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for program in PROGRAMS:
+            done = both.run(program, "--domain", f"127.0.0.1:{server.server_port}", "command", "run", ID, "-o", "raw", "--", "true")
+            assert done.returncode == 1, (program, done)
+            assert "half" in done.stdout and "Execution Incomplete" in done.stderr + done.stdout, (program, done)
+        server.shutdown()
 
 
 def drop_nulls(value):

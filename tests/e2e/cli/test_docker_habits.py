@@ -22,6 +22,7 @@ def web(osb, server):
 def test_ps_lists_sandboxes(osb, web):
     assert osb.json("ps") == osb.json("sandbox", "list")
     assert osb.json("ps")["items"][0]["id"] == web
+    assert osb.json("ps", "-a") == osb.json("ps", "--all") == osb.json("ps")
 
 
 def test_images_are_listed(osb, server):

@@ -72,3 +72,12 @@ def test_egress_of_a_sandbox_without_a_policy(osb, server, sandbox):
 def test_tls_to_a_server_that_speaks_none(osb):
     said = osb.refused("--protocol", "https", "sandbox", "list")
     assert "does not speak TLS" in said and "--protocol http" in said and "osb up" not in said, said
+
+
+def test_doctor_tells_what_the_server_can_do(osb, server):
+    checks = {each["check"]: each["detail"] for each in json.loads(osb.run("doctor", "-o", "json").stdout)["checks"]}
+    has, _, lacks = checks["features"].partition("; not here: ")
+    features = server.client.get("/v1/capabilities").json()["features"]
+    assert features
+    for text, available in ((has, True), (lacks, False)):
+        assert text == ", ".join(each["name"] for each in features if each["available"] is available)
