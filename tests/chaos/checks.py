@@ -11,7 +11,7 @@ from known import moment
 RECOVERY = 90  # seconds; more is not a recovery
 # A create that failed: on a full disk, or because sandboxd was not there for long.
 CREATE_FAILED = ("NATIVE::SANDBOX_START_FAILED", "NATIVE::SANDBOX_EXECD_START_FAILED", "NATIVE::UNAVAILABLE",
-                 "NATIVE::ERROR")
+                 "NATIVE::ERROR", "NATIVE::DISK_LOW")
 
 
 class Broken(Exception):
