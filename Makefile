@@ -38,7 +38,7 @@ run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test check demo up down bench asan readyasan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
+.PHONY: help build images ready test imagetest check demo up down bench asan readyasan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -56,6 +56,12 @@ images: build ## the images execd, egress and code-interpreter, in build/images 
 test: ## all tests of the release build
 	@$(MAKE) ready
 	@$(run_ctest) build/release
+
+imagetest: build ## the image code-interpreter on native and Docker: every language, through the official SDK. Makes the image first, which takes minutes
+	@scripts/setup run test image
+	@scripts/python-env
+	@scripts/code-image --no-load
+	@CODE_IMAGE=$(CURDIR)/build/images/code-interpreter.tar $(run_ctest) build/release -R '^e2e.code_image'
 
 check: ## unit tests and execd's contract under sanitizers; every header compiles alone; links and spelling
 	@scripts/setup check
