@@ -5,7 +5,7 @@
 
 The machine sees the host's files (not its /run) below a writable layer in memory, so programs and libraries are
 where they are here; it has all of cgroup v2's controllers, the kernel's modules, and no network but loopback. With --disk
-a file system of its own is at /var/lib/opensandbox: ext4, or xfs or ext4-quota with project quotas. The program runs as root of that machine, in /run/tmp, and can do
+a file system of its own is at /var/lib/opensandbox: ext4, btrfs, or xfs or ext4-quota with project quotas. The program runs as root of that machine, in /run/tmp, and can do
 what it likes: nothing reaches the host but its output and exit status, which become ours. When the time is up the
 machine is switched off and the exit status is 124; 125 means that it did not come up or crashed.
 """
@@ -34,6 +34,7 @@ MAKE_FILESYSTEM = {
     "ext4": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=1,nodiscard"],
     "ext4-quota": ["mkfs.ext4", "-q", "-E", "lazy_itable_init=1,nodiscard,quotatype=prjquota", "-O", "quota,project"],
     "xfs": ["mkfs.xfs", "-q", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-K", "--mixed"],
 }
 
 
