@@ -13,6 +13,9 @@ void run_until_done(net::io_context& loop, net::awaitable<void> task) {
     thrown = std::move(end);
     loop.stop();
   });
+  // A loop that had no work for a moment has stopped, also between two calls: a thread of a BlockingPool may let go of
+  // it last. From here on the task is its work.
+  loop.restart();
   loop.run();
   loop.restart();
   if (thrown) std::rethrow_exception(thrown);

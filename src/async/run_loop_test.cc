@@ -27,6 +27,18 @@ TEST(RunLoop, EndsWithTheTaskThoughOtherWorkIsLeft) {
   EXPECT_TRUE(waited) << "the loop can be run again";
 }
 
+TEST(RunLoop, RunsALoopThatHadNoWorkBefore) {
+  net::io_context loop(1);
+  loop.poll();
+  ASSERT_TRUE(loop.stopped());
+  bool ran = false;
+  run_until_done(loop, [&]() -> net::awaitable<void> {
+    ran = true;
+    co_return;
+  }());
+  EXPECT_TRUE(ran);
+}
+
 TEST(RunLoop, ThrowsTheTasksException) {
   net::io_context loop(1);
   const auto broken = []() -> net::awaitable<void> {

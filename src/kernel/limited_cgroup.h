@@ -170,4 +170,8 @@ class LimitedCgroups {
   std::shared_ptr<const CgroupLayout> layout_;
 };
 
+// Sets every limit of huge pages and of their reservations in a cgroup's directory to 0. `suffix`: ".max" of v2,
+// ".limit_in_bytes" of v1. False: there is no such file.
+bool forbid_huge_pages(const std::string& directory, std::string_view suffix);
+
 }  // namespace osb::kernel

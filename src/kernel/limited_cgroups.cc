@@ -126,7 +126,8 @@ void enable_huge_pages_limit(const std::string& directory) {
     (void)sys::write_text(directory + "/cgroup.subtree_control", "+hugetlb");
 }
 
-// Every size of them, and reservations. False: there is no such file.
+}  // namespace
+
 bool forbid_huge_pages(const std::string& directory, std::string_view suffix) {
   bool found = false;
   std::error_code error;
@@ -137,8 +138,6 @@ bool forbid_huge_pages(const std::string& directory, std::string_view suffix) {
   }
   return found;
 }
-
-}  // namespace
 
 Result<LimitedCgroups> LimitedCgroups::open(std::string_view parent, const sys::CgroupSources& sources) {
   const auto names = components(parent);

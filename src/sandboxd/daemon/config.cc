@@ -508,6 +508,8 @@ void complete_config(DaemonConfig& config) {
   config.volumes.own_directories = {state};
   config.volumes.file_ids = config.network.file_ids();
   config.disk.reserve.places = {{state}};
+  config.disk.reserve.reason = "NATIVE::DISK_LOW";
+  config.disk.reserve.section = "sandboxd's [disk]";
   config.images.reserve = config.volumes.reserve = config.sandbox.reserve = config.disk.reserve;
 }
 

@@ -24,7 +24,7 @@ constexpr std::uint64_t kLeastMetadata = std::uint64_t{64} << 20, kMostMetadata 
 
 // All trees together leave half of the reserve, so that the daemon can write its records: new work is refused at the
 // whole reserve, before any sandbox meets this limit.
-Result<void> limit_all_trees(const WritableDisk& disk, const DiskReserve& reserve) {
+Result<void> limit_all_trees(const WritableDisk& disk, const sys::DiskReserve& reserve) {
   const auto root = sys::open_at(AT_FDCWD, disk.directory, O_RDONLY | O_DIRECTORY);
   if (!root) return Failure(root.error());
   const std::uint64_t kept = std::min(reserve.bytes_of(disk.bytes) / 2, disk.bytes / 2);

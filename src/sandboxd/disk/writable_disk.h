@@ -4,14 +4,14 @@
 #include <string>
 
 #include "base/error.h"
-#include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/disk/disk_trees.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::sandboxd {
 
 // Settings of the disk. A limit of -1 is derived from the disk (resolve_limit), 0 is none.
 struct DiskConfig {
-  DiskReserve reserve;
+  sys::DiskReserve reserve;
   std::string directory;             // for all that sandboxes write; empty: the state directory, or the image
   std::uint64_t image_bytes = 0;     // size of an image to make (DiskImage)
   bool image_files = false;          // an image for each tree (image_tree.h), where nothing else limits directories

@@ -24,7 +24,7 @@
 #include "image/layer_store.h"
 #include "image/puller.h"
 #include "image/registry_rules.h"
-#include "sandboxd/disk/disk_reserve.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -60,7 +60,7 @@ struct ImageServiceConfig {
   image::Platform platform = image::host_platform();
   TransferLimits transfers;
   // Pulls and loads that begin below it are refused. A large one that reaches it ends.
-  DiskReserve reserve;
+  sys::DiskReserve reserve;
   // For tests: called with the name of each step of the store that has just been done.
   std::function<void(std::string_view step)> after_step;
 };

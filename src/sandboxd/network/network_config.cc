@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
 
+#include "base/metadata_networks.h"
 #include "base/text.h"
 
 namespace osb::sandboxd {
@@ -18,12 +20,13 @@ bool is_plain(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_'; });
 }
 
-constexpr Subnet kMetadataNetworks[] = {
-    {.base = 0xa9fe0000, .prefix_length = 16},  // 169.254.0.0/16: link-local; EC2, ECS, Google, Azure, OpenStack, ..
-    {.base = 0x646464c8, .prefix_length = 32},  // 100.100.100.200: Alibaba
-    {.base = 0xa83f8110, .prefix_length = 32},  // 168.63.129.16: Azure's wire server
-    {.base = 0xc00000c0, .prefix_length = 32},  // 192.0.0.192: Oracle
-};
+constexpr auto kMetadata = [] {
+  std::array<Subnet, std::size(kMetadataNetworks)> out;
+  std::ranges::transform(kMetadataNetworks, out.begin(), [](const MetadataNetwork& network) {
+    return Subnet{.base = network.base, .prefix_length = network.prefix_length};
+  });
+  return out;
+}();
 
 constexpr Subnet kPrivateNetworks[] = {
     {.base = 0x0a000000, .prefix_length = 8},   // 10.0.0.0/8
@@ -41,7 +44,7 @@ bool lies_in(const Subnet& inner, std::span<const Subnet> networks) {
 
 }  // namespace
 
-std::span<const Subnet> metadata_networks() { return kMetadataNetworks; }
+std::span<const Subnet> metadata_networks() { return kMetadata; }
 
 std::span<const Subnet> private_networks() { return kPrivateNetworks; }
 
@@ -108,13 +111,13 @@ Result<void> validate(const NetworkConfig& config) {
     return fail(Code::InvalidRequest, "network.interface_prefix: must not end with a digit, the slot's number follows");
   if (!is_plain(config.table)) return fail(Code::InvalidRequest, "network.table: use letters, digits, '-' or '_'");
   for (const Subnet& network : config.allowed_metadata) {
-    if (!lies_in(network, kMetadataNetworks))
+    if (!lies_in(network, kMetadata))
       return fail(Code::InvalidRequest, fmt::format("network.allowed_metadata: {} is no link-local or metadata "
                                                     "address, use network.allowed_networks",
                                                     format_subnet(network)));
   }
   for (const Subnet& network : config.allowed_networks) {
-    if (lies_in(network, kMetadataNetworks))
+    if (lies_in(network, kMetadata))
       return fail(Code::InvalidRequest, fmt::format("network.allowed_networks: {} is a link-local or metadata address; "
                                                     "to open it, name it in network.allowed_metadata",
                                                     format_subnet(network)));

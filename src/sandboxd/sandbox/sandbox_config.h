@@ -10,11 +10,11 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/disk/disk_trees.h"
 #include "sandboxd/network/bandwidth.h"
 #include "sandboxd/oci/oci_runtime.h"
 #include "sandboxd/sandbox/ceilings.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -58,7 +58,7 @@ struct SandboxConfig {
   Ceilings ceilings;                     // derived, as apps/sandboxd does
   Bandwidth default_bandwidth;           // of requests that name none
   Bandwidth max_bandwidth;               // 0: no limit
-  DiskReserve reserve;                   // creates and snapshots leave it free
+  sys::DiskReserve reserve;              // creates and snapshots leave it free
   // Called with the name of each step that has just been done: tests end the process there.
   std::function<void(std::string_view step)> after_step;
 

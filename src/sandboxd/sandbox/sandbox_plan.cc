@@ -127,7 +127,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 }
 
 void add_reserve(std::vector<std::string>& arguments, const SandboxPlan& plan) {
-  if (plan.disk_reserve == DiskReserve::Kept()) return;
+  if (plan.disk_reserve == sys::DiskReserve::Kept()) return;
   append(arguments, {"--disk-reserve", fmt::format("{},{}", plan.disk_reserve.bytes, plan.disk_reserve.inodes)});
 }
 

@@ -41,7 +41,7 @@ struct SandboxPlan {
   kernel::Limits limits;
   Bandwidth bandwidth;
   std::uint64_t disk_bytes = 0;  // 0: no limit
-  DiskReserve::Kept disk_reserve;
+  sys::DiskReserve::Kept disk_reserve;
   std::uint64_t shm_bytes = 0;
   std::vector<api::native::Volume> volumes;
   std::vector<api::native::PublishedPort> ports;
@@ -70,7 +70,7 @@ struct HostFacts {
   Result<std::string> resolv_conf = std::string();                       // for requests that name no DNS server
   Result<std::vector<DeviceNode>> gpus = std::vector<DeviceNode>();
   Result<dev_t> io_device = dev_t{0};
-  DiskReserve::Kept disk_reserve = {};
+  sys::DiskReserve::Kept disk_reserve = {};
   Result<ImageUser> user = ImageUser();
   std::shared_ptr<const std::vector<sock_filter>> class_seccomp = {};
   Result<std::string> authority = std::string();  // for sandboxes with a credential proxy: what they have to trust

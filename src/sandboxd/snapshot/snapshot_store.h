@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "image/digest.h"
-#include "sandboxd/disk/disk_reserve.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -49,7 +49,7 @@ struct SnapshotStoreOptions {
   // Of all layers together, hidden ones too.
   std::uint64_t max_bytes = UINT64_MAX;
   std::uint64_t max_entries = UINT64_MAX;
-  DiskReserve reserve = {};  // captures leave it free
+  sys::DiskReserve reserve = {};  // captures leave it free
   // Tests end the process here: called with the name of each step that has just been done.
   std::function<void(std::string_view step)> after_step = nullptr;
 };

@@ -319,7 +319,7 @@ TEST_F(Snapshots, AllTogetherStayBelowTheirLimit) {
   reopen({.max_entries = 2});
   EXPECT_EQ(capture(new_uuid(), upper).error().reason, kSnapshotLimit);
   reopen({.reserve = {.bytes = std::int64_t{1} << 60, .places = {{dir_.path().string()}}}});
-  EXPECT_EQ(capture(new_uuid(), upper).error().reason, kDiskLow);
+  EXPECT_EQ(capture(new_uuid(), upper).error().reason, "DISK_LOW");
 }
 
 TEST_F(Snapshots, ARemovalThatWaitsForTheDiskBlocksNoReader) {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "sandboxd/disk/disk_reserve.h"
 #include "sandboxd/disk/disk_trees.h"
 #include "sandboxd/launch/launch_plan.h"
 #include "sandboxd/volume/check_volumes.h"
 #include "sandboxd/volume/host_ids.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::sandboxd {
 
@@ -35,7 +35,7 @@ struct VolumeConfig {
   // With HostIds::Owner: the host's ids of files whose owner inside is nobody on the host, 65,536 of them.
   std::uint32_t file_ids = 14 * 65'536;
 
-  DiskReserve reserve;             // new volumes leave it free
+  sys::DiskReserve reserve;        // new volumes leave it free
   DiskTrees trees;                 // below `directory`
   std::uint64_t volume_bytes = 0;  // limit of a new volume; 0: none
 

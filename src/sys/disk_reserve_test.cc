@@ -1,8 +1,8 @@
-#include "sandboxd/disk/disk_reserve.h"
+#include "sys/disk_reserve.h"
 
 #include <gtest/gtest.h>
 
-namespace osb::sandboxd {
+namespace osb::sys {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20, kGiB = 1 << 30;
@@ -34,20 +34,21 @@ TEST(DiskReserve, AFileSystemBelowItsReserveIsRefused) {
     EXPECT_EQ(checked.has_value(), each.admitted) << each.about;
     if (checked) continue;
     EXPECT_EQ(checked.error().code, Code::Exhausted);
-    EXPECT_EQ(checked.error().reason, kDiskLow);
+    EXPECT_EQ(checked.error().reason, "DISK_LOW");
   }
 }
 
 TEST(DiskReserve, TheErrorNamesTheNumbersAndTheSetting) {
-  const auto bytes = check_reserve({}, {100 * kMiB, 2 * kMiB, 1000, 500}, "/state");
+  const DiskReserve reserve{.reason = "X::DISK_LOW", .section = "[x]"};
+  const auto bytes = check_reserve(reserve, {100 * kMiB, 2 * kMiB, 1000, 500}, "/state");
   ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().reason, "X::DISK_LOW");
   EXPECT_EQ(bytes.error().message,
-            "no space left for new work on the file system of /state: 2 MiB are free, 5 MiB are kept free ([disk] "
-            "reserve_bytes of sandboxd); remove sandboxes, snapshots, volumes or images");
-  const auto inodes = check_reserve({}, {100 * kMiB, 90 * kMiB, 1000, 10}, "/state");
+            "no space left for new work on the file system of /state: 2 MiB are free, 5 MiB are kept free ([x] "
+            "reserve_bytes); remove sandboxes, snapshots, volumes or images");
+  const auto inodes = check_reserve(reserve, {100 * kMiB, 90 * kMiB, 1000, 10}, "/state");
   ASSERT_FALSE(inodes);
-  EXPECT_NE(inodes.error().message.find("10 inodes are free, 50 are kept free ([disk] reserve_inodes"),
-            std::string::npos);
+  EXPECT_NE(inodes.error().message.find("10 inodes are free, 50 are kept free ([x] reserve_inodes"), std::string::npos);
 }
 
 TEST(DiskReserve, TheFileSystemOfTheDirectoryIsAsked) {
@@ -67,4 +68,4 @@ TEST(DiskReserve, IsToldInNumbersForTheDiskOfTheSandboxes) {
 }
 
 }  // namespace
-}  // namespace osb::sandboxd
+}  // namespace osb::sys

@@ -6,11 +6,9 @@
 
 #include "base/error.h"
 
-namespace osb::sandboxd {
+namespace osb::sys {
 
-inline constexpr const char* kDiskLow = "NATIVE::DISK_LOW";
-
-// The part of the state's file systems that creates, image pulls and uploads, snapshots and new volumes leave
+// The part of a backend's file systems that creates, image pulls and uploads, snapshots and new volumes leave
 // free: running sandboxes, records and removals need it. Any thread.
 struct DiskReserve {
   // A negative number stands for a twentieth of the file system, at most kMostBytes and kMostInodes. 0: no reserve.
@@ -22,6 +20,9 @@ struct DiskReserve {
     std::uint64_t unusable = 0;  // bytes that are shown as free and are not (WritableDisk)
   };
   std::vector<Place> places = {};
+  // For the error: its code, and the section of the settings above.
+  std::string reason = "DISK_LOW";
+  std::string section = "[disk]";
 
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kMostInodes = 100'000;
@@ -37,7 +38,7 @@ struct DiskReserve {
   };
   Kept kept() const;
 
-  // One statvfs() for each place. Code::Exhausted with kDiskLow: less is free than the reserve. A file system that
+  // One statvfs() for each place. Code::Exhausted with `reason`: less is free than the reserve. A file system that
   // does not count inodes (btrfs) has enough of them.
   Result<void> check() const;
 };
@@ -49,4 +50,4 @@ struct DiskSpace {
 };
 Result<void> check_reserve(const DiskReserve& reserve, const DiskSpace& space, const std::string& directory);
 
-}  // namespace osb::sandboxd
+}  // namespace osb::sys

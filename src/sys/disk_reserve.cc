@@ -1,13 +1,12 @@
-#include "sandboxd/disk/disk_reserve.h"
+#include "sys/disk_reserve.h"
 
 #include <algorithm>
 #include <sys/statvfs.h>
 
-#include <fmt/format.h>
-
+#include "base/concat.h"
 #include "sys/syscall.h"
 
-namespace osb::sandboxd {
+namespace osb::sys {
 namespace {
 
 constexpr std::uint64_t kShare = 20;
@@ -16,12 +15,11 @@ std::uint64_t resolve(std::int64_t wanted, std::uint64_t all, std::uint64_t most
   return wanted < 0 ? std::min(all / kShare, most) : static_cast<std::uint64_t>(wanted);
 }
 
-Failure low(const std::string& directory, const std::string& free, const char* setting) {
+Failure low(const DiskReserve& reserve, const std::string& directory, const std::string& free, const char* setting) {
   Error error(Code::Exhausted,
-              fmt::format("no space left for new work on the file system of {}: {} kept free ([disk] {} of sandboxd); "
-                          "remove sandboxes, snapshots, volumes or images",
-                          directory, free, setting));
-  error.reason = kDiskLow;
+              concat("no space left for new work on the file system of ", directory, ": ", free, " kept free (",
+                     reserve.section, " ", setting, "); remove sandboxes, snapshots, volumes or images"));
+  error.reason = reserve.reason;
   return Failure(std::move(error));
 }
 
@@ -32,12 +30,12 @@ std::uint64_t DiskReserve::bytes_of(std::uint64_t size) const { return resolve(b
 Result<void> check_reserve(const DiskReserve& reserve, const DiskSpace& space, const std::string& directory) {
   const std::uint64_t bytes = reserve.bytes_of(space.bytes);
   if (space.free_bytes < bytes) {
-    return low(directory, fmt::format("{} MiB are free, {} MiB are", space.free_bytes >> 20, bytes >> 20),
+    return low(reserve, directory, concat(space.free_bytes >> 20, " MiB are free, ", bytes >> 20, " MiB are"),
                "reserve_bytes");
   }
   const std::uint64_t inodes = resolve(reserve.inodes, space.inodes, DiskReserve::kMostInodes);
   if (space.inodes != 0 && space.free_inodes < inodes) {
-    return low(directory, fmt::format("{} inodes are free, {} are", space.free_inodes, inodes), "reserve_inodes");
+    return low(reserve, directory, concat(space.free_inodes, " inodes are free, ", inodes, " are"), "reserve_inodes");
   }
   return {};
 }
@@ -64,4 +62,4 @@ Result<void> DiskReserve::check() const {
   return {};
 }
 
-}  // namespace osb::sandboxd
+}  // namespace osb::sys
