@@ -25,7 +25,7 @@
 #include "execd/daemon/access_token.h"
 #include "execd/daemon/activity.h"
 #include "execd/daemon/clone3_compat.h"
-#include "execd/daemon/core_limit.h"
+#include "execd/daemon/container_walls.h"
 #include "execd/daemon/idle_tidy.h"
 #include "execd/daemon/install.h"
 #include "execd/daemon/options.h"
@@ -428,7 +428,7 @@ int serve(const Options& options, const Environment& env) {
 }
 
 int start(int argc, char** argv) {
-  if (argc > 2 && std::string_view(argv[1]) == "--keep-core-limit") return run_script_with_core_limit(argv);
+  if (argc > 2 && std::string_view(argv[1]) == "--keep-core-limit") return run_script_behind_walls(argv);
   if (argc > 2 && std::string_view(argv[1]) == "--wait-for-policy") return run_behind_policy(argv);
   if (argc == 3 && std::string_view(argv[1]) == "--install") {
     const auto installed = install(argv[0], argv[2]);

@@ -12,6 +12,7 @@
 # EXECD_BOOTSTRAP_PRE_SCRIPT   sourced before anything starts
 # BOOTSTRAP_CMD                a shell command that replaces the arguments
 # BOOTSTRAP_SHELL              the shell (default bash, else sh)
+# EXECD_NO_SET_ID              1: no file gets a setuid or setgid bit; read by execd before this script runs
 # EXECD_INIT                   truthy: execd takes the place of this script and is the init of the user's process
 # OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md); OPEN_SANDBOX_LIFECYCLE is its older name
 # OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT

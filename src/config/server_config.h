@@ -103,7 +103,9 @@ struct DockerSection {
   std::optional<std::int64_t> pids_limit = 4096;         // nothing: no limit
   Ceilings ceilings;                                     // additions: of memory, CPU and io
   std::string cgroup_parent;                             // addition; empty: the server's own where it can make one
-  std::int64_t reserve_bytes = -1, reserve_inodes = -1;  // additions: of the engine's disk, left free by uploads
+  std::int64_t reserve_bytes = -1, reserve_inodes = -1;  // additions: of the engine's disk, left free
+  bool allow_metadata = false;                           // addition: sandboxes reach metadata services
+  bool allow_setuid_files = false;                       // addition: also in writable host paths
 
   bool operator==(const DockerSection&) const = default;
 };

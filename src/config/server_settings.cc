@@ -199,6 +199,12 @@ void declare_backends(Settings& s, ServerConfig& c) {
         "With `bridge`: sandboxes do not reach each other, in a network that the server makes. `false`: the engine's "
         "own bridge.",
         {.security = true});
+  s.key(
+      "allow_metadata", c.docker.allow_metadata, Restart,
+      "With `isolate_network` on Docker: `true` lets sandboxes reach link-local addresses and the metadata services of "
+      "clouds, which give the machine's credentials to every client. `false`: a server that runs as root beside the "
+      "engine closes them; others warn at their start.",
+      {.security = true});
   s.key("publish_host", c.docker.publish_host, Restart,
         "IPv4 address of the engine's host where ports of sandboxes are published. Empty: the address where the server "
         "listens; for an engine on another machine 0.0.0.0.",
@@ -256,11 +262,17 @@ void declare_backends(Settings& s, ServerConfig& c) {
       "driver makes `/opensandbox-containers` with `total_memory_bytes` and `total_pids`; others use the engine's own, "
       "which has no limit.");
   s.key("reserve_bytes", c.docker.reserve_bytes, Restart,
-        "Bytes of the engine's disk that uploads into sandboxes leave free; below that execd answers with 507. -1: a "
-        "twentieth of the disk, at most 1 GiB. 0: uploads may fill the disk.",
+        "Bytes of the engine's disk that creates, snapshots and uploads into sandboxes leave free; below that the "
+        "server refuses creates with 429, and execd uploads with 507. An engine on another machine: uploads only. -1: "
+        "a twentieth of the disk, at most 1 GiB. 0: sandboxes may fill the disk.",
         {.min = -1, .max = kMost});
   s.key("reserve_inodes", c.docker.reserve_inodes, Restart,
-        "The same for inodes. -1: a twentieth, at most 100,000. 0: uploads may take all.", {.min = -1, .max = kMost});
+        "The same for inodes. -1: a twentieth, at most 100,000. 0: sandboxes may take all.", {.min = -1, .max = kMost});
+  s.key(
+      "allow_setuid_files", c.docker.allow_setuid_files, Restart,
+      "`true`: sandboxes with a writable host path may set setuid and setgid bits and file capabilities also where the "
+      "path is not mounted nosuid on the host. Every user of the host who reaches such a file becomes root.",
+      {.security = true});
 
   s.section("proxy", true);
   s.only_for(RuntimeType::Docker, c.runtime.type);

@@ -360,8 +360,8 @@ Code interpreter
   --version                  print the version
   --help                     print this
 
-  --keep-core-limit SCRIPT   as the first argument: keep the host's core_pattern away, then run /bin/sh SCRIPT; the
-                             interpreter of bootstrap.sh
+  --keep-core-limit SCRIPT   as the first argument: keep the host's core_pattern away, and setuid files too with
+                             EXECD_NO_SET_ID=1, then run /bin/sh SCRIPT; the interpreter of bootstrap.sh
   --wait-for-policy COMMAND  as the first argument: wait until the egress sidecar enforces the network policy, then run
                              the command; the entrypoint of containers with a policy
 

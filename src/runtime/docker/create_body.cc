@@ -20,6 +20,7 @@ namespace json = boost::json;
 
 constexpr std::string_view kInitVariable = "EXECD_INIT";
 constexpr std::string_view kReserveVariable = "EXECD_DISK_RESERVE";
+constexpr std::string_view kNoSetIdVariable = "EXECD_NO_SET_ID";
 constexpr std::string_view kExecd = "/opt/opensandbox/execd";
 constexpr std::string_view kBootstrap = "/opt/opensandbox/bootstrap.sh";
 
@@ -27,7 +28,7 @@ json::array to_array(const std::vector<std::string>& list) { return json::array(
 
 // Variables that a request cannot set.
 bool is_ours(std::string_view name, const DockerOptions& options) {
-  return name == kTokenVariable || name == api::kIdVariable || name == kReserveVariable ||
+  return name == kTokenVariable || name == api::kIdVariable || name == kReserveVariable || name == kNoSetIdVariable ||
          (options.execd_run_as_init && name == kInitVariable);
 }
 
@@ -49,6 +50,7 @@ json::array environment(const SandboxSpec& spec, const ContainerPlan& plan, cons
   // Set even when empty: a snapshot's image may hold the one of its source.
   out.push_back(json::value(std::string(kTokenVariable) + "=" + spec.execd_token));
   out.push_back(json::value(std::string(kReserveVariable) + "=" + disk_reserve(plan, options.docker)));
+  out.push_back(json::value(std::string(kNoSetIdVariable) + "=" + (plan.no_set_id_files ? "1" : "")));
   out.push_back(json::value(std::string(api::kHooksVariable) + "=" + api::encode_hooks(spec.create->lifecycle)));
   return out;
 }
@@ -79,10 +81,9 @@ json::object port_bindings(const ContainerPlan& plan, const std::string& address
 }
 
 // A sidecar joins the container's network after its start (sidecars.h). Until then no program of the image runs: the
-// first process is execd, and the image's health check, which engines start beside it, is off.
+// first process is execd.
 void put_under_policy(json::object& body, json::object& host, const ContainerPlan& plan) {
   body["Entrypoint"] = json::array{kExecd, "--wait-for-policy", kBootstrap};
-  body["Healthcheck"] = json::object{{"Test", json::array{"NONE"}}};
   if (!plan.without_ipv6) return;
   json::object sysctls;
   for (const char* name : {"all", "default", "lo"}) {
@@ -136,13 +137,16 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
   }
   const bool isolation = api::wants_isolation(spec.create->extensions);
   std::vector<std::string> dropped = options.docker.drop_capabilities;
-  if (isolation) std::erase_if(dropped, [](const std::string& name) { return name.ends_with("SYS_ADMIN"); });
-  if (plan.has_policy) {
-    // These capabilities change the rules of the sandbox's network, or send packets past them.
-    for (const char* name : {"NET_ADMIN", "NET_RAW", "SYS_ADMIN"}) {
+  const auto drop = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) {
       if (std::ranges::find(dropped, name) == dropped.end()) dropped.emplace_back(name);
     }
-  }
+  };
+  if (isolation) std::erase_if(dropped, [](const std::string& name) { return name.ends_with("SYS_ADMIN"); });
+  // These capabilities change the rules of the sandbox's network, or send packets past them.
+  if (plan.has_policy) drop({"NET_ADMIN", "NET_RAW", "SYS_ADMIN"});
+  // A write by root with FSETID leaves the setuid bit of a file; SETFCAP gives a file capabilities of the host.
+  if (plan.no_set_id_files) drop({"FSETID", "SETFCAP"});
   json::object host{{"NetworkMode", plan.network},  {"Binds", to_array(plan.binds)},
                     {"Mounts", std::move(files)},   {"SecurityOpt", security_options(plan, options.docker, isolation)},
                     {"CapDrop", to_array(dropped)}, {"RestartPolicy", json::object{{"Name", "no"}}}};
@@ -162,6 +166,9 @@ json::value create_body(const SandboxSpec& spec, const ContainerPlan& plan, cons
                     {"Cmd", to_array(api::entrypoint_words(spec.create->entrypoint).value_or(spec.create->entrypoint))},
                     {"Env", environment(spec, plan, options)},
                     {"Labels", std::move(labels)},
+                    // Engines start the image's health check beside the first process: outside of the walls that execd
+                    // raises (bootstrap.sh), and before a policy is enforced.
+                    {"Healthcheck", json::object{{"Test", json::array{"NONE"}}}},
                     {"Tty", false},
                     {"OpenStdin", false}};
   if (plan.has_policy) put_under_policy(body, host, plan);

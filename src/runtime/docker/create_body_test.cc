@@ -20,8 +20,11 @@ SandboxSpec sample() {
   create.image = api::ImageSpec{"debian", {}};
   create.entrypoint = {"sleep", "9"};
   create.metadata = api::StringMap{{"team", "a"}};
-  create.env = {
-      {"A", "1"}, {"EXECD_ACCESS_TOKEN", "mine"}, {"EXECD_DISK_RESERVE", "0,0"}, {"OPENSANDBOX_ID", "another"}};
+  create.env = {{"A", "1"},
+                {"EXECD_ACCESS_TOKEN", "mine"},
+                {"EXECD_DISK_RESERVE", "0,0"},
+                {"EXECD_NO_SET_ID", "0"},
+                {"OPENSANDBOX_ID", "another"}};
   create.resource_limits = api::StringMap{{"memory", "64Mi"}, {"cpu", "500m"}, {"gpu", "all"}};
   SandboxSpec spec{"x", std::make_shared<const api::CreateSandbox>(create), "secret", "", {}};
   spec.labels = make_labels("x", create, std::nullopt);
@@ -49,8 +52,11 @@ TEST(CreateBody, SaysWhatTheContractSays) {
   EXPECT_EQ(engine::text(body, {"Image"}), "debian");
   EXPECT_THAT(engine::string_list(body, {"Entrypoint"}), ElementsAre("/opt/opensandbox/bootstrap.sh"));
   EXPECT_THAT(engine::string_list(body, {"Cmd"}), ElementsAre("sleep", "9"));
-  EXPECT_THAT(engine::string_list(body, {"Env"}), ElementsAre("A=1", "OPENSANDBOX_ID=x", "EXECD_ACCESS_TOKEN=secret",
-                                                              "EXECD_DISK_RESERVE=-1,-1", "OPENSANDBOX_LIFECYCLE="));
+  EXPECT_THAT(engine::string_list(body, {"Env"}),
+              ElementsAre("A=1", "OPENSANDBOX_ID=x", "EXECD_ACCESS_TOKEN=secret", "EXECD_DISK_RESERVE=-1,-1",
+                          "EXECD_NO_SET_ID=", "OPENSANDBOX_LIFECYCLE="));
+  EXPECT_THAT(engine::string_list(body, {"Healthcheck", "Test"}), ElementsAre("NONE"))
+      << "it would run outside of execd's walls";
   EXPECT_EQ(engine::number(body, {"HostConfig", "Memory"}), 64 << 20);
   EXPECT_EQ(engine::number(body, {"HostConfig", "NanoCpus"}), 500'000'000);
   EXPECT_EQ(engine::number(body, {"HostConfig", "PidsLimit"}), 4096);
@@ -83,6 +89,14 @@ TEST(CreateBody, ExecdIsToldTheReserveOfADiskThatItSees) {
   EXPECT_EQ(reserve(made), "EXECD_DISK_RESERVE=1000,20") << "a request cannot set it";
   made.limits.amounts.disk_bytes = 1 << 30;
   EXPECT_EQ(reserve(made), "EXECD_DISK_RESERVE=0,0") << "it would see the size of its limit";
+}
+
+TEST(CreateBody, NoSetIdFilesNeedAFilterAndFewerCapabilities) {
+  ContainerPlan made = plan();
+  made.no_set_id_files = true;
+  const json::value body = create_body(sample(), made, DockerOptions());
+  EXPECT_THAT(engine::string_list(body, {"Env"}), Contains("EXECD_NO_SET_ID=1"));
+  EXPECT_THAT(engine::string_list(body, {"HostConfig", "CapDrop"}), ::testing::IsSupersetOf({"FSETID", "SETFCAP"}));
 }
 
 TEST(CreateBody, PublishesNothingOnTheHostsNetwork) {

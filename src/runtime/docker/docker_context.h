@@ -10,6 +10,7 @@
 #include "config/ceilings.h"
 #include "runtime/docker/docker_options.h"
 #include "runtime/docker/engine_client.h"
+#include "sys/disk_reserve.h"
 
 namespace osb::runtime {
 
@@ -30,6 +31,8 @@ struct EngineFacts {
   api::Platform platform;
   bool local = false;              // it is on this machine and sees the same files
   bool reaches_addresses = false;  // and its containers' addresses can be reached from here
+  bool remaps_users = false;       // root in a container is nobody on the host (userns-remap)
+  sys::DiskReserve reserve;        // of the engine's disk; none if that is not on this machine
   std::string default_runtime;     // "runc"
   std::string seccomp;             // inline JSON, or "unconfined"; "" is the engine's
   LimitFacts limits;

@@ -1,5 +1,6 @@
 #include "runtime/docker/docker_creates.h"
 
+#include "api/isolation_extension.h"
 #include "api/lifecycle_error.h"
 #include "async/race.h"
 #include "base/backoff.h"
@@ -55,6 +56,15 @@ bool is_name_taken(const Error& error) {
 bool is_about_size(const Error& error) {
   return error.message.contains("storage-opt") || error.message.contains("pquota") ||
          error.message.contains("storage option") || error.message.contains("quota");
+}
+
+Failure leaves_setuid_files() {
+  return api::refuse(
+      Code::InvalidRequest, api::reason::kVolumeHostPathNotAllowed,
+      "a host path is writable and not mounted nosuid: a setuid file that the sandbox leaves there would "
+      "make users of the host root, and with [docker] no_new_privileges = false nothing keeps it from "
+      "that. Mount the directory nosuid on the host, mount it read-only in the sandbox, or set [docker] "
+      "allow_setuid_files = true");
 }
 
 Failure removed_meanwhile() { return fail(Code::Cancelled, "the sandbox was removed while it was being created"); }
@@ -201,6 +211,7 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
       made.ports.push_back(*port = *taken);
     }
   }
+  if (auto ok = co_await context_.pool.run([&] { return context_.facts.reserve.check(); }); !ok) co_return ok;
   const VolumeContext volumes{spec.id, context_.engine, context_.pool, context_.options.allowed_host_paths,
                               context_.facts.local};
   if (!wanted.volumes.empty()) {
@@ -209,6 +220,9 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
   plan.binds = context_.options.docker.sandbox_binds;
   plan.binds.insert(plan.binds.end(), made.volumes.binds.begin(), made.volumes.binds.end());
   plan.managed_volumes = made.volumes.managed;
+  plan.no_set_id_files = made.volumes.open_to_users && !context_.facts.remaps_users &&
+                         !context_.options.docker.allow_setuid_files && !api::wants_isolation(wanted.extensions);
+  if (plan.no_set_id_files && !context_.options.docker.no_new_privileges) co_return leaves_setuid_files();
   plan.seccomp = context_.facts.seccomp;
   plan.has_policy = wanted.network_policy.has_value();
   plan.without_ipv6 = plan.has_policy && sidecars_.without_ipv6();

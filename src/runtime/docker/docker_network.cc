@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/docker/metadata_wall.h"
 
 namespace osb::runtime {
 namespace {
@@ -46,6 +47,12 @@ Result<void> check_shared(const json::value& network) {
                                   "remove it (docker network rm), or set [docker] isolate_network = false");
 }
 
+// The engine's name for it where the network does not say another.
+std::string bridge_of(const json::value& network) {
+  std::string named = engine::text(network, {"Options", "com.docker.network.bridge.name"});
+  return named.empty() ? "br-" + engine::text(network, {"Id"}).substr(0, 12) : named;
+}
+
 }  // namespace
 
 bool DockerNetwork::is_user_defined() const {
@@ -67,6 +74,8 @@ net::awaitable<void> DockerNetwork::look() {
     if (!made) log_warn("no network for sandboxes", {{"error", made.error().message}});
     co_return;
   }
+  warn_of_metadata(kind() == Kind::PerSandbox ? "each sandbox has a bridge of its own"
+                                              : "the network is not the server's");
   if (!is_user_defined()) co_return;
   const std::string& name = context_.options.docker.network_mode;
   const auto found = co_await context_.engine.call({.target = network_path(name)});
@@ -98,6 +107,7 @@ net::awaitable<Result<void>> DockerNetwork::make_shared() {
     const auto found = co_await context_.engine.call({.target = network_path(kSharedNetwork)});
     if (found) {
       auto fits = check_shared(*found);
+      if (fits) co_await close_metadata_services(bridge_of(*found));
       ready_ = fits.has_value();
       co_return fits;
     }
@@ -108,6 +118,22 @@ net::awaitable<Result<void>> DockerNetwork::make_shared() {
       co_return with_context("make the network of sandboxes", made.error());
     }
   }
+}
+
+net::awaitable<void> DockerNetwork::close_metadata_services(std::string bridge) {
+  Result<void> done = fail(Code::Unavailable, "the engine is on another machine, or without root");
+  if (context_.facts.reaches_addresses) {
+    const bool closed = !context_.options.docker.allow_metadata;
+    done = co_await context_.pool.run([&] { return set_metadata_wall(bridge, closed); });
+  }
+  if (!done) warn_of_metadata(done.error().message);
+}
+
+void DockerNetwork::warn_of_metadata(const std::string& reason) {
+  if (context_.options.docker.allow_metadata || warned_ == reason) return;
+  warned_ = reason;
+  log_warn("sandboxes reach the metadata service of a cloud; docs/docker.md has a table of nftables that closes it",
+           {{"reason", reason}});
 }
 
 net::awaitable<Result<void>> DockerNetwork::make_own(std::string sandbox) {

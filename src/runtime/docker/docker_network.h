@@ -12,7 +12,8 @@ namespace osb::runtime {
 // network_mode `bridge` means a bridge on which sandboxes do not reach each other. Docker: one network for all of them,
 // with traffic between containers turned off. It is made when it is missing, found again by its name and label, shared
 // by all servers of the engine, and removed by none. Podman has no such switch: each sandbox gets an isolated network
-// that goes with it. [docker] isolate_network = false: the engine's own bridge. Other modes are taken as they are.
+// that goes with it. On Docker's network the metadata services of clouds are closed, if the server is root on the
+// engine's machine. [docker] isolate_network = false: the engine's own bridge. Other modes are taken as they are.
 class DockerNetwork {
  public:
   explicit DockerNetwork(DockerContext& context) : context_(context) {}
@@ -38,11 +39,14 @@ class DockerNetwork {
   enum class Kind { AsNamed, Shared, PerSandbox };
   Kind kind() const;
   net::awaitable<Result<void>> make_shared();
+  net::awaitable<void> close_metadata_services(std::string bridge);
+  void warn_of_metadata(const std::string& reason);  // once
   net::awaitable<Result<void>> make_own(std::string sandbox);
 
   DockerContext& context_;
   std::string missing_;
   bool ready_ = false;  // the shared network was seen
+  std::string warned_;  // of metadata services that stay open
 };
 
 // Of the network that all sandboxes of a Docker engine share.

@@ -30,6 +30,7 @@ std::string image_path(const std::string& snapshot, std::string_view rest = "") 
 net::awaitable<Result<void>> DockerSnapshots::create(std::string sandbox, std::string snapshot) {
   const auto container = co_await containers_.look_up(sandbox);
   if (!container) co_return Failure(container.error());
+  if (auto ok = co_await context_.pool.run([&] { return context_.facts.reserve.check(); }); !ok) co_return ok;
   // The image inherits the container's labels and environment, and so would every container made of it. They cannot be
   // left out, only replaced by empty ones.
   json::object labels;

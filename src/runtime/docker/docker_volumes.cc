@@ -1,6 +1,7 @@
 #include "runtime/docker/docker_volumes.h"
 
 #include <filesystem>
+#include <sys/statvfs.h>
 
 #include <boost/json/object.hpp>
 
@@ -153,6 +154,12 @@ net::awaitable<Result<std::string>> named_source(const VolumeContext& context, c
   co_return co_await context.pool.run([&] { return open_sub_path(*root, volume.sub_path, pvc.claim_name); });
 }
 
+// Whether the kernel of the host ignores the setuid bits and capabilities of files there.
+bool is_nosuid(int file) {
+  struct statvfs found{};
+  return ::fstatvfs(file, &found) == 0 && (found.f_flag & ST_NOSUID) != 0;
+}
+
 Result<void> without_value(const Result<fs::path>& path) {
   if (!path) return Failure(path.error());
   return {};
@@ -223,6 +230,9 @@ net::awaitable<Result<void>> prepare_volumes(const VolumeContext& context, const
       if (!file) co_return api::refuse(Code::InvalidRequest, pin.reason, file.error().message);
       pin.file = std::move(*file);
       out.pinned.push_back(std::move(pin));
+    }
+    if (volume.host && !volume.read_only && !(context.local && is_nosuid(out.pinned.back().file.get()))) {
+      out.open_to_users = true;
     }
     out.binds.push_back(*source + ":" + volume.mount_path + (volume.read_only ? ":ro" : ":rw"));
   }

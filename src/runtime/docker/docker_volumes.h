@@ -15,6 +15,7 @@ struct DockerVolumes {
   std::vector<std::string> binds;    // "source:target:ro|rw", in the order of the request
   std::vector<std::string> created;  // named volumes that were made for it: removed when its create fails
   std::vector<std::string> managed;  // of those, the ones to delete with it
+  bool open_to_users = false;        // a host path is writable, and programs in it may be setuid on the host
   std::vector<PinnedMount> pinned;   // what of this machine's files the binds are to show
 };
 

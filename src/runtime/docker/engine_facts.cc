@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 
 #include <boost/json/array.hpp>
@@ -72,12 +73,25 @@ bool is_local(const json::value& info, const EngineClient& engine) {
          engine::text(info, {"Name"}) == own.nodename;
 }
 
+bool has_security_option(const json::value& info, std::string_view name) {
+  return std::ranges::any_of(engine::string_list(info, {"SecurityOptions"}),
+                             [&](const std::string& option) { return option.contains(name); });
+}
+
 // Rootless engines keep their networks in a namespace of their own. Docker says so among other things, Podman in a
 // field of its own.
 bool is_rootless(const json::value& info) {
-  return engine::flag(info, {"Rootless"}) ||
-         std::ranges::any_of(engine::string_list(info, {"SecurityOptions"}),
-                             [](const std::string& option) { return option.contains("name=rootless"); });
+  return engine::flag(info, {"Rootless"}) || has_security_option(info, "name=rootless");
+}
+
+// Creates and snapshots leave it free, as uploads do, which execd refuses (create_body.cc).
+sys::DiskReserve reserve_of(const json::value& info, const config::DockerSection& docker) {
+  sys::DiskReserve out{.bytes = docker.reserve_bytes, .inodes = docker.reserve_inodes};
+  out.reason = "DOCKER::DISK_LOW";
+  out.section = "[docker]";
+  const std::string directory = engine::text(info, {"DockerRootDir"});
+  if (struct statvfs found{}; ::statvfs(directory.c_str(), &found) == 0) out.places = {{directory}};
+  return out;
 }
 
 std::string name_of(const json::value& version, const EngineClient& engine) {
@@ -107,6 +121,8 @@ net::awaitable<Result<EngineFacts>> look_at_engine(EngineClient& engine, const D
   out.default_runtime = engine::text(*info, {"DefaultRuntime"});
   const bool rootless = is_rootless(*info);
   out.reaches_addresses = out.local && !rootless;
+  out.remaps_users = has_security_option(*info, "name=userns");
+  if (out.local) out.reserve = reserve_of(*info, options.docker);
   for (const std::string& wall : api::missing_engine_walls(*info)) {
     log_warn("the container engine lacks a wall", {{"lacks", wall}});
   }

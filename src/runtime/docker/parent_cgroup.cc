@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernel/limited_cgroup.h"
 #include "runtime/docker/engine_json.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
@@ -26,6 +27,8 @@ Result<void> set(const std::string& file, std::int64_t limit, const char* word) 
 Result<void> make_v2(const std::string& root, const config::Ceilings& ceilings) {
   const std::string parent = root + kOwnParent;
   if (auto made = make(parent); !made) return made;
+  // Where the kernel counts huge pages, sandboxes get none; few hosts have any.
+  if (sys::write_text(root + "/cgroup.subtree_control", "+hugetlb")) kernel::forbid_huge_pages(parent, ".max");
   if (auto enabled = sys::write_text(root + "/cgroup.subtree_control", "+memory +pids"); !enabled) return enabled;
   if (auto limited = set(parent + "/memory.max", ceilings.total_memory_bytes, "max"); !limited) return limited;
   return set(parent + "/pids.max", ceilings.total_pids, "max");
@@ -35,6 +38,10 @@ Result<void> make_v1(const std::string& root, const config::Ceilings& ceilings) 
   const std::string memory = root + "/memory" + kOwnParent, pids = root + "/pids" + kOwnParent;
   for (const std::string& each : {memory, pids}) {
     if (auto made = make(each); !made) return made;
+  }
+  const std::string huge_pages = root + "/hugetlb";
+  if (::access(huge_pages.c_str(), F_OK) == 0 && make(huge_pages + kOwnParent)) {
+    kernel::forbid_huge_pages(huge_pages + kOwnParent, ".limit_in_bytes");
   }
   if (auto limited = set(memory + "/memory.limit_in_bytes", ceilings.total_memory_bytes, "-1"); !limited)
     return limited;

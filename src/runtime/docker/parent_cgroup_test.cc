@@ -62,7 +62,12 @@ TEST(ParentCgroup, ARootServerMakesOneWithLimits) {
   for (const char* file : {"/memory.limit_in_bytes", "/pids.max"}) {
     touch(v1.path().string() + (std::string(file).starts_with("/m") ? "/memory" : "/pids") + own + file);
   }
+  const std::string huge_v1 = v1.path().string() + "/hugetlb" + own + "/hugetlb.2MB.limit_in_bytes";
+  const std::string huge_v2 = v2.path().string() + own + "/hugetlb.2MB.max";
+  touch(huge_v1);
+  touch(huge_v2);
   EXPECT_EQ(prepare_parent_cgroup("", kCgroupfs, true, totals(1 << 30, 100), v1.path()).name, own);
+  EXPECT_EQ(*sys::read_text(huge_v1), "0");
   EXPECT_EQ(*sys::read_text(v1.path().string() + "/memory" + own + "/memory.limit_in_bytes"), "1073741824");
   EXPECT_EQ(*sys::read_text(v1.path().string() + "/pids" + own + "/pids.max"), "100");
   for (const std::string& file : {std::string("/cgroup.controllers"), std::string("/cgroup.subtree_control"),
@@ -72,6 +77,7 @@ TEST(ParentCgroup, ARootServerMakesOneWithLimits) {
   EXPECT_EQ(prepare_parent_cgroup("", kCgroupfs, true, totals(1 << 30, 0), v2.path()).name, own);
   EXPECT_EQ(*sys::read_text(v2.path().string() + own + "/memory.max"), "1073741824");
   EXPECT_EQ(*sys::read_text(v2.path().string() + own + "/pids.max"), "max");
+  EXPECT_EQ(*sys::read_text(huge_v2), "0");
   EXPECT_EQ(*sys::read_text(v2.path().string() + "/cgroup.subtree_control"), "+memory +pids");
 }
 

@@ -2,6 +2,9 @@
 Podman."""
 
 import json
+import pathlib
+import shutil
+import tempfile
 
 import httpx
 
@@ -19,8 +22,12 @@ class Prison:
     def __init__(self, kind):
         self.kind = kind
         self.daemon = ENGINES.get(kind, Sandboxd)()
-        secure = {"secure_runtime": {"type": "gvisor"}} if kind == "gvisor" else {}
-        self.server = Server(self.daemon, settings=secure)
+        settings = {"secure_runtime": {"type": "gvisor"}} if kind == "gvisor" else {}
+        if kind in ENGINES:  # a directory that sandboxes may mount and every user of the host can reach
+            self.host_path = pathlib.Path(tempfile.mkdtemp(prefix="osb-host-path-"))
+            self.host_path.chmod(0o755)
+            settings["storage"] = {"allowed_host_paths": [str(self.host_path)]}
+        self.server = Server(self.daemon, settings=settings)
         self._shared = {}
 
     def create(self, **fields):
@@ -45,6 +52,8 @@ class Prison:
         self.server.remove_all()
         self.server.close()
         self.daemon.close()
+        if self.kind in ENGINES:
+            shutil.rmtree(self.host_path)
 
 
 class Prisoner:

@@ -1,7 +1,10 @@
 """Containers of a plain engine: its defaults, and what the server adds to them."""
 
 import json
+import os
+import shutil
 import socket
+import subprocess
 
 import pytest
 
@@ -191,3 +194,82 @@ def test_a_restored_sandbox_has_the_same_walls(prison, neighbour):
     assert config["NetworkMode"] == "opensandbox-isolated", json.dumps(config)
     assert "no-new-privileges:true" in config["SecurityOpt"] and "SYS_ADMIN" in " ".join(config["CapDrop"])
     assert attack(restored, REACH + "report(reach(address, 44772))", address=neighbour.address) != "open"
+
+
+#  Each leaves a program in /data that gives its user the rights of root, or of any group: `give` is its mode.
+SET_ID = {
+    "chmod": "syscall(calls['chmod'], name, give)",
+    "fchmod": "syscall(calls['fchmod'], os.open(name, os.O_RDONLY), give)",
+    "fchmodat": "syscall(calls['fchmodat'], -100, name, give)",
+    "fchmodat2": "syscall(452, -100, name, give, 0)",
+    "a mode with bits above": "syscall(calls['chmod'], name, give | 1 << 40)",
+    "open": "syscall(calls['open'], b'/data/made', os.O_CREAT | os.O_WRONLY, give)",
+    "openat": "syscall(calls['openat'], -100, b'/data/made', os.O_CREAT | os.O_WRONLY, give)",
+    "openat2": "syscall(437, -100, b'/data/made', struct.pack('=QQQ', os.O_CREAT | os.O_WRONLY, give, 0), 24)",
+    "a file without a name": "syscall(calls['openat'], -100, b'/data', os.O_TMPFILE | os.O_WRONLY, give)",
+    "creat": "syscall(calls['creat'], b'/data/made', give)",
+    "mknod": "syscall(calls['mknod'], b'/data/made', 0o100000 | give, 0)",
+    "mknodat": "syscall(calls['mknodat'], -100, b'/data/made', 0o100000 | give, 0)",
+    "io_uring, which no filter sees": "syscall(425, 1, bytes(256))",
+    "a capability": "attempt(os.setxattr, name, 'security.capability', struct.pack('<5I', 0x02000001, 1 << 7, 0, 0, 0))",
+}
+
+
+@pytest.fixture
+def host_path(prison):
+    return prison.host_path
+
+
+@pytest.fixture
+def tenant(prison, host_path):
+    """A sandbox with that directory."""
+    return prison.shared("tenant", volumes=[{"name": "v", "mountPath": "/data", "host": {"path": str(host_path)}}])
+
+
+def as_nobody(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, user=65534, group=65534, extra_groups=[])
+
+
+@pytest.mark.attack(by="code in the sandbox and a user of the host", on="docker")
+@pytest.mark.parametrize("give", (0o4755, 0o2755))
+@pytest.mark.parametrize("way", SET_ID)
+def test_a_program_left_in_a_host_path_gives_no_rights(tenant, host_path, way, give):
+    """Root inside is root of the host there."""
+    control = host_path / "control"
+    shutil.copy("/usr/bin/id", control)
+    control.chmod(give)
+    assert as_nobody(control, "-u" if give == 0o4755 else "-g").stdout.strip() == "0", "set-id programs work here"
+    control.unlink()
+    names = ("chmod", "fchmod", "fchmodat", "open", "openat", "creat", "mknod", "mknodat")
+    said = attack(tenant, f"""
+import shutil
+os.umask(0)
+name = b'/data/program'
+shutil.copy('/usr/bin/id', name)
+os.chmod(name, 0o755)
+report({SET_ID[way]})
+""", give=give, calls={name: number_of(name) for name in names})
+    assert said in ("EPERM", "ENOSYS"), said
+    assert (host_path / "program").stat().st_uid == 0, "it is root's"
+    assert not [each for each in host_path.iterdir() if each.stat().st_mode & 0o6000 or "security.capability" in os.listxattr(each)]
+
+
+@pytest.mark.attack(by="code in the sandbox and a user of the host", on="docker")
+def test_a_setuid_program_of_a_host_path_is_not_given_another_content(tenant, host_path):
+    """A write by root would leave the bit as it is."""
+    program = host_path / "of-the-host"
+    shutil.copy("/usr/bin/id", program)
+    program.chmod(0o4755)
+    assert attack(tenant, "report(attempt(lambda: os.write(os.open('/data/of-the-host', os.O_WRONLY), b'mine')))") == 4
+    assert program.stat().st_mode & 0o6000 == 0
+    program.unlink()
+
+
+@pytest.mark.attack(by="the maker of an image", on="docker")
+def test_a_health_check_of_the_image_is_not_run(prison):
+    """The engine would start it beside the first process, outside of the walls that execd raises."""
+    check = {"Test": ["CMD", "/bin/true"], "Interval": 1_000_000_000}
+    prison.daemon.load_busybox("checked:latest", Healthcheck=check)
+    made = prison.daemon.inspect(prison.create(image={"uri": "checked:latest"}, entrypoint=["sleep", "1000"]).id)
+    assert made["Config"].get("Healthcheck", {}).get("Test") in (None, ["NONE"]), made["Config"]
+    assert (made["State"].get("Health") or {}).get("Status") in (None, "", "none"), made["State"]

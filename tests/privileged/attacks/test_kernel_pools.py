@@ -64,7 +64,6 @@ report([hold(lambda: take(40)), hold(lambda: as_user(1000)), hold(lambda: as_use
     assert taken[0] == 40 and 0 < taken[1] <= 64 and taken[2:] == [0, "ENOSPC"], taken
 
 
-@pytest.mark.attack(on="native gvisor")
 def test_a_sandbox_takes_no_asynchronous_requests(prison, prisoner):
     """fs.aio-max-nr is one number for all; a few calls would take it."""
     setup = """

@@ -33,14 +33,15 @@ report([answers, ask(internet, internet_port, 20)])
     assert got[1] == HOST  # the internet is reached by the same program
 
 
-@pytest.mark.attack(on="native gvisor")
+#  Podman makes a bridge for each sandbox, which the server does not close.
+@pytest.mark.attack(on="native gvisor docker", holds_on_podman=False)
 @pytest.mark.parametrize("address", METADATA)
 def test_a_metadata_service_is_not_reached(prisoner, address):
     assert read_from(address, PORT) == HOST  # the host gets there
     assert_closed(prisoner, [address])
 
 
-@pytest.mark.attack(on="native gvisor")
+@pytest.mark.attack(on="native gvisor docker", holds_on_podman=False)
 @pytest.mark.parametrize("form", ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.16689662", "::ffff:169.254.169.254",
                                   "::ffff:a9fe:a9fe", "169.254.43518"])
 def test_a_metadata_service_is_not_reached_by_another_spelling(prisoner, form):

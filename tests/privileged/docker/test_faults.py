@@ -345,6 +345,17 @@ def uploads_stop_at_the_reserve(server, id):
     assert server.run(id, "cat /root/upload") == "fits"
 
 
+def fill(server, id):
+    assert "error" in server.run(id, "head -c 200000000 /dev/zero > /root/file").lower()
+
+
+def snapshot_fails(server, id, why):
+    snapshot = snapshot_of(server, id)
+    status = settled(server, snapshot)
+    assert (status["state"], status["reason"]) == ("Failed", "snapshot_runtime_failed") and why in status["message"], status
+    assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+
+
 def test_a_full_disk(own_engine, make_server, tmp_path):
     image, place = tmp_path / "disk", tmp_path / "data"
     place.mkdir()
@@ -359,15 +370,25 @@ def test_a_full_disk(own_engine, make_server, tmp_path):
         filler = server.create()["id"]
         neighbour = server.create()["id"]
         uploads_stop_at_the_reserve(server, filler)
-        said = server.run(filler, "head -c 200000000 /dev/zero > /root/file")
-        assert "error" in said.lower()
+        fill(server, filler)
+        refused = server.post_sandbox()
+        assert (refused.status_code, refused.json()["code"]) == (429, "DOCKER::DISK_LOW"), refused.text
+        assert "[docker] reserve_bytes" in refused.json()["message"], refused.text
+        snapshot_fails(server, filler, "[docker] reserve_bytes")
+        assert server.run(neighbour, "echo unharmed") == "unharmed"
+        server.run(filler, "rm /root/file")
+        assert server.run(server.create()["id"], "echo room > /root/x; cat /root/x") == "room"
+        server.remove_all()
+
+        server.stop()
+        server = make_server(engine, settings={"docker": {"reserve_bytes": 0, "reserve_inodes": 0}})
+        filler = server.create()["id"]
+        neighbour = server.create()["id"]
+        fill(server, filler)
         late = server.post_sandbox().json()
         assert late["code"] == "DOCKER::SANDBOX_START_FAILED", late
         assert "no space left" in late["message"].lower(), late
-        snapshot = snapshot_of(server, filler)
-        status = settled(server, snapshot)
-        assert (status["state"], status["reason"]) == ("Failed", "snapshot_runtime_failed"), status
-        assert server.client.delete(f"/v1/snapshots/{snapshot}").status_code == 204
+        snapshot_fails(server, filler, "no space left")
         assert server.run(neighbour, "echo unharmed") == "unharmed"
         server.run(filler, "rm /root/file")
         assert server.run(server.create()["id"], "echo room > /root/x; cat /root/x") == "room"

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import pathlib
 import socket
+import subprocess
 import threading
 
 import pytest
@@ -150,6 +151,38 @@ def test_a_part_of_a_volume(server, engine):
     for part in ("out", "out/etc", "up"):
         refusal(server, named("parts", subPath=part), code="VOLUME::INVALID_SUB_PATH")
     engine.ask("DELETE", "/volumes/parts")
+
+
+def sets_setuid_bits(server, *volumes):
+    """Whether a sandbox with these volumes can give a file of its own a setuid bit, as packages do."""
+    id = server.create(volumes=list(volumes))["id"]
+    said = server.run(id, "touch /tmp/program; busybox chmod u+s /tmp/program && busybox stat -c %a /tmp/program")
+    server.delete(id)
+    assert said == "4644" or "not permitted" in said, said
+    return said == "4644"
+
+
+def test_setuid_bits_beside_a_host_path(server, make_server, allowed):
+    """tests/privileged/attacks has the ways around."""
+    assert sets_setuid_bits(server)
+    assert sets_setuid_bits(server, named("with-setuid", createIfNotExists=True, deleteOnSandboxTermination=True))
+    assert sets_setuid_bits(server, host(allowed / "setuid", readOnly=True))
+    assert not sets_setuid_bits(server, host(allowed / "setuid"))
+    subprocess.run(["mount", "--bind", allowed / "setuid", allowed / "setuid"], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,nosuid", allowed / "setuid"], check=True)
+        assert sets_setuid_bits(server, host(allowed / "setuid"))
+        assert not sets_setuid_bits(server, host(allowed / "setuid"), host(allowed / "another", "w"))
+    finally:
+        subprocess.run(["umount", allowed / "setuid"], check=True)
+
+    storage, gaining = {"allowed_host_paths": [str(allowed)]}, {"no_new_privileges": False}
+    without = make_server(settings={"storage": storage, "docker": gaining})
+    message = refusal(without, host(allowed / "setuid"), code="VOLUME::HOST_PATH_NOT_ALLOWED")
+    assert "allow_setuid_files" in message and "nosuid" in message, message
+    without.stop()
+    willing = make_server(settings={"storage": storage, "docker": {"allow_setuid_files": True}})
+    assert sets_setuid_bits(willing, host(allowed / "setuid"))
 
 
 def test_a_trap_that_is_laid_after_the_answer(make_server, engine, allowed):
