@@ -82,6 +82,7 @@ class NftRule {
   NftRule& udp();
   NftRule& destination_port(std::uint16_t port);  // comes after tcp() or udp()
   NftRule& source_port(std::uint16_t port);       // the same
+  NftRule& tcp_flags(std::uint8_t flags);         // exactly these (TH_SYN); comes after tcp()
   NftRule& tcp_refusal();                         // the answer of a closed port; comes after tcp()
   NftRule& icmp();
   NftRule& icmp_type(std::uint8_t type);

@@ -242,12 +242,16 @@ NftRule& NftRule::source_port(std::uint16_t port) {
   return *this;
 }
 
-NftRule& NftRule::tcp_refusal() {
+NftRule& NftRule::tcp_flags(std::uint8_t flags) {
   constexpr std::uint32_t kFlagsOffset = 13;
-  const std::uint8_t reset_and_ack = 0x14;
-  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, kFlagsOffset, sizeof reset_and_ack);
-  compare(rule_.get(), &reset_and_ack, sizeof reset_and_ack);
+  load_payload(rule_.get(), NFT_PAYLOAD_TRANSPORT_HEADER, kFlagsOffset, sizeof flags);
+  compare(rule_.get(), &flags, sizeof flags);
   return *this;
+}
+
+NftRule& NftRule::tcp_refusal() {
+  constexpr std::uint8_t kResetAndAck = 0x14;
+  return tcp_flags(kResetAndAck);
 }
 
 NftRule& NftRule::icmp() {

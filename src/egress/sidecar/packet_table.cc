@@ -53,6 +53,21 @@ void put_port_ranges(NftBatch& batch, const std::string& set, const std::vector<
   batch.add_elements(set, elements);
 }
 
+// A connection that was revoked is forgotten, but its peer goes on sending: such a packet must not count as the
+// beginning of a connection from outside, whose answers would pass. TCP connections from outside begin with SYN, alone
+// or with the bits of ECN. There are none of UDP.
+void put_arrivals(NftBatch& batch) {
+  const char* chain = "arrivals";
+  constexpr std::uint8_t kSyn = 0x02, kSynWithEcn = 0xc2;
+  batch.add_chain({.name = chain, .hook = NF_INET_LOCAL_IN, .priority = NF_IP_PRI_FILTER});
+  batch.add_rule(chain, std::move(NftRule().input_interface(kLoopbackInterface).accept()));
+  batch.add_rule(chain, std::move(NftRule().connection_established().accept()));
+  batch.add_rule(chain, std::move(NftRule().tcp().tcp_flags(kSyn).accept()));
+  batch.add_rule(chain, std::move(NftRule().tcp().tcp_flags(kSynWithEcn).accept()));
+  batch.add_rule(chain, std::move(NftRule().tcp().connection_new().drop()));
+  batch.add_rule(chain, std::move(NftRule().udp().connection_new().drop()));
+}
+
 void begin_table(NftBatch& batch, bool drop_by_default) {
   batch.add_table();  // so that there is one to delete
   batch.delete_table();
@@ -61,6 +76,7 @@ void begin_table(NftBatch& batch, bool drop_by_default) {
   batch.add_rule(kRefuse, std::move(NftRule().tcp().reset()));
   batch.add_rule(kRefuse, std::move(NftRule().prohibited()));
   batch.add_rule(kRefuse, std::move(NftRule().drop()));
+  put_arrivals(batch);
   batch.add_chain(
       {.name = kChain, .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_FILTER, .drop_by_default = drop_by_default});
 }
@@ -192,12 +208,13 @@ void put_table(NftBatch& batch, const PacketTable& table) {
   refuse_port(batch, kNamesOverTls);
   if (table.intercept) batch.add_rule(kChain, std::move(NftRule().udp().destination_port(kHttps).jump(kRefuse)));
   put_doh(batch, table);
+  // Metadata of clouds: a rule for a network that happens to hold it must not open it, as on other backends.
+  batch.add_rule(kChain, std::move(NftRule().ipv4().destination(kLinkLocal, 16).jump(kRefuse)));
   put_policy(batch, table);
   if (!table.closed.empty()) {
     put_ranges(batch, "closed_v4", ranges_of(table.closed));
     batch.add_rule(kChain, std::move(NftRule().ipv4().in_set("closed_v4", kAddressKey).jump(kRefuse)));
   }
-  batch.add_rule(kChain, std::move(NftRule().ipv4().destination(kLinkLocal, 16).jump(kRefuse)));
   if (deny) batch.add_rule(kChain, std::move(NftRule().jump(kRefuse)));
 }
 

@@ -177,6 +177,13 @@ def test_a_policy_that_allows_by_default_still_closes_name_servers_and_metadata(
     assert reach(WWW, 853) in REFUSED
 
 
+@pytest.mark.parametrize("target", [METADATA, "169.254.0.0/16", "0.0.0.0/0"])
+def test_no_rule_opens_metadata(sidecar, target):
+    sidecar({"defaultAction": "allow", "egress": [{"action": "allow", "target": target}]})
+    assert reach(METADATA) in REFUSED
+    assert reach(WWW) == "open"
+
+
 def test_deny_always_wins_and_changes_are_seen(sidecar, internet, tmp_path):
     internet.names.add("www.example.com", WWW)
     rules = tmp_path / "rules"
@@ -246,6 +253,41 @@ def test_a_long_flow_ends_when_its_target_is_revoked(sidecar, internet):
             for _ in range(3):
                 flow.send(b"x")
                 flow.recv(100)
+
+
+def test_a_revoked_flow_does_not_come_back_by_what_its_peer_sends(sidecar, internet):
+    internet.names.add("www.example.com", WWW)
+    running = sidecar(ALLOW_WWW)
+    with internet.socket(socket.SOCK_STREAM) as listener, internet.socket(socket.SOCK_DGRAM) as peer:
+        for each in (listener, peer):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind((WWW, 9998))
+        listener.listen()
+        ask(RESOLVER, "www.example.com")
+        with socket.create_connection((WWW, 9998), 10) as stream, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            server, _ = listener.accept()
+            datagrams.connect((WWW, 9998))
+            datagrams.send(b"x")
+            _, where = peer.recvfrom(100)
+            for each in (stream, datagrams, server, peer):
+                each.settimeout(2)
+
+            def answered():
+                """Whether the sandbox hears of its peer over TCP and over UDP."""
+                server.sendall(b"y")
+                peer.sendto(b"y", where)
+                said = []
+                for each in (stream, datagrams):
+                    try:
+                        said.append(each.recv(100))
+                    except OSError:
+                        said.append(b"")
+                return said
+
+            assert answered() == [b"y", b"y"]
+            assert running.api("DELETE", json=["www.example.com"]).status_code == 200
+            assert answered() == [b"", b""]
+            server.close()
 
 
 def test_the_api_answers_as_the_contract_says(sidecar):
