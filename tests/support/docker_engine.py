@@ -270,11 +270,11 @@ class Engine:
     def kill_children(self, container):
         """SIGKILL for the processes that the first one of a container has started; how many they were."""
         first = self.ask("GET", f"/containers/{container}/json")["State"]["Pid"]
-        shown = self.ask("GET", f"/containers/{container}/top", params={"ps_args": "-eo pid,ppid"})["Processes"]
-        children = [pid for pid, parent in shown if int(parent) == first]
+        inside = ["nsenter", "--target", str(self._init), "--mount", "--pid", "--"]
+        children = subprocess.run([*inside, "cat", f"/proc/{first}/task/{first}/children"], check=True, capture_output=True,
+                                  text=True).stdout.split()
         for pid in children:
-            subprocess.run(["nsenter", "--target", str(self._init), "--mount", "--pid", "--", "kill", "-9", pid],
-                           check=True)
+            subprocess.run([*inside, "kill", "-9", pid], check=True)
         return len(children)
 
     def inventory(self):

@@ -1,17 +1,21 @@
 """Fixtures for attacks on network policies: a server whose sandboxes have a policy, and an internet around it."""
 
 import os
+import pathlib
+import signal
 
 import pytest
 
 from attack import attack
 from policy_world import ALLOWED, HOST, INSIDE, NAME_SERVER, OTHER, PolicyInternet, record
-from prison import Prisoner
+from docker_engine import EGRESS_IMAGE
+from prison import ENGINES, Prisoner
 from sandboxd_process import Sandboxd
 from server_process import Server
 
+KIND = os.environ.get("BACKEND", "native")
 NETWORK = {"subnet": "10.95.0.0/16", "table": "osb_walls", "interface_prefix": "osbv-"}
-GATEWAY = "10.95.0.1"
+GATEWAY = {"docker": "172.17.0.1", "podman": "10.88.0.1"}.get(KIND, "10.95.0.1")
 POLICY = {"defaultAction": "deny", "egress": [
     {"action": "allow", "target": "www.allowed.test"}, {"action": "deny", "target": "denied.wild.test"},
     {"action": "allow", "target": "*.wild.test"}, {"action": "allow", "target": "rebind.test"},
@@ -36,10 +40,15 @@ class Walls:
         names["denied.wild.test"] = ([record("denied.wild.test", OTHER)], [])
         self.rules = directory / "rules"
         self.rules.mkdir()
-        egress = {"resolvers": [f"{NAME_SERVER}:53"], "rules_directory": str(self.rules)}
-        self.daemon = Sandboxd(settings={"network": NETWORK, "egress": egress})
-        gvisor = {"secure_runtime": {"type": "gvisor"}} if os.environ.get("BACKEND") == "gvisor" else {}
-        self.server = Server(self.daemon, settings=gvisor)
+        if KIND in ENGINES:
+            self.daemon = ENGINES[KIND]()
+            self.daemon.load_egress()
+            settings = {"egress": {"image": EGRESS_IMAGE, "dns_upstream": [NAME_SERVER]}}
+        else:
+            egress = {"resolvers": [f"{NAME_SERVER}:53"], "rules_directory": str(self.rules)}
+            self.daemon = Sandboxd(settings={"network": NETWORK, "egress": egress})
+            settings = {"secure_runtime": {"type": "gvisor"}} if KIND == "gvisor" else {}
+        self.server = Server(self.daemon, settings=settings)
 
     def create(self, policy=None):
         return Prisoner(self, self.server.create(networkPolicy=policy or POLICY)["id"])
@@ -49,6 +58,17 @@ class Walls:
         answer = self.server.client.request(method, f"/v1/sandboxes/{prisoner.id}/networkpolicy", json=body)
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}\n{self.daemon.log()[-3000:]}"
         return answer.json()
+
+    def kill_egress(self, prisoner):
+        """SIGKILL for the process that enforces the policy: the host's, or that of the sandbox's sidecar."""
+        if KIND in ENGINES:
+            assert self.daemon.kill_children(f"sandbox-egress-{prisoner.id}") == 1
+            return
+        children = []
+        for task in pathlib.Path(f"/proc/{self.daemon.pid}/task").iterdir():
+            children += (task / "children").read_text().split()
+        os.kill(next(int(pid) for pid in children if "opensandbox-egr" in pathlib.Path(f"/proc/{pid}/comm").read_text()),
+                signal.SIGKILL)
 
     def close(self):
         self.server.remove_all()

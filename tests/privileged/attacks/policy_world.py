@@ -46,6 +46,7 @@ class Names:
 
     def __init__(self, internet, address):
         self.answers, self.asked, self.lock = {}, [], threading.Lock()
+        self.other_kinds = {}  # of questions for anything but IPv4 addresses: a name's records, or a function that makes them
         with entered(internet.pid):
             self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -57,17 +58,20 @@ class Names:
         for work in (self._serve_datagrams, self._serve_connections):
             threading.Thread(target=work, daemon=True).start()
 
+    @staticmethod
+    def _find(table, name):
+        found = table.get(name) or next((value for key, value in table.items()
+                                         if key.startswith("*.") and name.endswith(key[1:])), None)
+        return found(name) if callable(found) else found
+
     def reply(self, message):
         name, end = question_name(message)
         kind = struct.unpack("!H", message[end - 4:end - 2])[0]
         with self.lock:
             self.asked.append(name)
-        found = self.answers.get(name) or next((value for key, value in self.answers.items()
-                                                if key.startswith("*.") and name.endswith(key[1:])), None)
-        if callable(found):
-            found = found(name)
-        answers, additional = found if found and kind == A else ([], [])
-        code = 0 if found else 3
+        found = self._find(self.answers if kind == A else self.other_kinds, name)
+        answers, additional = (found if kind == A else (found, [])) if found else ([], [])
+        code = 0 if found or self._find(self.answers, name) else 3
         head = message[:2] + struct.pack("!HHHHH", 0x8180 | code, 1, len(answers), 0, len(additional))
         return head + message[12:end] + b"".join(answers) + b"".join(additional)
 

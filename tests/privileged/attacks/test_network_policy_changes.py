@@ -2,9 +2,6 @@
 
 import contextlib
 import json
-import os
-import pathlib
-import signal
 import socket
 
 import pytest
@@ -15,14 +12,14 @@ from policy_walls import CLOSED, NETWORK, said
 from policy_world import ALLOWED, HOST, INSIDE, OTHER, THIRD
 
 pytestmark = [pytest.mark.wall("Changes of network policies", second="a table of the kernel's that outlives its processes"),
-              pytest.mark.attack(on="native gvisor")]
+              pytest.mark.attack(on="native gvisor docker")]
 
 
 def start(prisoner, name, program):
     """A program that goes on in the background, after it has said that it runs."""
-    text = f"{PRELUDE}\n{INSIDE}\nlog = open('/tmp/{name}', 'w', buffering=1)\n{program}"
+    text = f"{PRELUDE}\n{INSIDE}\nos.setsid()\nlog = open('/tmp/{name}', 'w', buffering=1)\n{program}"
     prisoner.output(f"cat > /tmp/{name}.py <<'PROGRAM'\n{text}\nPROGRAM\n"
-                    f"setsid python3 /tmp/{name}.py > /tmp/{name}.out 2>&1 < /dev/null &\n"
+                    f"python3 /tmp/{name}.py > /tmp/{name}.out 2>&1 < /dev/null &\n"
                     f"until [ -s /tmp/{name} ] || grep -q Error /tmp/{name}.out; do sleep 0.05; done; cat /tmp/{name}.out")
 
 
@@ -82,6 +79,18 @@ while True:
 """
 
 
+# Names and connections that the policy permits, as fast as they come.
+LOAD = f"""
+log.write('begins\\n')
+count = 0
+while True:
+    count += 1
+    resolve('www.allowed.test', timeout=1)
+    resolve(f'n{{count % 50}}.wild.test', timeout=1)
+    reach('{ALLOWED}', 80, 1)
+"""
+
+
 def probes(prisoner):
     """(tries, how many of them got through)."""
     tries, opened = [line for line in lines(prisoner, "probe") if line][-1].split()
@@ -93,13 +102,6 @@ def probe_on(prisoner, more=3):
     before = probes(prisoner)[0]
     return int(prisoner.output(f"until [ $(tail -1 /tmp/probe | cut -d' ' -f1) -ge {before + more} ]; do sleep 0.05; done; "
                                "tail -1 /tmp/probe").split()[1])
-
-
-def egress_pid(walls):
-    children = pathlib.Path(f"/proc/{walls.daemon.pid}/task/{walls.daemon.pid}/children").read_text().split()
-    for task in pathlib.Path(f"/proc/{walls.daemon.pid}/task").iterdir():
-        children += (task / "children").read_text().split()
-    return next(int(pid) for pid in children if "opensandbox-egr" in pathlib.Path(f"/proc/{pid}/comm").read_text())
 
 
 # --- changes
@@ -135,6 +137,7 @@ while True:
     assert [line for line in lines(newcomer, "race") if line and float(line) > answered] == []
 
 
+@pytest.mark.attack(on="native gvisor")
 def test_the_operators_rules_beat_the_policy_as_soon_as_they_are_written(walls, newcomer):
     assert said(newcomer, "reach_name('www.allowed.test')") == HOST
     try:
@@ -166,9 +169,10 @@ def test_a_change_that_is_refused_changes_nothing(walls, newcomer, body):
 
 def test_nothing_opens_while_the_egress_process_dies_again_and_again(walls, newcomer):
     with connection_from(walls, newcomer) as flow:
+        start(newcomer, "load", LOAD)
         start(newcomer, "probe", PROBE)
         for _ in range(5):
-            os.kill(egress_pid(walls), signal.SIGKILL)
+            walls.kill_egress(newcomer)
             assert probe_on(newcomer) == 0
             assert lives(flow)
             # It comes back, and names resolve again.
@@ -177,8 +181,9 @@ def test_nothing_opens_while_the_egress_process_dies_again_and_again(walls, newc
         assert probe_on(newcomer) == 0
 
 
-def test_nothing_opens_while_sandboxd_dies_again_and_again(walls, newcomer):
+def test_nothing_opens_while_the_daemon_of_the_backend_dies_again_and_again(walls, newcomer):
     with connection_from(walls, newcomer) as flow:
+        start(newcomer, "load", LOAD)
         start(newcomer, "probe", PROBE)
         walls.policy(newcomer, "PATCH", [{"action": "allow", "target": "kept.test"}])
         for _ in range(3):
@@ -194,14 +199,30 @@ def test_nothing_opens_while_sandboxd_dies_again_and_again(walls, newcomer):
         assert probe_on(newcomer) == 0
 
 
-def test_nothing_opens_while_the_server_dies(walls, newcomer):
+def test_nothing_opens_while_the_server_dies_again_and_again(walls, newcomer):
+    start(newcomer, "load", LOAD)
     start(newcomer, "probe", PROBE)
-    walls.server.kill()
-    walls.server.start()
-    assert probe_on(newcomer) == 0
+    for _ in range(3):
+        walls.server.kill()
+        walls.server.start()
+        assert probe_on(newcomer) == 0
     assert walls.policy(newcomer)["mode"] == "enforcing"
 
 
+@pytest.mark.attack(on="docker")
+def test_nothing_opens_while_the_whole_sidecar_dies_again_and_again(walls, newcomer):
+    start(newcomer, "load", LOAD)
+    start(newcomer, "probe", PROBE)
+    for _ in range(3):
+        with walls.daemon.events(type=["container"], event=["start"], container=[f"sandbox-egress-{newcomer.id}"]) as events:
+            walls.daemon.ask("POST", f"/containers/sandbox-egress-{newcomer.id}/kill")
+            next(events)
+        assert probe_on(newcomer) == 0
+        assert said(newcomer, "next(got for _ in range(600) if (got := resolve('www.allowed.test', timeout=1)) == "
+                              f"(0, ['{ALLOWED}']) or time.sleep(0.05))") == [0, [ALLOWED]]
+
+
+@pytest.mark.attack(on="native gvisor")
 def test_a_table_that_another_program_deletes_is_closed_again_by_the_next_change(walls, newcomer):
     """`nft flush ruleset` of the host's root opens everything: the next operation of sandboxd puts all rules back."""
     import subprocess
