@@ -136,6 +136,7 @@ int run_sidecar() {
   });
   if (!settings) return refuse(settings.error());
   for (const char* secret : {"OPENSANDBOX_EGRESS_TOKEN", "OPENSANDBOX_EGRESS_CA"}) ::unsetenv(secret);
+  ::unsetenv("OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH");
   LogOptions log;
   log.level = settings->log_level;
   log.format = LogFormat::Json;

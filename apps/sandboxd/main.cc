@@ -170,7 +170,7 @@ std::string why_no_policies(const EgressConfig& egress, const std::string& no_br
   return usable ? "" : "this host cannot enforce one: " + usable.error().message;
 }
 
-// The collector and the webhook of the settings: the egress process may reach them wherever they are.
+// The collector, the webhook and the proxy of the settings: the egress process may reach them wherever they are.
 void open_to_process(const EgressConfig& egress, NetworkConfig& out) {
   for (const std::string& resolver : egress.resolvers) {
     const auto colon = resolver.rfind(':');
@@ -179,7 +179,7 @@ void open_to_process(const EgressConfig& egress, NetworkConfig& out) {
         colon == std::string::npos ? std::nullopt : parse_number<std::uint16_t>(resolver.substr(colon + 1));
     if (address && port) out.egress_resolvers.emplace_back(*address, *port);
   }
-  for (const std::string& text : {egress.otlp_endpoint, egress.deny_webhook}) {
+  for (const std::string& text : {egress.otlp_endpoint, egress.deny_webhook, egress.upstream_proxy}) {
     const auto url = http::Url::parse(text);
     if (!url) continue;
     const auto parsed = parse_ipv4(url->host);
@@ -189,7 +189,7 @@ void open_to_process(const EgressConfig& egress, NetworkConfig& out) {
     if (address || !shared) {
       out.egress_reports.emplace_back(address, url->port);
     } else {
-      log_warn("reports reach this name only if its addresses are open to sandboxes: use another port, or an address",
+      log_warn("this name is reached only if its addresses are open to sandboxes: use another port, or an address",
                {{"host", url->host}, {"port", url->port}});
     }
   }
@@ -222,6 +222,7 @@ int serve(DaemonConfig config, std::string no_bridge) {
   config.network.egress_port = egress_sockets->port;
   config.network.intercept_port = egress_sockets->intercept_port;
   open_to_process(config.egress, config.network);
+  config.sandbox.policies_go_through_proxy = !config.egress.upstream_proxy.empty();
   config.sandbox.no_policies = why_no_policies(config.egress, no_bridge);
   auto firewall = Firewall::open(config.network);
   if (!firewall) return refuse(firewall.error());
@@ -250,7 +251,9 @@ int serve(DaemonConfig config, std::string no_bridge) {
                         .otlp_endpoint = config.egress.otlp_endpoint,
                         .otlp_interval = std::chrono::seconds(config.egress.otlp_interval_seconds),
                         .deny_webhook = config.egress.deny_webhook,
-                        .log_names = config.egress.log_names});
+                        .log_names = config.egress.log_names,
+                        .upstream_proxy = config.egress.upstream_proxy,
+                        .upstream_proxy_authorization = config.egress.upstream_proxy_authorization});
   policies.on_change([&](const std::string& id) { egress.changed(id); });
   if (auto loaded = egress.load_rules(); !loaded) return refuse(loaded.error());
   HostParts parts{**slots, **firewall, cgroups, **volumes, pool};

@@ -51,4 +51,13 @@ std::map<std::string, std::string> egress_environment(const std::map<std::string
   return out;
 }
 
+std::string dropped_egress_names(const std::map<std::string, std::string>& env, bool has_policy, bool per_sandbox) {
+  std::string out;
+  for (const auto& [name, value] : egress_environment(env)) {
+    if (has_policy && (per_sandbox || name == kInterceptVariable)) continue;
+    out += (out.empty() ? "" : ",") + name;
+  }
+  return out;
+}
+
 }  // namespace osb::api

@@ -20,5 +20,8 @@ bool is_egress_truthy(std::string_view value);
 // The variables of `env` for one side. Without a policy the variables of the prefix are for nobody.
 std::map<std::string, std::string> sandbox_environment(const std::map<std::string, std::string>& env, bool has_policy);
 std::map<std::string, std::string> egress_environment(const std::map<std::string, std::string>& env);
+// The names of the prefix that reach neither side, by commas. `per_sandbox`: the part that enforces belongs to one
+// sandbox and takes its variables.
+std::string dropped_egress_names(const std::map<std::string, std::string>& env, bool has_policy, bool per_sandbox);
 
 }  // namespace osb::api

@@ -26,6 +26,16 @@ TEST(EgressEnvironment, EachSideGetsItsOwnVariables) {
                                                   {"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "true"}}));
 }
 
+TEST(EgressEnvironment, NamesThatReachNobodyAreTold) {
+  const Environment env = {
+      {"A", "1"}, {"OPENSANDBOX_EGRESS_LOG_LEVEL", "debug"}, {"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "true"}};
+  EXPECT_EQ(dropped_egress_names(env, false, true),
+            "OPENSANDBOX_EGRESS_LOG_LEVEL,OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT");
+  EXPECT_EQ(dropped_egress_names(env, true, true), "");
+  EXPECT_EQ(dropped_egress_names(env, true, false), "OPENSANDBOX_EGRESS_LOG_LEVEL");
+  EXPECT_EQ(dropped_egress_names({{"A", "1"}}, false, false), "");
+}
+
 TEST(EgressEnvironment, TruthIsWrittenInFiveWays) {
   for (const char* yes : {"1", " true ", "YES", "y", "On"}) EXPECT_TRUE(is_egress_truthy(yes)) << yes;
   for (const char* no : {"", "0", "false", "t", "enable"}) EXPECT_FALSE(is_egress_truthy(no)) << no;

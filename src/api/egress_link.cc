@@ -64,6 +64,7 @@ Hello read_hello(ObjectReader& r) {
     out.otlp_interval = std::chrono::milliseconds(*interval);
   }
   out.deny_webhook = r.optional_string("denyWebhook").value_or("");
+  out.trust = r.optional_string("trust").value_or("");
   out.log_names = r.optional_bool("logNames").value_or(false);
   return out;
 }
@@ -78,7 +79,8 @@ OverlayTexts read_overlays(ObjectReader& r) {
 }
 
 Interception read_interception(ObjectReader& r) {
-  return {r.required_string("authority"), r.optional_string("trust").value_or("")};
+  return {r.required_string("authority"), r.optional_string("trust").value_or(""),
+          r.optional_string("proxy").value_or(""), r.optional_string("proxyAuthorization").value_or("")};
 }
 
 SandboxPolicy read_sandbox(ObjectReader& r) {
@@ -150,12 +152,16 @@ json::object write(const Hello& m) {
     out["otlpIntervalMillis"] = m.otlp_interval.count();
   }
   if (!m.deny_webhook.empty()) out["denyWebhook"] = m.deny_webhook;
+  if (!m.trust.empty()) out["trust"] = m.trust;
   if (m.log_names) out["logNames"] = true;
   return out;
 }
 json::object write(const OverlayTexts& m) { return {{"type", "overlays"}, {"deny", m.deny}, {"allow", m.allow}}; }
 json::object write(const Interception& m) {
-  return {{"type", "interception"}, {"authority", m.authority}, {"trust", m.trust}};
+  json::object out{{"type", "interception"}, {"authority", m.authority}, {"trust", m.trust}};
+  if (!m.proxy.empty()) out["proxy"] = m.proxy;
+  if (!m.proxy_authorization.empty()) out["proxyAuthorization"] = m.proxy_authorization;
+  return out;
 }
 json::object write(const SandboxPolicy& m) {
   json::object out{{"type", "sandbox"},

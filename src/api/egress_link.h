@@ -30,6 +30,7 @@ struct Hello {
   std::string otlp_endpoint = {};  // of a collector of metrics
   std::chrono::milliseconds otlp_interval{60'000};
   std::string deny_webhook = {};  // hears of denied names
+  std::string trust = {};         // certificates in PEM for https of the two; empty: none
   bool log_names = false;         // a line for each answer
 };
 
@@ -41,8 +42,10 @@ struct OverlayTexts {
 
 // The authority that opens connections; sent before the first sandbox with intercepted ones. Holds a private key.
 struct Interception {
-  std::string authority = {};  // key and certificate in PEM
-  std::string trust = {};      // certificates in PEM that servers may be signed by; empty: none
+  std::string authority = {};            // key and certificate in PEM
+  std::string trust = {};                // certificates in PEM that servers may be signed by; empty: none
+  std::string proxy = {};                // "http://HOST:PORT" that intercepted connections go through; empty: none
+  std::string proxy_authorization = {};  // for it: the value of Proxy-Authorization, a secret
 };
 
 // A new sandbox with a policy, or a new revision of one.

@@ -106,7 +106,8 @@ net::awaitable<void> Interceptor::end(std::shared_ptr<Peer> peer) {
 Interceptor::Peer& Interceptor::peer_of(const IpAddress& sandbox) {
   auto& peer = peers_[sandbox];
   if (!peer) {
-    peer = std::make_shared<Peer>(executor_, make_upstream_connector(rules_, sandbox, options_.dial, trust_));
+    peer = std::make_shared<Peer>(executor_,
+                                  make_upstream_connector(rules_, sandbox, options_.dial, options_.proxy, trust_));
   }
   return *peer;
 }
@@ -163,8 +164,15 @@ net::awaitable<void> Interceptor::refuse(std::unique_ptr<Transport> client, Prot
   if (co_await client->write_all(answer)) co_await http::linger(*client);
 }
 
+net::awaitable<Result<std::unique_ptr<Transport>>> Interceptor::connect_to_server(Flow flow,
+                                                                                  std::optional<std::string> name) {
+  if (!options_.proxy) co_return co_await options_.dial(flow.destination, flow.port, options_.connect);
+  co_return co_await connect_through(*options_.proxy, name.value_or(format_ip_address(flow.destination)), flow.port,
+                                     options_.connect);
+}
+
 net::awaitable<void> Interceptor::splice(std::unique_ptr<Transport> client, Flow flow, FirstBytes first) {
-  auto server = co_await options_.dial(flow.destination, flow.port, options_.connect);
+  auto server = co_await connect_to_server(flow, first.name);
   if (!server) {
     rules_.failed(flow, first.name.value_or(""), server.error().message);
     co_return;

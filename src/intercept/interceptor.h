@@ -24,6 +24,7 @@ struct InterceptorOptions {
   std::size_t connections = 8192;             // of all sandboxes; more are refused
   std::size_t per_sandbox = 1024;
   Dial dial = plain_dial();
+  std::shared_ptr<const UpstreamProxy> proxy = {};  // for all connections; none: they go straight to their hosts
   // Where a connection comes from and wants to go. Tests without redirection put their own.
   std::function<Result<Flow>(int socket)> flow_of = intercept::flow_of;
 };
@@ -57,6 +58,8 @@ class Interceptor {
   net::awaitable<void> accept(UniqueFd socket);
   net::awaitable<void> sweep();
   net::awaitable<void> serve(UniqueFd socket, Flow flow, Peer& peer);
+  net::awaitable<Result<std::unique_ptr<http::Transport>>> connect_to_server(Flow flow,
+                                                                             std::optional<std::string> name);
   net::awaitable<void> splice(std::unique_ptr<http::Transport> client, Flow flow, FirstBytes first);
   net::awaitable<void> open(std::unique_ptr<http::Transport> client, Flow flow, FirstBytes first, Peer& peer);
   static net::awaitable<void> refuse(std::unique_ptr<http::Transport> client, Protocol protocol, int status,

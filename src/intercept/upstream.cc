@@ -18,8 +18,9 @@ constexpr milliseconds kShortestTry{1000};
 
 class UpstreamConnector final : public http::Connector {
  public:
-  UpstreamConnector(Rules& rules, IpAddress sandbox, Dial dial, std::shared_ptr<const tls::ClientContext> trust)
-      : rules_(rules), sandbox_(sandbox), dial_(std::move(dial)), trust_(std::move(trust)) {}
+  UpstreamConnector(Rules& rules, IpAddress sandbox, Dial dial, std::shared_ptr<const UpstreamProxy> proxy,
+                    std::shared_ptr<const tls::ClientContext> trust)
+      : rules_(rules), sandbox_(sandbox), dial_(std::move(dial)), proxy_(std::move(proxy)), trust_(std::move(trust)) {}
 
   net::awaitable<Connected> connect(std::string origin, milliseconds timeout) override {
     const auto url = http::Url::parse(origin);
@@ -37,6 +38,7 @@ class UpstreamConnector final : public http::Connector {
   net::awaitable<Connected> connect_any(std::string host, std::uint16_t port, Deadline until) {
     const auto addresses = co_await rules_.resolve(sandbox_, host);
     if (!addresses) co_return with_context(host, addresses.error());
+    if (proxy_) co_return co_await connect_through(*proxy_, host, port, left(until));
     Error last(Code::Unavailable, "the name has no address");
     const std::size_t count = std::min(addresses->size(), kMostAddresses);
     for (std::size_t i = 0; i < count && !until.passed(); ++i) {
@@ -52,6 +54,7 @@ class UpstreamConnector final : public http::Connector {
   Rules& rules_;
   const IpAddress sandbox_;
   const Dial dial_;
+  const std::shared_ptr<const UpstreamProxy> proxy_;
   const std::shared_ptr<const tls::ClientContext> trust_;
 };
 
@@ -64,8 +67,9 @@ Dial plain_dial() {
 }
 
 std::unique_ptr<http::Connector> make_upstream_connector(Rules& rules, IpAddress sandbox, Dial dial,
+                                                         std::shared_ptr<const UpstreamProxy> proxy,
                                                          std::shared_ptr<const tls::ClientContext> trust) {
-  return std::make_unique<UpstreamConnector>(rules, sandbox, std::move(dial), std::move(trust));
+  return std::make_unique<UpstreamConnector>(rules, sandbox, std::move(dial), std::move(proxy), std::move(trust));
 }
 
 }  // namespace osb::intercept

@@ -23,24 +23,28 @@ void HostReports::start(const api::egress::Hello& hello) {
   if (std::exchange(started_, true)) return;
   log_names_ = hello.log_names;
   if (!hello.otlp_endpoint.empty()) start_metrics(hello);
-  if (!hello.deny_webhook.empty()) start_webhook(hello.deny_webhook);
+  if (!hello.deny_webhook.empty()) start_webhook(hello);
 }
 
-// No TLS: its roots are files, and this process opens none.
 void HostReports::start_metrics(const api::egress::Hello& hello) {
   auto collector = otlp::Collector::from_endpoint(hello.otlp_endpoint);
   if (!collector) return log_error("metrics are not sent", {{"error", collector.error().message}});
   collector->interval = hello.otlp_interval;
   timed_ = true;
-  sender_.emplace(std::move(*collector), make_own_connector(executor_, upstreams_, {}, false));
+  sender_.emplace(std::move(*collector), connector(hello));
   tasks_.spawn("metrics", sender_->run([this] { return metrics_.document(); }));
 }
 
-void HostReports::start_webhook(const std::string& url) {
-  auto parsed = http::Url::parse(url);
+// The roots come with the greeting: they are files, and this process opens none.
+std::unique_ptr<http::Connector> HostReports::connector(const api::egress::Hello& hello) {
+  return hello.trust.empty() ? make_own_plain_connector(executor_, upstreams_, {})
+                             : make_own_connector(executor_, upstreams_, {}, hello.trust);
+}
+
+void HostReports::start_webhook(const api::egress::Hello& hello) {
+  auto parsed = http::Url::parse(hello.deny_webhook);
   if (!parsed) return log_error("denied names are not sent", {{"error", parsed.error().message}});
-  webhook_.emplace(executor_, make_own_connector(executor_, upstreams_, {}, false), std::move(*parsed),
-                   DenyWebhook::Options{.share = kShare});
+  webhook_.emplace(executor_, connector(hello), std::move(*parsed), DenyWebhook::Options{.share = kShare});
   tasks_.spawn("webhook", webhook_->run());
 }
 

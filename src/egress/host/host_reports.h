@@ -29,7 +29,8 @@ class HostReports {
 
  private:
   void start_metrics(const api::egress::Hello& hello);
-  void start_webhook(const std::string& url);
+  void start_webhook(const api::egress::Hello& hello);
+  std::unique_ptr<http::Connector> connector(const api::egress::Hello& hello);
 
   net::any_io_executor executor_;
   Upstreams& upstreams_;

@@ -3,6 +3,8 @@
 
 #include "egress/host/host_api_fixture.h"
 #include "http/server.h"
+#include "tls/server.h"
+#include "tls/test_certificates.h"
 
 namespace osb::egress::testing {
 namespace {
@@ -13,15 +15,19 @@ namespace json = boost::json;
 class HostReportsTest : public HostApi {
  protected:
   link::Hello hello() override {
-    const auto at = operator_.listen(http::Address::tcp("127.0.0.1", 0));
+    operator_.emplace(io_.get_executor(), [this](http::Request& request) { return take(request); }, options());
+    const auto at = operator_->listen(http::Address::tcp("127.0.0.1", 0));
     EXPECT_TRUE(at);
-    const std::string origin = "http://" + at->to_string();
-    return {
-        .otlp_endpoint = origin, .otlp_interval = std::chrono::milliseconds(20), .deny_webhook = origin + "/denied"};
+    const std::string origin = (secure() ? "https://" : "http://") + at->to_string();
+    return {.otlp_endpoint = origin,
+            .otlp_interval = std::chrono::milliseconds(20),
+            .deny_webhook = origin + "/denied",
+            .trust = secure() ? root_.certificate_pem() : ""};
   }
+  virtual bool secure() const { return false; }
   void TearDown() override {
     HostApi::TearDown();
-    await(io_, operator_.stop(std::chrono::seconds(5)));
+    await(io_, operator_->stop(std::chrono::seconds(5)));
   }
 
   // The next body that was sent to a path.
@@ -58,9 +64,21 @@ class HostReportsTest : public HostApi {
     co_return http::Response();
   }
 
+  http::ServerOptions options() const {
+    http::ServerOptions out;
+    if (secure()) out.secure = tls::secure_with(*tls::ServerContext::make(leaf_.identity()));
+    return out;
+  }
+
   std::map<std::string, std::deque<std::string>> bodies_;
   Notifier told_{io_.get_executor()};
-  http::Server operator_{io_.get_executor(), [this](http::Request& request) { return take(request); }};
+  tls::testing::Certificate root_{{.common_name = "root", .alt_names = "", .authority = true}};
+  tls::testing::Certificate leaf_{{.common_name = "operator", .alt_names = "IP:127.0.0.1"}, &root_};
+  std::optional<http::Server> operator_;
+};
+
+class SecureHostReportsTest : public HostReportsTest {
+  bool secure() const override { return true; }
 };
 
 TEST_F(HostReportsTest, MetricsOfEverySandboxReachTheCollector) {
@@ -94,6 +112,14 @@ TEST_F(HostReportsTest, DeniedNamesReachTheWebhookWithTheirSandbox) {
   EXPECT_TRUE(body["timestamp"].as_string().ends_with("Z"));
   body.erase("timestamp");
   EXPECT_EQ(body, (json::object{{"hostname", "evil.org"}, {"source", "opensandbox-egress"}, {"sandboxId", "a"}}));
+}
+
+TEST_F(SecureHostReportsTest, AWebhookAndACollectorBehindTlsAreToldToo) {
+  const UniqueFd socket = socket_of("127.0.0.2");
+  ask(socket, "evil.org");
+  (void)answer(socket);
+  EXPECT_EQ(told("/denied").at("hostname"), "evil.org");
+  points("egress.policy.denied_total", [](const json::array& found) { return !found.empty(); });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "egress/proxy/dns_proxy.h"
 #include "egress/proxy/tcp_listener.h"
 #include "egress/proxy/udp_listener.h"
+#include "egress/report/own_connector.h"
 #include "http/serve_connection.h"
 
 namespace osb::egress {
@@ -51,24 +52,27 @@ net::awaitable<Result<void>> serve_host(HostOptions options, net::awaitable<void
   HostReports reports(executor, sandboxes, upstreams, std::move(options.usage));
   PolicyApi* api_ptr = nullptr;
   std::unique_ptr<Interception> interception;
-  HostLink link(executor, std::move(*socket), sandboxes,
-                {.hello =
-                     [&](const api::egress::Hello& hello) {
-                       upstreams.set_servers(parse_servers(hello.resolvers));
-                       reports.start(hello);
-                     },
-                 .interception =
-                     [&](const api::egress::Interception& keys) {
-                       if (options.intercept.get() < 0) return;
-                       if (auto started = interception->start(keys.authority, keys.trust, std::move(options.intercept));
-                           !started)
-                         log_error("connections are not intercepted", {{"error", started.error().message}});
-                     },
-                 .connection =
-                     [&](const std::string& id, UniqueFd connection) {
-                       if (connections.size() >= kMostApiConnections) return;
-                       connections.spawn("policy API", serve_api(std::move(connection), id, *api_ptr));
-                     }});
+  HostLink link(
+      executor, std::move(*socket), sandboxes,
+      {.hello =
+           [&](const api::egress::Hello& hello) {
+             upstreams.set_servers(parse_servers(hello.resolvers));
+             reports.start(hello);
+           },
+       .interception =
+           [&](const api::egress::Interception& keys) {
+             if (options.intercept.get() < 0) return;
+             if (!keys.proxy.empty()) {
+               interception->go_through(make_own_proxy(executor, upstreams, {}, keys.proxy, keys.proxy_authorization));
+             }
+             if (auto started = interception->start(keys.authority, keys.trust, std::move(options.intercept)); !started)
+               log_error("connections are not intercepted", {{"error", started.error().message}});
+           },
+       .connection =
+           [&](const std::string& id, UniqueFd connection) {
+             if (connections.size() >= kMostApiConnections) return;
+             connections.spawn("policy API", serve_api(std::move(connection), id, *api_ptr));
+           }});
   VaultOptions vault = std::move(options.vault);
   if (!vault.intercepted) vault.intercepted = [](const Sandbox& sandbox) { return sandbox.intercept; };
   if (!vault.proxy_up) vault.proxy_up = [&] { return interception->serves(); };

@@ -19,6 +19,8 @@ class Interception {
   Interception(net::any_io_executor executor, Sandboxes& sandboxes, Resolver& resolver, VaultAudit& audit,
                SandboxRules::Options rules, intercept::InterceptorOptions options);
 
+  // All connections go through it. Before start().
+  void go_through(std::shared_ptr<const intercept::UpstreamProxy> proxy) { options_.proxy = std::move(proxy); }
   // Takes connections of `socket` from now on, with certificates of `authority` (key and certificate in PEM). Servers
   // must have one of `trust` (PEM). Later calls change nothing.
   Result<void> start(const std::string& authority, const std::string& trust, UniqueFd socket);

@@ -13,8 +13,10 @@ namespace {
 
 class OwnConnector final : public http::Connector {
  public:
-  OwnConnector(net::any_io_executor executor, Upstreams& upstreams, SocketIdentity identity, bool tls)
-      : executor_(std::move(executor)), upstreams_(upstreams), identity_(identity), tls_(tls) {}
+  // `roots`: nothing means no https.
+  OwnConnector(net::any_io_executor executor, Upstreams& upstreams, SocketIdentity identity,
+               std::optional<std::string> roots)
+      : executor_(std::move(executor)), upstreams_(upstreams), identity_(identity), roots_(std::move(roots)) {}
 
   net::awaitable<Result<std::unique_ptr<http::Transport>>> connect(std::string origin,
                                                                    std::chrono::milliseconds timeout) override {
@@ -25,7 +27,7 @@ class OwnConnector final : public http::Connector {
   net::awaitable<Result<std::unique_ptr<http::Transport>>> open(std::string origin, std::chrono::milliseconds timeout) {
     const auto url = http::Url::parse(origin.contains("://") ? origin : "http://" + origin);
     if (!url) co_return Failure(url.error());
-    if (url->scheme == "https" && !tls_) co_return fail(Code::Unsupported, "https is not supported here");
+    if (url->scheme == "https" && !roots_) co_return fail(Code::Unsupported, "https is not supported here");
     const auto address = co_await resolve(url->host);
     if (!address) co_return Failure(address.error());
     auto socket = connect_to({*address, url->port}, SOCK_STREAM, identity_);
@@ -33,7 +35,9 @@ class OwnConnector final : public http::Connector {
     auto plain = http::make_plain_transport(executor_, std::move(*socket));
     if (url->scheme != "https") co_return plain;
     if (!context_) {
-      auto made = tls::ClientContext::make({});
+      tls::ClientOptions options;
+      options.ca_pem = *roots_;
+      auto made = tls::ClientContext::make(options);
       if (!made) co_return Failure(made.error());
       context_ = std::move(*made);
     }
@@ -66,15 +70,27 @@ class OwnConnector final : public http::Connector {
   net::any_io_executor executor_;
   Upstreams& upstreams_;
   SocketIdentity identity_;
-  const bool tls_;
+  const std::optional<std::string> roots_;
   std::shared_ptr<const tls::ClientContext> context_;
 };
 
 }  // namespace
 
 std::unique_ptr<http::Connector> make_own_connector(net::any_io_executor executor, Upstreams& upstreams,
-                                                    SocketIdentity identity, bool tls) {
-  return std::make_unique<OwnConnector>(std::move(executor), upstreams, identity, tls);
+                                                    SocketIdentity identity, std::string roots) {
+  return std::make_unique<OwnConnector>(std::move(executor), upstreams, identity, std::move(roots));
+}
+
+std::unique_ptr<http::Connector> make_own_plain_connector(net::any_io_executor executor, Upstreams& upstreams,
+                                                          SocketIdentity identity) {
+  return std::make_unique<OwnConnector>(std::move(executor), upstreams, identity, std::nullopt);
+}
+
+std::shared_ptr<const intercept::UpstreamProxy> make_own_proxy(net::any_io_executor executor, Upstreams& upstreams,
+                                                               SocketIdentity identity, std::string origin,
+                                                               std::string authorization) {
+  return std::make_shared<const intercept::UpstreamProxy>(
+      make_own_plain_connector(std::move(executor), upstreams, identity), std::move(origin), std::move(authorization));
 }
 
 intercept::Dial make_own_dial(SocketIdentity identity) {

@@ -115,8 +115,23 @@ void read_collector(const GetVariable& get, Settings& out) {
   if (!collector) out.warnings.push_back(collector.error().message + "; metrics are not sent");
 }
 
+Result<void> read_upstream_proxy(const GetVariable& get, Settings& out) {
+  const std::string text(trimmed(get(kPrefix + "UPSTREAM_PROXY").value_or("")));
+  if (text.empty()) return {};
+  // Without interception connections would pass by the proxy.
+  if (!out.intercept) return fail(Code::InvalidRequest, kPrefix + "UPSTREAM_PROXY: needs MITMPROXY_TRANSPARENT");
+  auto url = http::Url::parse(text);
+  if (!url || url->scheme != "http" || url->target != "/") {
+    return fail(Code::InvalidRequest, kPrefix + "UPSTREAM_PROXY: expected http://HOST:PORT");
+  }
+  out.upstream_proxy = std::move(*url);
+  out.upstream_proxy_authorization = trimmed(get(kPrefix + "UPSTREAM_PROXY_AUTH").value_or(""));
+  return {};
+}
+
 Result<void> read_interception(const GetVariable& get, Settings& out) {
   out.intercept = truthy(get(kPrefix + "MITMPROXY_TRANSPARENT").value_or(""));
+  if (auto read = read_upstream_proxy(get, out); !read) return read;
   if (!out.intercept) return {};
   out.authority = get(kPrefix + "CA").value_or("");
   if (out.authority.empty()) return fail(Code::InvalidRequest, kPrefix + "CA: interception needs an authority (PEM)");

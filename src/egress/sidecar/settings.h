@@ -36,7 +36,9 @@ struct Settings {
   // Connections of the sandbox are intercepted, with this authority (key and certificate in PEM).
   bool intercept = false;
   std::string authority = {};
-  std::string extra_trust = {};  // certificates in PEM, besides the list of the image
+  std::string extra_trust = {};                   // certificates in PEM, besides the list of the image
+  std::optional<http::Url> upstream_proxy = {};   // that intercepted connections go through
+  std::string upstream_proxy_authorization = {};  // value of Proxy-Authorization; a secret
   bool vault_requires_tls = false;
   std::vector<IpPrefix> vault_proxies = {};
   bool vault_scoped_match = false;

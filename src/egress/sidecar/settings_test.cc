@@ -72,6 +72,27 @@ TEST(SidecarSettings, AWeakerSettingThanMeantEndsTheStart) {
   EXPECT_TRUE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"}, {"OPENSANDBOX_EGRESS_CA", "pem"}}));
 }
 
+TEST(SidecarSettings, AProxyNeedsInterceptionAndAPlainAddress) {
+  const auto with = [](std::string url, bool intercept = true) {
+    return read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", intercept ? "1" : ""},
+                 {"OPENSANDBOX_EGRESS_CA", "pem"},
+                 {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
+                 {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY", std::move(url)},
+                 {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH", "Basic eDp5"}});
+  };
+  const auto good = with("http://proxy.corp:3128");
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_EQ(good->upstream_proxy->host, "proxy.corp");
+  EXPECT_EQ(good->upstream_proxy->port, 3128);
+  EXPECT_EQ(good->upstream_proxy_authorization, "Basic eDp5");
+  EXPECT_FALSE(with("http://proxy.corp:3128", false)) << "connections would pass by it";
+  for (const char* wrong : {"proxy.corp:3128", "https://proxy.corp", "unix:/run/proxy", "http://proxy.corp/path"}) {
+    const auto refused = with(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("UPSTREAM_PROXY"));
+  }
+}
+
 TEST(SidecarSettings, NameServersOfResolvConf) {
   const auto servers = parse_resolv_conf(
       "# nameserver 9.9.9.9\nsearch x\nnameserver 127.0.0.11\nnameserver\t10.0.0.2 # office\nnameserver 10.0.0.2\n"

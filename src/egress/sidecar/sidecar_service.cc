@@ -140,11 +140,12 @@ net::awaitable<void> watch_overlays(OverlayFiles& files, const Settings& setting
   }
 }
 
-// Ports of the webhook and of the collector.
+// Ports of the webhook, of the collector and of the proxy.
 std::vector<std::uint16_t> own_ports(const Settings& settings) {
   std::vector<std::uint16_t> out;
   if (settings.deny_webhook) out.push_back(settings.deny_webhook->port);
   if (settings.metrics) out.push_back(settings.metrics->url.port);
+  if (settings.upstream_proxy) out.push_back(settings.upstream_proxy->port);
   return out;
 }
 
@@ -207,12 +208,12 @@ net::awaitable<Result<void>> serve_sidecar(Settings settings, SidecarPaths paths
   std::optional<otlp::Sender> sender;
   TaskGroup background(executor);
   if (settings.deny_webhook) {
-    webhook.emplace(executor, make_own_connector(executor, upstreams, identity, true), *settings.deny_webhook,
+    webhook.emplace(executor, make_own_connector(executor, upstreams, identity), *settings.deny_webhook,
                     DenyWebhook::Options{});
     background.spawn("webhook", webhook->run());
   }
   if (settings.metrics) {
-    sender.emplace(*settings.metrics, make_own_connector(executor, upstreams, identity, true));
+    sender.emplace(*settings.metrics, make_own_connector(executor, upstreams, identity));
     background.spawn("metrics", sender->run([&] { return metrics.document(); }));
   }
   const Logger log;
@@ -268,6 +269,12 @@ net::awaitable<Result<void>> serve_sidecar(Settings settings, SidecarPaths paths
       [&](const std::string&, const policy::Change& change, const Error* failed) { log_change(log, change, failed); });
   interception = std::make_unique<Interception>(executor, sandboxes, resolver, api.audit(), SandboxRules::Options{},
                                                 interceptor_options(identity));
+  if (settings.upstream_proxy) {
+    const http::Url& proxy = *settings.upstream_proxy;
+    interception->go_through(make_own_proxy(executor, upstreams, identity,
+                                            proxy.scheme + "://" + proxy.host + ":" + std::to_string(proxy.port),
+                                            settings.upstream_proxy_authorization));
+  }
   if (settings.intercept) {
     if (auto restored = vault_file.load(*sandboxes.by_id(id)); !restored) co_return restored;
     auto listener = listen_for_interception();

@@ -345,27 +345,47 @@ void read_egress(Section s, EgressConfig& out) {
          "own. Changes take effect at once.");
   s.list("resolvers", "[]", "Name servers for sandboxes with a network policy: `ADDRESS:PORT`. Empty: the host's.",
          [&](const std::string& text) -> Result<void> { return out.resolvers.push_back(text), Result<void>(); });
-  const auto plain_url = [](std::string& to) {
+  const auto report_url = [](std::string& to) {
     return [&to](const std::string& text) -> Result<void> {
       const auto url = http::Url::parse(text);
-      if (!url || url->scheme != "http") return fail(Code::InvalidRequest, "expected http://HOST:PORT");
+      if (!url || url->scheme == "unix") return fail(Code::InvalidRequest, "expected http:// or https://HOST:PORT");
       to = text;
       return {};
     };
   };
-  s.parsed("otlp_endpoint", out.otlp_endpoint,
-           "Where metrics of network policies go, as OTLP over HTTP: `http://HOST:PORT`. Sandboxes with a "
-           "network policy may reach the host too. Empty: nowhere.",
-           plain_url(out.otlp_endpoint));
+  s.parsed(
+      "otlp_endpoint", out.otlp_endpoint,
+      "Where metrics of network policies go, as OTLP over HTTP: `http://HOST:PORT` or `https://HOST:PORT`. Sandboxes "
+      "with a network policy may reach the host too. Empty: nowhere.",
+      report_url(out.otlp_endpoint));
   s.number("otlp_interval_seconds", out.otlp_interval_seconds, 1, 3600, "Seconds between two reports of metrics.");
   s.parsed("deny_webhook", out.deny_webhook,
-           "An `http://` URL that gets a POST for each name that a network policy denies. Empty: none.",
-           plain_url(out.deny_webhook));
+           "An `http://` or `https://` URL that gets a POST for each name that a network policy denies. Empty: none.",
+           report_url(out.deny_webhook));
   s.flag("log_names", out.log_names,
          "Logs each name of sandboxes with a network policy that is resolved, with its addresses.");
   s.text("upstream_ca", out.upstream_ca,
-         "File with certificates (PEM) that servers behind a credential vault may be signed by, besides the machine's "
-         "own list. Read when the egress process starts.");
+         "File with certificates (PEM) that servers behind a credential vault, the collector and the webhook may be "
+         "signed by, besides the machine's own list. Read when the egress process starts.");
+  s.parsed(
+      "upstream_proxy", out.upstream_proxy,
+      "An HTTP proxy, `http://HOST:PORT`, that connections to ports 80 and 443 of sandboxes with a network policy go "
+      "through, by CONNECT with the host's name. Creates with a network policy then need `credentialProxy`. If the "
+      "proxy opens TLS itself, its authority belongs into `upstream_ca`. Empty: none.",
+      [&](const std::string& text) -> Result<void> {
+        const auto url = http::Url::parse(text);
+        if (!url || url->scheme != "http" || url->target != "/") {
+          return fail(Code::InvalidRequest, "expected http://HOST:PORT");
+        }
+        out.upstream_proxy = "http://" + url->host + ":" + std::to_string(url->port);
+        return {};
+      });
+  s.text("upstream_proxy_authorization", out.upstream_proxy_authorization,
+         "`Proxy-Authorization` for it, such as `Basic dXNlcjpzZWNyZXQ=`: then let only root read this file.");
+  if (out.upstream_proxy_authorization.find_first_of("\r\n") != std::string::npos)
+    s.say("upstream_proxy_authorization", "expected one line");
+  if (out.upstream_proxy.empty() && !out.upstream_proxy_authorization.empty())
+    s.say("upstream_proxy_authorization", "needs upstream_proxy");
   s.refuse_others();
 }
 

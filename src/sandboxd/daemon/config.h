@@ -26,7 +26,9 @@ struct EgressConfig {
   std::uint32_t otlp_interval_seconds = 60;
   std::string deny_webhook;
   bool log_names = false;
-  std::string upstream_ca;  // a file with certificates besides the machine's own
+  std::string upstream_ca;     // a file with certificates besides the machine's own
+  std::string upstream_proxy;  // "http://proxy:3128"; empty: none, also of the next
+  std::string upstream_proxy_authorization;
 };
 
 // sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so every

@@ -23,13 +23,19 @@ Result<std::string> EgressAuthority::certificate() {
 Result<api::egress::Interception> EgressAuthority::message() {
   const std::lock_guard lock(mutex_);
   if (auto loaded = load(); !loaded) return Failure(loaded.error());
-  api::egress::Interception out{.authority = authority_->secret_pem(), .trust = tls::system_authorities()};
+  auto trusted = trust();
+  if (!trusted) return Failure(trusted.error());
+  return api::egress::Interception{.authority = authority_->secret_pem(), .trust = std::move(*trusted)};
+}
+
+Result<std::string> EgressAuthority::trust() const {
+  std::string out = tls::system_authorities();
   if (!extra_trust_.empty()) {
     auto extra = sys::read_text(extra_trust_);
     if (!extra) return with_context("[egress] upstream_ca", extra.error());
-    out.trust += "\n" + *extra;
+    out += "\n" + *extra;
   }
-  if (out.trust.empty()) log_warn("this machine has no list of certificate authorities: install ca-certificates");
+  if (out.empty()) log_warn("this machine has no list of certificate authorities: install ca-certificates");
   return out;
 }
 

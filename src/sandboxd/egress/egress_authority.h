@@ -23,6 +23,8 @@ class EgressAuthority {
   Result<std::string> certificate();
   // For the egress process. The machine's list of authorities is read anew.
   Result<api::egress::Interception> message();
+  // Certificates in PEM that servers may be signed by: the machine's list, read anew, and `extra_trust`.
+  Result<std::string> trust() const;
 
  private:
   Result<void> load();

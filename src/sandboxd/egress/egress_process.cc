@@ -209,10 +209,19 @@ Result<void> EgressProcess::greet() {
   return {};
 }
 
+// The process opens no file, so it gets the certificates of the machine from here, if a report needs them.
+std::string EgressProcess::trust_for_reports() const {
+  if (!options_.otlp_endpoint.starts_with("https:") && !options_.deny_webhook.starts_with("https:")) return "";
+  auto trust = authority_.trust();
+  if (!trust) log_error("reports over https are not sent", {{"error", trust.error().message}});
+  return std::move(trust).value_or("");
+}
+
 Result<void> EgressProcess::send_resolvers() {
   std::vector<std::string> resolvers = options_.resolvers;
   if (resolvers.empty()) resolvers = host_resolvers(sys::read_text("/etc/resolv.conf").value_or(""));
   if (resolvers == sent_resolvers_ && !resolvers.empty()) return {};
+  const bool first = sent_resolvers_.empty();
   sent_resolvers_ = resolvers;
   const auto most = static_cast<std::uint32_t>(NetworkPolicies::kMostAddresses);
   return link_->send(link::encode(link::ToEgress(link::Hello{.resolvers = std::move(resolvers),
@@ -220,6 +229,7 @@ Result<void> EgressProcess::send_resolvers() {
                                                              .otlp_endpoint = options_.otlp_endpoint,
                                                              .otlp_interval = options_.otlp_interval,
                                                              .deny_webhook = options_.deny_webhook,
+                                                             .trust = first ? trust_for_reports() : "",
                                                              .log_names = options_.log_names})));
 }
 
@@ -254,6 +264,8 @@ void EgressProcess::send_authority() {
   auto message = authority_.message();
   if (!message) return log_error("connections cannot be intercepted", {{"error", message.error().message}});
   sent_authority_ = true;
+  message->proxy = options_.upstream_proxy;
+  message->proxy_authorization = options_.upstream_proxy_authorization;
   send(*message);
   ::explicit_bzero(message->authority.data(), message->authority.size());
 }

@@ -31,6 +31,8 @@ class EgressProcess {
     std::chrono::milliseconds otlp_interval{60'000};
     std::string deny_webhook = {};
     bool log_names = false;
+    std::string upstream_proxy = {};                // "http://HOST:PORT"; empty: none
+    std::string upstream_proxy_authorization = {};  // a secret
   };
   // Enforces and stores a policy that the process asks for, and returns its revision: HostSandboxes::set_policy.
   using SetPolicy = std::function<net::awaitable<Result<std::uint64_t>>(std::string id, std::uint64_t revision,
@@ -67,6 +69,7 @@ class EgressProcess {
   net::awaitable<void> set_vault(api::egress::SetVault request, std::uint64_t link);
   void send_sandbox(const std::string& id);
   Result<void> send_resolvers();
+  std::string trust_for_reports() const;
   void send_authority();
   void reload_rules();
   void send(const api::egress::ToEgress& message);

@@ -71,6 +71,15 @@ net::awaitable<Result<SandboxStatus>> Creates::create(api::native::CreateSandbox
   if (const std::string& why = context_.config().no_policies; *policy && !why.empty()) {
     co_return Failure(with_reason(Error(Code::Unsupported, "/networkPolicy: " + why), "SANDBOX::INVALID_PARAMETER"));
   }
+  // Connections that are not intercepted would pass by the operator's proxy.
+  if (*policy && context_.config().policies_go_through_proxy && !spec.credential_proxy) {
+    co_return Failure(with_reason(
+        Error(
+            Code::InvalidRequest,
+            "/networkPolicy: connections leave this host through a proxy ([egress] upstream_proxy of sandboxd), which "
+            "needs \"credentialProxy\": {\"enabled\": true}"),
+        "SANDBOX::INVALID_PARAMETER"));
+  }
   if (auto applied = apply_ceilings(spec.limits, context_.config().ceilings); !applied) {
     co_return Failure(with_reason(applied.error(), "SANDBOX::INVALID_PARAMETER"));
   }

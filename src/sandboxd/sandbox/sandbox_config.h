@@ -45,6 +45,7 @@ struct SandboxConfig {
   bool allow_host_network = false;
   bool allow_host_image = true;
   std::vector<std::string> dns;
+  bool policies_go_through_proxy = false;      // creates with a network policy need interception
   std::string no_policies;                     // why creates with a network policy are refused; empty: they are not
   std::string exec_label;                      // SELinux context, or "exec PROFILE" for AppArmor; empty: none
   bool core_scheduling = false;                // no two sandboxes on the threads of one core
