@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "api/egress_environment.h"
 #include "async/race.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -36,6 +37,17 @@ std::string id_of_key(std::string_view key) {
     out += "0123456789abcdef"[byte & 15];
   }
   return out;
+}
+
+// Accepted, as the contract says, but a caller would look for their effect in vain.
+void warn_of_dropped_names(const SandboxRecord& record, std::string_view backend) {
+  const bool has_policy = record.spec->network_policy.has_value();
+  const std::string names = api::dropped_egress_names(record.spec->env, has_policy, backend != "NATIVE");
+  if (names.empty()) return;
+  log_warn("variables of the create have no effect",
+           {{"id", record.id},
+            {"names", names},
+            {"why", has_policy ? "this backend enforces all policies with one process" : "there is no networkPolicy"}});
 }
 
 }  // namespace
@@ -163,6 +175,7 @@ net::awaitable<Result<Creates::Accepted>> Creates::accept(api::CreateSandbox wan
     co_return join({taken, false, taken->id, api::encode_created(taken->view())}, options.idempotency_key);
   }
   if (!created->fresh) co_return join(std::move(*created), options.idempotency_key);
+  warn_of_dropped_names(*created->record, context_.backend.capabilities().backend);
   // The answer waits before the create begins: it may fail at once.
   auto answer = std::make_unique<Creation::Answer>(prepare(*created->record), options.idempotency_key);
   context_.tasks.spawn("create sandbox", run(id, std::move(ticket)));

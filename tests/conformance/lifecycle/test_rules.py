@@ -42,6 +42,16 @@ def test_request_ids_come_back(server):
     assert len(server.client.get("/health").headers["X-Request-ID"]) == 32
 
 
+def test_variables_for_the_egress_part_that_reach_nobody_are_told_in_the_log(server):
+    name = "OPENSANDBOX_EGRESS_LOG_LEVEL"
+    with server.saying("variables of the create have no effect") as said:
+        made = server.create(env={name: "debug", "KEPT": "a"})
+    line = next(line for line in said if "no effect" in line)
+    assert name in line and made["id"] in line and "networkPolicy" in line and "debug" not in line
+    assert server.run(made["id"], "env | grep -e KEPT -e EGRESS") == "KEPT=a"
+    server.delete(made["id"])
+
+
 WRONG = [
     ({"timeout": 59}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"entrypoint": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
