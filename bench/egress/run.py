@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The DNS proxy of opensandbox-egress beside dnsmasq, and what enforcement and a sidecar cost.
+"""The DNS proxy of opensandbox-egress beside dnsmasq, and what enforcement and a sidecar cost, alone and on Docker.
 
 Servers run on core 0, load and upstream on core 1; variants take turns within every round and the median counts.
 """
@@ -17,6 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import containers  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
 
@@ -171,6 +172,8 @@ def measure(options, work):
             data[name] = bench.compare(variants, *arguments)
         data["sidecar"] = {**sidecar_figures(bench), "image_mib": image_mib(bench)}
         data["enforcement"] = enforcement(bench)
+        os.environ.setdefault("EGRESS_BINARY", str(bench.bin / "opensandbox-egress"))
+        data["docker"] = containers.measure(2 if options.quick else 15, work)
         data["others"] = statistics.median(bench.foreign)
         return data
 
@@ -205,11 +208,22 @@ def markdown(data, options):
         ["sidecar: healthy at most 20 ms after exec", f"{data['sidecar']['start_ms']:.1f} ms",
          report.verdict(data["sidecar"]["start_ms"] <= 20, quiet)],
     ]
+    docker = data["docker"]
+    more = docker["with a policy"] - docker["without a policy"]
+    targets += [
+        ["Docker: the sidecar's worker at most 6 MiB resident", f"{docker['rss_mib']:.1f} MiB",
+         report.verdict(docker["rss_mib"] <= 6, quiet=True)],
+        ["Docker: a create with a policy at most one `docker run` more", f"{more:.0f} ms",
+         report.verdict(more <= docker["docker run"], quiet)]]
+    creates = [[name, f"{docker[name]:.0f}"] for name in ("without a policy", "with a policy", "docker run")]
     return "\n\n".join([
         f"One core for the server, one for load and upstream; `many`: {SANDBOXES} sandboxes with {IN_FLIGHT} questions in "
         f"flight each; {options.seconds} s per run, median of {options.rounds} interleaved rounds. Other programs took "
         f"{data['others']:.0%} of the machine meanwhile.",
         report.table(["questions", "server", "answers/s", "answers per second of CPU", "p50 us", "p99 us"], rows),
+        f"Creates on Docker, {docker['creates']} of each in turns, the policy with 50 rules; beside its worker a sidecar has a "
+        f"process that starts it again, {docker['supervisor_mib']:.1f} MiB, most of it shared.",
+        report.table(["create on Docker", "p50 ms"], creates),
         report.table(["target", "measured", ""], targets),
     ])
 
@@ -220,4 +234,4 @@ def arguments(parser):
 
 if __name__ == "__main__":
     harness.main(harness.Part("egress", "DNS of sandboxes with a policy", __doc__, measure, markdown, rounds=5,
-                              tools=("dnsmasq",), arguments=arguments))
+                              tools=("dnsmasq", "dockerd"), arguments=arguments))
