@@ -21,9 +21,10 @@ set -e
 
 home=/opt/opensandbox
 ca_file=$home/mitmproxy-ca-cert.pem
-# execd has written it elsewhere where this user cannot write to the directory.
+# With a certificate in its environment execd has run before this script, and programs trust it but browsers.
+execd_trusts=
 case "${NODE_EXTRA_CA_CERTS:-}" in
-  */mitmproxy-ca-cert.pem) ca_file=$NODE_EXTRA_CA_CERTS ;;
+  */mitmproxy-ca-cert.pem) ca_file=$NODE_EXTRA_CA_CERTS execd_trusts=1 ;;
 esac
 ca_bundle=${ca_file%/*}/merged-ca-certificates.pem
 
@@ -123,6 +124,10 @@ trust_in_java() {
 }
 
 trust_egress_proxy() {
+  if [ -n "$execd_trusts" ]; then
+    trust_in_browsers || warn "the browsers' certificates could not be updated"
+    return 0
+  fi
   if ! wait_for_ca; then
     warn "no certificate at $ca_file after 300 seconds, going on without"
     return 0

@@ -9,6 +9,7 @@
 #include "api/egress_environment.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
+#include "execd/init/java_trust.h"
 #include "sys/text_file.h"
 #include "sys/write_all.h"
 
@@ -93,8 +94,14 @@ Environment trust_authority(std::string_view certificate, const Environment& env
     const std::string merged = store.root + each + "/merged-ca-certificates.pem";
     constexpr int kFlags = O_CREAT | O_TRUNC | O_NOFOLLOW;
     if (!write_file(own, kFlags, certificate) || !write_file(merged, kFlags, list)) continue;
-    return {{"NODE_EXTRA_CA_CERTS", own}, {"SSL_CERT_FILE", merged},  {"REQUESTS_CA_BUNDLE", merged},
-            {"CURL_CA_BUNDLE", merged},   {"GIT_SSL_CAINFO", merged}, {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", merged}};
+    Environment out = trust_in_java(certificate, list, env, store.root, store.root + each);
+    out.merge(Environment{{"NODE_EXTRA_CA_CERTS", own},
+                          {"SSL_CERT_FILE", merged},
+                          {"REQUESTS_CA_BUNDLE", merged},
+                          {"CURL_CA_BUNDLE", merged},
+                          {"GIT_SSL_CAINFO", merged},
+                          {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", merged}});
+    return out;
   }
   log_warn("no directory can be written for the certificate that programs have to trust");
   return {};

@@ -22,8 +22,8 @@ struct TrustStore {
 //   mitmproxy-ca-cert.pem        the certificate
 //   merged-ca-certificates.pem   the image's list and the certificate
 //
-// and returns the variables that lead programs with a list of their own there. It is the image's own file system, so
-// nothing is gained by links in it. Doing it again changes nothing.
+// and returns the variables that lead programs with a list of their own there. Java: see java_trust.h. It is the
+// image's own file system, so nothing is gained by links in it. Doing it again changes nothing.
 Environment trust_authority(std::string_view certificate, const Environment& env, const TrustStore& store = {});
 
 // The same for the certificate in OPENSANDBOX_EGRESS_CA_CERTIFICATE, if there is one. Takes that variable out of `env`
