@@ -135,8 +135,7 @@ int run_sidecar() {
     return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
   });
   if (!settings) return refuse(settings.error());
-  for (const char* secret : {"OPENSANDBOX_EGRESS_TOKEN", "OPENSANDBOX_EGRESS_CA"}) ::unsetenv(secret);
-  ::unsetenv("OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH");
+  for (const char* secret : {"OPENSANDBOX_EGRESS_TOKEN", "OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH"}) ::unsetenv(secret);
   LogOptions log;
   log.level = settings->log_level;
   log.format = LogFormat::Json;

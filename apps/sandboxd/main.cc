@@ -242,7 +242,10 @@ int serve(DaemonConfig config, std::string no_bridge) {
   auto images = ImageService::open(executor, config.images);
   if (!images) return refuse(images.error());
   NetworkPolicies policies(**firewall, config.network);
-  EgressAuthority authority(config.sandbox.state_directory + "/egress-ca.pem", config.egress.upstream_ca);
+  EgressAuthority authority(config.sandbox.state_directory + "/egress-ca.pem",
+                            {.extra_trust = config.egress.upstream_ca,
+                             .scrub_bodies = config.egress.scrub_bodies,
+                             .pins = config.egress.pins});
   EgressProcess egress(executor, pool, policies, authority,
                        {.program = config.egress.program,
                         .user = config.network.egress_id(),

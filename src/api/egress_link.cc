@@ -80,6 +80,7 @@ OverlayTexts read_overlays(ObjectReader& r) {
 
 Interception read_interception(ObjectReader& r) {
   return {r.required_string("authority"), r.optional_string("trust").value_or(""),
+          r.optional_bool("scrubBodies").value_or(false), r.string_list("pins").value_or(std::vector<std::string>{}),
           r.optional_string("proxy").value_or(""), r.optional_string("proxyAuthorization").value_or("")};
 }
 
@@ -158,7 +159,11 @@ json::object write(const Hello& m) {
 }
 json::object write(const OverlayTexts& m) { return {{"type", "overlays"}, {"deny", m.deny}, {"allow", m.allow}}; }
 json::object write(const Interception& m) {
-  json::object out{{"type", "interception"}, {"authority", m.authority}, {"trust", m.trust}};
+  json::object out{{"type", "interception"},
+                   {"authority", m.authority},
+                   {"trust", m.trust},
+                   {"scrubBodies", m.scrub_bodies},
+                   {"pins", json::array(m.pins.begin(), m.pins.end())}};
   if (!m.proxy.empty()) out["proxy"] = m.proxy;
   if (!m.proxy_authorization.empty()) out["proxyAuthorization"] = m.proxy_authorization;
   return out;

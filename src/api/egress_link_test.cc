@@ -27,6 +27,11 @@ TEST(EgressLink, MessagesToTheEgressProcessSurviveTheWay) {
   EXPECT_EQ(hello.deny_webhook, "http://h/");
   EXPECT_TRUE(hello.log_names);
 
+  const Interception keys = there_and_back(Interception{"key", "trust", true, {"a.com=10.0.0.7"}});
+  EXPECT_EQ(keys.authority + keys.trust, "keytrust");
+  EXPECT_TRUE(keys.scrub_bodies);
+  EXPECT_EQ(keys.pins, std::vector<std::string>{"a.com=10.0.0.7"});
+
   const OverlayTexts overlays = there_and_back(OverlayTexts{"a.com\n", ""});
   EXPECT_EQ(overlays.deny, "a.com\n");
   EXPECT_EQ(overlays.allow, "");

@@ -210,6 +210,12 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
       {no_policy, with(R"("networkPolicy":{})"), kParameter, "/networkPolicy: not yet"},
       {no_proxy, with(R"("networkPolicy":{},"credentialProxy":{"enabled":true})"), kParameter,
        "/credentialProxy: not yet"},
+      {rules, with(R"("networkPolicy":{},"extensions":{"policy.verify_sni":"yes"})"), kParameter,
+       "/extensions/policy.verify_sni: expected \"true\""},
+      {rules, with(R"("extensions":{"policy.verify_sni":"true"})"), kParameter,
+       "/extensions/policy.verify_sni: needs a networkPolicy"},
+      {no_proxy, with(R"("networkPolicy":{},"extensions":{"policy.verify_sni":"true"})"), kParameter,
+       "/extensions/policy.verify_sni: not yet"},
       {rules, with(R"("volumes":[{"name":"a","mountPath":"/x","host":{"path":"/etc"}}])"),
        "VOLUME::HOST_PATH_NOT_ALLOWED", "/volumes/0/host/path: "},
   };

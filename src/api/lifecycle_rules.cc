@@ -8,6 +8,7 @@
 #include "api/lifecycle_error.h"
 #include "api/lifecycle_metadata.h"
 #include "api/resource_limits.h"
+#include "api/verify_sni_extension.h"
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "base/quantity.h"
@@ -98,7 +99,19 @@ Result<void> check_environment(const CreateSandbox& create) {
   return {};
 }
 
+Result<void> check_verify_sni(const CreateSandbox& create, const CreateRules& rules) {
+  const auto found = create.extensions.find(std::string(kVerifySniExtension));
+  if (found == create.extensions.end()) return {};
+  const std::string place = join_pointer("/extensions", kVerifySniExtension);
+  if (found->second != "true" && found->second != "false")
+    return invalid_parameter(place, "expected \"true\" or \"false\"");
+  if (found->second == "false") return {};
+  if (!create.network_policy) return invalid_parameter(place, "needs a networkPolicy, which names the hosts");
+  return rules.no_credential_proxy.empty() ? Result<void>() : invalid_parameter(place, rules.no_credential_proxy);
+}
+
 Result<void> check_network_policy(const CreateSandbox& create, const CreateRules& rules) {
+  if (auto ok = check_verify_sni(create, rules); !ok) return ok;
   if (!create.network_policy) return {};
   if (!rules.no_network_policy.empty()) return invalid_parameter("/networkPolicy", rules.no_network_policy);
   if (create.credential_proxy && !rules.no_credential_proxy.empty()) {

@@ -164,6 +164,10 @@ struct EgressSection {
   bool disable_ipv6 = true;
   std::vector<std::string> dns_upstream;  // resolvers that sidecars ask; empty: those of this machine
   std::string otlp_endpoint;
+  // Of credential vaults.
+  std::filesystem::path upstream_ca;  // a file with certificates besides the sidecar's own list
+  bool scrub_bodies = false;
+  std::vector<std::string> pins;  // "HOST=ADDRESS"
   std::chrono::duration<double> readiness_timeout{30};
   std::map<std::string, std::string> requests, limits;  // resources of a sidecar
 

@@ -57,6 +57,12 @@ std::string_view resolver_fault(std::string_view address) {
   return port && parse_ip_address(host) ? "" : "expected addresses such as \"10.0.0.53\" or \"10.0.0.53:5353\"";
 }
 
+std::string_view pin_fault(std::string_view pin) {
+  const std::size_t equals = pin.find('=');
+  const bool both = equals != std::string_view::npos && equals != 0 && parse_ip_address(pin.substr(equals + 1));
+  return both ? "" : "expected pins such as \"api.example.com=10.0.0.7\"";
+}
+
 std::string_view ipv4_fault(std::string_view address) {
   int dots = 0, value = -1;
   for (const char c : address) {
@@ -291,6 +297,18 @@ void declare_backends(Settings& s, ServerConfig& c) {
         "Addresses of the resolvers that sidecars ask; empty: those of this machine.", {.fault = resolver_fault});
   s.key("otlp_endpoint", c.egress.otlp_endpoint, Restart, "Where sidecars send their metrics: an http or https URL.",
         {.fault = url_fault});
+  s.key("upstream_ca", c.egress.upstream_ca, Restart,
+        "File with certificates (PEM) that servers behind a credential vault may be signed by, besides the list of the "
+        "sidecar's image. Read when a sandbox is made. On docker; sandboxd has its own setting.");
+  s.key(
+      "scrub_bodies", c.egress.scrub_bodies, Restart,
+      "Credential vaults take secrets out of the bodies of answers, too: plain, in base64 and percent-encoded. Bodies "
+      "are then not compressed. On docker; sandboxd has its own setting.");
+  s.key("pins", c.egress.pins, Restart,
+        "Addresses of bound hosts, `HOST=ADDRESS`, that credential vaults use instead of the resolvers' answers. On "
+        "docker; "
+        "sandboxd has its own setting.",
+        {.fault = pin_fault});
   s.key("readiness_timeout_seconds", c.egress.readiness_timeout, Restart, "Seconds to wait for a sidecar.",
         {.positive = true});
   s.key("requests", c.egress.requests, Restart, "Resources that a sidecar asks for, on kubernetes.", {.written = "{}"});

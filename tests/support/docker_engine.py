@@ -44,10 +44,11 @@ def _packages(names):
 
 
 @functools.cache
-def host_layer():
-    """A root made of this machine's own packages, some forty megabytes."""
-    listed = subprocess.run(["dpkg", "-L", *_packages(PACKAGES), *_standard_library()], capture_output=True, text=True,
-                            check=True).stdout.splitlines()
+def host_layer(more=(), unpackaged=()):
+    """A root made of this machine's own packages, some forty megabytes. `more`: further packages. `unpackaged`: files that belong
+    to no package."""
+    listed = subprocess.run(["dpkg", "-L", *_packages([*PACKAGES, *more]), *_standard_library()], capture_output=True, text=True,
+                            check=True).stdout.splitlines() + list(unpackaged)
     # Directories that are links here (/bin) are links there; files are where those point to.
     files = {}
     for name in listed:
@@ -271,8 +272,8 @@ class Engine:
         """SIGKILL for the processes that the first one of a container has started; how many they were."""
         first = self.ask("GET", f"/containers/{container}/json")["State"]["Pid"]
         inside = ["nsenter", "--target", str(self._init), "--mount", "--pid", "--"]
-        children = subprocess.run([*inside, "cat", f"/proc/{first}/task/{first}/children"], check=True, capture_output=True,
-                                  text=True).stdout.split()
+        shown = subprocess.run([*inside, "cat", f"/proc/{first}/task/{first}/children"], capture_output=True, text=True, check=True)
+        children = shown.stdout.split()
         for pid in children:
             subprocess.run([*inside, "kill", "-9", pid], check=True)
         return len(children)

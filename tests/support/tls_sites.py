@@ -1,5 +1,6 @@
 """Web servers with certificates of an authority of their own, in this network namespace or in that of another process."""
 
+import base64
 import contextlib
 import ctypes
 import http.server
@@ -7,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import urllib.parse
 
 EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
@@ -60,13 +62,42 @@ def in_network_of(pid):
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.seen.append({"method": self.command, "path": self.path, "body": body.decode(),
+    def note(self):
+        """The body of the request, which the site remembers."""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.seen.append({"method": self.command, "path": self.path, "body": body.decode("latin-1"),
                                  "headers": {name.lower(): value for name, value in self.headers.items()}})
+        return body
+
+    def echo(self, given):
+        """An error page with the secret in its body, in several forms and spread over chunks, and in a trailer."""
+        secret = given.removeprefix("Bearer ")
+        encoded = base64.b64encode(f"x{secret}y".encode()).decode()
+        text = f"{secret} {encoded} {urllib.parse.quote(secret, safe='')}".encode()
+        self.send_response(500)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Trailer", "X-Last")
+        self.end_headers()
+        half = len(secret) // 2
+        for piece in (text[:half], text[half:]):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+        self.wfile.write(f"0\r\nX-Last: {given}\r\n\r\n".encode())
+
+    def answer(self):
+        self.note()
         given = self.headers.get("Authorization", "")
+        if self.path == "/echo":
+            return self.echo(given)
         moved = self.path.startswith("/to/")
-        text = f"here is {self.server.label}".encode()
+        text = self.server.files.get(self.path) or f"here is {self.server.label}".encode()
         self.send_response(302 if moved else 200)
         if moved:
             self.send_header("Location", f"https://{self.path[4:]}/landed")
@@ -81,14 +112,44 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class GitHandler(Handler):
+    """The repositories below the site's `root`, by git's own program, for requests with the site's `wanted` Authorization."""
+
+    def answer(self):
+        body = self.note()
+        if self.headers.get("Authorization") != self.server.wanted:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        path, _, query = self.path.partition("?")
+        done = subprocess.run(["git", "http-backend"], input=body, capture_output=True, check=True, env={
+            "PATH": "/usr/bin:/bin", "GIT_PROJECT_ROOT": str(self.server.root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
+            "QUERY_STRING": query, "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""), "REMOTE_USER": "bot", "REMOTE_ADDR": "192.0.2.1",
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*"})
+        head, _, text = done.stdout.partition(b"\r\n\r\n")
+        fields = [line.split(": ", 1) for line in head.decode().split("\r\n")]
+        self.send_response(int(dict(fields).get("Status", "200").split()[0]))
+        for name, value in fields:
+            if name != "Status":
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = answer
+
+
 class Site(http.server.ThreadingHTTPServer):
-    """A web server on the internet; `seen` has its requests."""
+    """A web server on the internet; `seen` has its requests. `files` are paths with contents of their own."""
 
     daemon_threads = True
 
-    def __init__(self, pid, label, address, port=443, context=None):
-        self.label, self.context, self.seen = label, context, []
-        super().__init__((address, port), Handler, bind_and_activate=False)
+    def __init__(self, pid, label, address, port=443, context=None, handler=Handler):
+        self.label, self.context, self.seen, self.files = label, context, [], {}
+        super().__init__((address, port), handler, bind_and_activate=False)
         self.socket.close()
         with in_network_of(pid) if pid else contextlib.nullcontext():
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

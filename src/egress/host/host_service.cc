@@ -65,7 +65,7 @@ net::awaitable<Result<void>> serve_host(HostOptions options, net::awaitable<void
              if (!keys.proxy.empty()) {
                interception->go_through(make_own_proxy(executor, upstreams, {}, keys.proxy, keys.proxy_authorization));
              }
-             if (auto started = interception->start(keys.authority, keys.trust, std::move(options.intercept)); !started)
+             if (auto started = interception->start(keys, std::move(options.intercept)); !started)
                log_error("connections are not intercepted", {{"error", started.error().message}});
            },
        .connection =
@@ -84,8 +84,8 @@ net::awaitable<Result<void>> serve_host(HostOptions options, net::awaitable<void
   CountedEnforcer enforcer(link, sandboxes);
   PolicyApi api(executor, sandboxes, enforcer, {.reason = {}, .vault = std::move(vault)}, &HostReports::changed);
   api_ptr = &api;
-  interception = std::make_unique<Interception>(executor, sandboxes, resolver, api.audit(), SandboxRules::Options{},
-                                                intercept::InterceptorOptions{});
+  interception =
+      std::make_unique<Interception>(executor, sandboxes, resolver, api.audit(), intercept::InterceptorOptions{});
   sandboxes.on_removed([&](const Sandbox& sandbox) { interception->forget(sandbox.address); });
   DnsProxy proxy(resolver, enforcer, system_clock(), reports.hooks());
   sandboxes.on_reopen([&](const SandboxPtr& sandbox, auto addresses) { proxy.reopen(sandbox, std::move(addresses)); });

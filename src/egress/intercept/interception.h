@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "api/egress_link.h"
 #include "base/clock.h"
 #include "egress/intercept/sandbox_rules.h"
 #include "egress/vault/vault_audit.h"
@@ -17,13 +18,12 @@ class Interception {
  public:
   // References outlive it.
   Interception(net::any_io_executor executor, Sandboxes& sandboxes, Resolver& resolver, VaultAudit& audit,
-               SandboxRules::Options rules, intercept::InterceptorOptions options);
+               intercept::InterceptorOptions options);
 
   // All connections go through it. Before start().
   void go_through(std::shared_ptr<const intercept::UpstreamProxy> proxy) { options_.proxy = std::move(proxy); }
-  // Takes connections of `socket` from now on, with certificates of `authority` (key and certificate in PEM). Servers
-  // must have one of `trust` (PEM). Later calls change nothing.
-  Result<void> start(const std::string& authority, const std::string& trust, UniqueFd socket);
+  // Takes connections of `socket` from now on, with certificates of the authority. Later calls change nothing.
+  Result<void> start(const api::egress::Interception& wanted, UniqueFd socket);
   bool serves() const { return interceptor_ != nullptr; }
   void forget(const IpAddress& sandbox) {
     if (interceptor_) interceptor_->forget(sandbox);

@@ -4,6 +4,7 @@
 
 #include "async/timer.h"
 #include "base/log.h"
+#include "policy/text.h"
 
 namespace osb::egress {
 namespace {
@@ -79,6 +80,17 @@ SandboxRules::SandboxRules(net::any_io_executor executor, Sandboxes& sandboxes, 
       clock_(clock),
       options_(std::move(options)),
       audit_(std::move(audit)) {}
+
+Result<std::map<std::string, std::vector<IpAddress>>> SandboxRules::parse_pins(const std::vector<std::string>& texts) {
+  std::map<std::string, std::vector<IpAddress>> out;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    const auto address = parse_ip_address(equals == std::string::npos ? "" : text.substr(equals + 1));
+    if (!address || equals == 0) return fail(Code::InvalidRequest, "\"" + text + "\": expected HOST=ADDRESS");
+    out[policy::lower(text.substr(0, equals))].push_back(*address);
+  }
+  return out;
+}
 
 Admission SandboxRules::admit(const Flow& flow, Protocol protocol, const std::optional<std::string>& name) {
   const SandboxPtr sandbox = sandboxes_.by_address(flow.sandbox);

@@ -23,11 +23,15 @@ class SandboxRules final : public intercept::Rules {
     std::map<std::string, std::vector<IpAddress>> pins = {};
     bool scrub_bodies = false;
   };
+  // Of texts "HOST=ADDRESS"; a host may have several.
+  static Result<std::map<std::string, std::vector<IpAddress>>> parse_pins(const std::vector<std::string>& texts);
   // Called for each request that was judged, with the status of its answer.
   using Audit = std::function<void(const Sandbox&, const vault::Decision&, const Outcome&)>;
 
   SandboxRules(net::any_io_executor executor, Sandboxes& sandboxes, Resolver& resolver, const Clock& clock,
                Options options, Audit audit);
+  // The operator's, which may come later than the first sandbox.
+  void set_options(Options options) { options_ = std::move(options); }
 
   intercept::Admission admit(const intercept::Flow& flow, intercept::Protocol protocol,
                              const std::optional<std::string>& name) override;
@@ -46,7 +50,7 @@ class SandboxRules final : public intercept::Rules {
   Sandboxes& sandboxes_;
   Resolver& resolver_;
   const Clock& clock_;
-  const Options options_;
+  Options options_;
   const Audit audit_;
 };
 

@@ -133,9 +133,11 @@ Result<void> read_interception(const GetVariable& get, Settings& out) {
   out.intercept = truthy(get(kPrefix + "MITMPROXY_TRANSPARENT").value_or(""));
   if (auto read = read_upstream_proxy(get, out); !read) return read;
   if (!out.intercept) return {};
-  out.authority = get(kPrefix + "CA").value_or("");
-  if (out.authority.empty()) return fail(Code::InvalidRequest, kPrefix + "CA: interception needs an authority (PEM)");
-  out.extra_trust = get(kPrefix + "MITMPROXY_UPSTREAM_EXTRA_CA").value_or("");
+  out.authority_file = get(kPrefix + "CA_FILE").value_or("");
+  if (out.authority_file.empty()) {
+    return fail(Code::InvalidRequest, kPrefix + "CA_FILE: interception needs a file with an authority (PEM)");
+  }
+  out.extra_trust_file = get(kPrefix + "MITMPROXY_UPSTREAM_EXTRA_CA").value_or("");
   out.vault_requires_tls = truthy(get(kPrefix + "CREDENTIAL_VAULT_REQUIRE_TLS").value_or(""));
   for (const std::string& each : comma_list(get(kPrefix + "CREDENTIAL_VAULT_TRUSTED_PROXY_CIDRS").value_or(""))) {
     const auto prefix = parse_ip_prefix(each);
@@ -146,6 +148,8 @@ Result<void> read_interception(const GetVariable& get, Settings& out) {
   if (truthy(get(kPrefix + "MITMPROXY_SSL_INSECURE").value_or(""))) {
     return fail(Code::Unsupported, kPrefix + "MITMPROXY_SSL_INSECURE: certificates of servers are always verified");
   }
+  out.vault_scrub_bodies = truthy(get(kPrefix + "CREDENTIAL_VAULT_SCRUB_BODIES").value_or(""));
+  out.vault_pins = comma_list(get(kPrefix + "CREDENTIAL_VAULT_PINS").value_or(""));
   out.vault_scoped_match = truthy(get(kPrefix + "CREDENTIAL_VAULT_REQUIRE_SCOPED_MATCH").value_or(""));
   return {};
 }

@@ -33,15 +33,17 @@ struct Settings {
   bool block_doh = false;  // port 443: of the list, or of everything without one
   std::vector<IpPrefix> doh_blocklist = {};
   std::optional<http::Url> deny_webhook = {};
-  // Connections of the sandbox are intercepted, with this authority (key and certificate in PEM).
+  // Connections of the sandbox are intercepted, with the authority of this file (key and certificate in PEM).
   bool intercept = false;
-  std::string authority = {};
-  std::string extra_trust = {};                   // certificates in PEM, besides the list of the image
+  std::string authority_file = {};
+  std::string extra_trust_file = {};  // certificates in PEM, besides the list of the image; may be empty
   std::optional<http::Url> upstream_proxy = {};   // that intercepted connections go through
   std::string upstream_proxy_authorization = {};  // value of Proxy-Authorization; a secret
   bool vault_requires_tls = false;
   std::vector<IpPrefix> vault_proxies = {};
   bool vault_scoped_match = false;
+  bool vault_scrub_bodies = false;           // secrets are taken out of the bodies of answers
+  std::vector<std::string> vault_pins = {};  // "HOST=ADDRESS"
   std::string sandbox_id = {};
   std::vector<std::pair<std::string, std::string>> attributes = {};  // of log lines and metrics
   std::string collector = {};                                        // a host that stays allowed

@@ -64,18 +64,18 @@ TEST(SidecarSettings, AWeakerSettingThanMeantEndsTheStart) {
   EXPECT_FALSE(read({{"OPENSANDBOX_EGRESS_DNS_UPSTREAM", "dns.google"}}));
   EXPECT_FALSE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"}})) << "without an authority";
   EXPECT_FALSE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"},
-                     {"OPENSANDBOX_EGRESS_CA", "pem"},
+                     {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
                      {"OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE", "1"}}));
   EXPECT_FALSE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"},
-                     {"OPENSANDBOX_EGRESS_CA", "pem"},
+                     {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
                      {"OPENSANDBOX_EGRESS_CREDENTIAL_VAULT_TRUSTED_PROXY_CIDRS", "10.0.0.0/8,proxy"}}));
-  EXPECT_TRUE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"}, {"OPENSANDBOX_EGRESS_CA", "pem"}}));
+  EXPECT_TRUE(read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"}, {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"}}));
 }
 
 TEST(SidecarSettings, AProxyNeedsInterceptionAndAPlainAddress) {
   const auto with = [](std::string url, bool intercept = true) {
     return read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", intercept ? "1" : ""},
-                 {"OPENSANDBOX_EGRESS_CA", "pem"},
+                 {"OPENSANDBOX_EGRESS_CA_FILE", "/keys.pem"},
                  {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
                  {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY", std::move(url)},
                  {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH", "Basic eDp5"}});

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <linux/netlink.h>
+#include <string.h>
 #include <sys/fsuid.h>
 
 #include <boost/asio/this_coro.hpp>
@@ -107,6 +108,20 @@ intercept::InterceptorOptions interceptor_options(const SocketIdentity& identity
     if (flow) flow->sandbox = {};
     return flow;
   };
+  return out;
+}
+
+Result<api::egress::Interception> read_keys(const Settings& settings) {
+  auto authority = sys::read_text(settings.authority_file);
+  if (!authority) return with_context("OPENSANDBOX_EGRESS_CA_FILE", authority.error());
+  api::egress::Interception out{.authority = std::move(*authority),
+                                .trust = tls::system_authorities(),
+                                .scrub_bodies = settings.vault_scrub_bodies,
+                                .pins = settings.vault_pins};
+  if (settings.extra_trust_file.empty()) return out;
+  const auto extra = sys::read_text(settings.extra_trust_file);
+  if (!extra) return with_context("OPENSANDBOX_EGRESS_MITMPROXY_UPSTREAM_EXTRA_CA", extra.error());
+  out.trust += "\n" + *extra;
   return out;
 }
 
@@ -230,6 +245,13 @@ net::awaitable<Result<void>> serve_sidecar(Settings settings, SidecarPaths paths
              if (!skipped->name(name).allowed()) log_outbound(log, name, answer);
            }});
   sandboxes.on_reopen([&](const SandboxPtr& sandbox, auto addresses) { proxy.reopen(sandbox, std::move(addresses)); });
+  // Before the port of names, which lets the sandbox start: its first connections wait in this socket.
+  UniqueFd intercepted;
+  if (settings.intercept) {
+    auto listener = listen_for_interception();
+    if (!listener) co_return Failure(listener.error());
+    intercepted = std::move(*listener);
+  }
   auto udp_socket = bind_dns(SOCK_DGRAM);
   if (!udp_socket) co_return Failure(udp_socket.error());
   auto tcp_socket = bind_dns(SOCK_STREAM);
@@ -267,8 +289,8 @@ net::awaitable<Result<void>> serve_sidecar(Settings settings, SidecarPaths paths
        .reason = settings.audit ? "audit mode: denied names pass and are recorded" : "",
        .vault = std::move(vault)},
       [&](const std::string&, const policy::Change& change, const Error* failed) { log_change(log, change, failed); });
-  interception = std::make_unique<Interception>(executor, sandboxes, resolver, api.audit(), SandboxRules::Options{},
-                                                interceptor_options(identity));
+  interception =
+      std::make_unique<Interception>(executor, sandboxes, resolver, api.audit(), interceptor_options(identity));
   if (settings.upstream_proxy) {
     const http::Url& proxy = *settings.upstream_proxy;
     interception->go_through(make_own_proxy(executor, upstreams, identity,
@@ -277,11 +299,11 @@ net::awaitable<Result<void>> serve_sidecar(Settings settings, SidecarPaths paths
   }
   if (settings.intercept) {
     if (auto restored = vault_file.load(*sandboxes.by_id(id)); !restored) co_return restored;
-    auto listener = listen_for_interception();
-    if (!listener) co_return Failure(listener.error());
-    const std::string trust = tls::system_authorities() + "\n" + settings.extra_trust;
-    if (auto started = interception->start(settings.authority, trust, std::move(*listener)); !started)
-      co_return Failure(started.error());
+    auto keys = read_keys(settings);
+    if (!keys) co_return Failure(keys.error());
+    auto started = interception->start(*keys, std::move(intercepted));
+    ::explicit_bzero(keys->authority.data(), keys->authority.size());
+    if (!started) co_return started;
   }
   http::ServerOptions options;
   options.limits.connections = 256;

@@ -42,6 +42,13 @@ json::array environment(const SandboxSpec& spec, const ContainerPlan& plan, cons
   json::array out;
   api::StringMap all = api::sandbox_environment(spec.create->env, spec.create->network_policy.has_value());
   all.insert(options.docker.sandbox_env.begin(), options.docker.sandbox_env.end());
+  if (!plan.authority.empty()) {
+    all[std::string(api::kInterceptVariable)] = "true";
+    all[std::string(api::kAuthorityVariable)] = plan.authority;
+  } else if (!spec.create->snapshot_id.empty()) {
+    // A snapshot's image holds the certificate of its source.
+    all[std::string(api::kInterceptVariable)] = all[std::string(api::kAuthorityVariable)] = "";
+  }
   for (const auto& [name, value] : all) {
     if (!is_ours(name, options)) out.push_back(json::value(name + "=" + value));
   }

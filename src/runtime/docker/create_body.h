@@ -25,6 +25,7 @@ struct ContainerPlan {
   std::uint16_t execd_port = 0, http_port = 0, egress_port = 0;
   bool has_policy = false;    // its first program waits until a sidecar enforces the policy in its network
   bool without_ipv6 = false;  // with a policy only
+  std::string authority;      // certificate (PEM) that its programs trust; "" without a credential proxy
   // Root inside is root of the host for a writable directory that users of the host reach: no file may get a setuid or
   // setgid bit or a capability.
   bool no_set_id_files = false;

@@ -12,7 +12,6 @@ Capabilities docker_capabilities(const EngineFacts& facts, const DockerOptions& 
   out.backend = "DOCKER";
   out.daemon = "the container engine";
   out.public_endpoints = true;
-  out.no_credential_proxy = "the docker backend has no credential proxy yet";
   if (options.docker.network_mode == "host") {
     out.no_secure_access = "with [docker] network_mode = \"host\" the ports of sandboxes are open to every program";
   }

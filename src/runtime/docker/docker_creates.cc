@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/policy_mode.h"
+#include "tls/authority.h"
 
 namespace osb::runtime {
 
@@ -142,6 +144,14 @@ net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation&
   if (auto ok = co_await prepare(spec, creation, made, plan); !ok) co_return start_failed(ok.error());
   if (creation.given_up) co_return removed_meanwhile();
   const bool has_policy = plan.has_policy;
+  std::string authority;
+  if (is_intercepted(*spec.create)) {
+    // Of this sandbox alone. The key goes to the sidecar's volume and is kept nowhere else.
+    const auto keys = tls::CertificateAuthority::create();
+    if (!keys) co_return start_failed(keys.error());
+    plan.authority = keys->certificate_pem();
+    authority = keys->secret_pem();
+  }
   if (has_policy) {
     if (auto ok = co_await remove_earlier(spec.id); !ok) co_return start_failed(ok.error());
   }
@@ -152,7 +162,7 @@ net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation&
   // one that the next server starts.
   if (has_policy) {
     made.sidecar = true;
-    auto ok = co_await sidecars_.make(spec, std::move(*id), interest_of(spec.id, creation));
+    auto ok = co_await sidecars_.make(spec, std::move(*id), std::move(authority), interest_of(spec.id, creation));
     if (!ok) co_return start_failed(ok.error());
     if (creation.given_up) co_return removed_meanwhile();
   }
@@ -274,7 +284,10 @@ net::awaitable<Result<std::string>> DockerCreates::make_container(const SandboxS
   const auto deadline = context_.clock.steady_now() + kUnfinishedLimit;
   for (Backoff pause(kFirstLook, kLastLook); !answer && is_name_taken(answer.error());) {
     // An earlier try, or an earlier process, got so far. It was made of the same request; its ports are its own.
-    if (auto container = co_await containers_.look_up(spec.id)) {
+    if (plan.has_policy) {
+      // Not this one: it may wait for a sidecar that is gone, and it trusts another authority.
+      if (auto ok = co_await remove_earlier(spec.id); !ok) co_return Failure(ok.error());
+    } else if (auto container = co_await containers_.look_up(spec.id)) {
       made.container = true;
       for (const std::uint16_t port : std::exchange(made.ports, {})) ports_.give_back(port);
       std::string id = container->id;

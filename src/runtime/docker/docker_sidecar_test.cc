@@ -98,6 +98,31 @@ TEST_F(DockerSidecarTest, TheSidecarJoinsASandboxWhoseFirstProcessWaitsForIt) {
   EXPECT_FALSE(engine::find(sidecar, {"HostConfig", "PortBindings"}));
 }
 
+TEST_F(DockerSidecarTest, TheKeyOfACredentialProxyGoesToTheSidecarsVolumeAndNowhereElse) {
+  options_.egress.upstream_ca = "/etc/hostname";  // any text
+  connect();
+  EXPECT_EQ(backend_->capabilities().no_credential_proxy, "");
+  api::CreateSandbox with_vault = wanted();
+  with_vault.credential_proxy = true;
+  ASSERT_TRUE(create(with_vault));
+  EXPECT_LT(position("PUT /containers/sandbox-egress-a/archive"), position("POST /containers/sandbox-a/start"))
+      << "a sandbox that was started has a sidecar that can be started";
+  const auto& sidecar = engine_.containers.at("sandbox-egress-a");
+  EXPECT_THAT(sidecar.put, ::testing::AllOf(HasSubstr("authority.pem"), HasSubstr("PRIVATE KEY"),
+                                            HasSubstr("upstream-ca.pem"), HasSubstr("0000600")));
+  EXPECT_THAT(engine::string_list(sidecar.body, {"Env"}),
+              ::testing::IsSupersetOf({"OPENSANDBOX_EGRESS_CA_FILE=/var/lib/opensandbox/authority.pem",
+                                       "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT=true"}));
+  const auto& sandbox = engine_.containers.at("sandbox-a");
+  EXPECT_THAT(engine::string_list(sandbox.body, {"Env"}),
+              ::testing::IsSupersetOf({HasSubstr("OPENSANDBOX_EGRESS_CA_CERTIFICATE=-----BEGIN CERTIFICATE-----"),
+                                       HasSubstr("OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT=true")}));
+  for (const auto* each : {&sidecar, &sandbox}) {
+    EXPECT_THAT(json::serialize(each->body), ::testing::Not(HasSubstr("PRIVATE KEY")));
+  }
+  EXPECT_EQ(sandbox.put, "");
+}
+
 TEST_F(DockerSidecarTest, ASandboxWithoutAPolicyHasNoSidecar) {
   connect();
   api::CreateSandbox plain = wanted();

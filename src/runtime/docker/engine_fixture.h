@@ -30,6 +30,7 @@ class FakeEngine {
     json::value body;
     std::string status = "created";
     int exit_code = 0;
+    std::string put;  // the archive that was put into it last
     std::unique_ptr<http::Server> execd;
   };
 
@@ -174,6 +175,7 @@ class FakeEngine {
       const auto found = containers.find(name);
       if (found == containers.end()) co_return message(404, "No such container: " + name);
       if (rest.ends_with("/logs")) co_return logs(http::Query::parse(request.query()));
+      if (request.method == "PUT") found->second.put = body;
       co_return co_await container(request.method, name, rest.substr(name.size()), found->second);
     }
     co_return message(404, "page not found");

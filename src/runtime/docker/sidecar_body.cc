@@ -6,6 +6,7 @@
 
 #include "api/egress_environment.h"
 #include "api/resource_limits.h"
+#include "archive/tar_entry.h"
 #include "base/ip_address.h"
 #include "base/text.h"
 #include "runtime/policy_mode.h"
@@ -15,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kState = "/var/lib/opensandbox";
+constexpr std::string_view kAuthorityFile = "authority.pem", kExtraTrustFile = "upstream-ca.pem";
 constexpr std::size_t kMostResolvers = 3;
 constexpr int kProcesses = 256;
 
@@ -30,7 +31,16 @@ json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const 
   set("TOKEN", spec.egress_token);
   set("SANDBOX_ID", spec.id);
   // Changes of the policy outlive the process that enforces it. Where the file is, is no business of the request.
-  set("POLICY_FILE", std::string(kState) + "/policy.json");
+  const auto in_state = [](std::string_view name) { return std::string(kSidecarState) + "/" + std::string(name); };
+  set("POLICY_FILE", in_state("policy.json"));
+  if (is_intercepted(*spec.create)) {
+    set("MITMPROXY_TRANSPARENT", "true");
+    // Files, because an engine shows variables to everyone who may look at its containers.
+    set("CA_FILE", in_state(kAuthorityFile));
+    set("MITMPROXY_UPSTREAM_EXTRA_CA", in_state(kExtraTrustFile));
+    if (egress.scrub_bodies) set("CREDENTIAL_VAULT_SCRUB_BODIES", "true");
+    if (!egress.pins.empty()) set("CREDENTIAL_VAULT_PINS", joined(egress.pins, ","));
+  }
   set("DNS_UPSTREAM", joined(plan.resolvers, ","));
   if (is_audited(*spec.create)) set("AUDIT", "true");
   if (!egress.otlp_endpoint.empty()) all["OTEL_EXPORTER_OTLP_ENDPOINT"] = egress.otlp_endpoint;
@@ -42,6 +52,20 @@ json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const 
 }  // namespace
 
 std::string sidecar_id(std::string_view sandbox) { return "egress-" + std::string(sandbox); }
+
+std::string sidecar_archive(const SidecarFiles& files) {
+  std::string out;
+  for (const auto& [name, text] : {std::pair(kAuthorityFile, std::string_view(files.authority)),
+                                   std::pair(kExtraTrustFile, std::string_view(files.extra_trust))}) {
+    archive::TarEntry entry;
+    entry.path = name;
+    entry.mode = 0600;
+    entry.size = text.size();
+    archive::append_tar_header(out, entry);
+    out.append(text).append(archive::tar_padding(text.size()), '\0');
+  }
+  return out.append(archive::kTarEndBytes, '\0');
+}
 
 json::value sidecar_body(const SandboxSpec& spec, const SidecarPlan& plan, const DockerOptions& options) {
   json::object host{{"NetworkMode", "container:" + plan.container},
@@ -60,7 +84,7 @@ json::value sidecar_body(const SandboxSpec& spec, const SidecarPlan& plan, const
                     {"Env", environment(spec, plan, options.egress)},
                     {"Labels", json::object{{label::kSidecarFor, spec.id}}},
                     // It outlives the container's processes and goes with the container.
-                    {"Volumes", json::object{{kState, json::object()}}},
+                    {"Volumes", json::object{{kSidecarState, json::object()}}},
                     {"Tty", false},
                     {"OpenStdin", false}};
   body["HostConfig"] = std::move(host);

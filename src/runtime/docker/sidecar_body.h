@@ -19,6 +19,15 @@ inline constexpr std::string_view kSidecarFor = "opensandbox.io/egress-sidecar-f
 // The sidecar of a sandbox is the container of this id, for container_path(): sandbox-egress-ID.
 std::string sidecar_id(std::string_view sandbox);
 
+// Files of a sidecar, in the volume that goes with its container and that nothing else mounts.
+struct SidecarFiles {
+  std::string authority = {};    // key and certificate (PEM) of this sandbox alone; "" intercepts nothing
+  std::string extra_trust = {};  // certificates (PEM) of servers, besides the list of the image
+};
+// For PUT /containers/{id}/archive of the directory kSidecarState.
+std::string sidecar_archive(const SidecarFiles& files);
+inline constexpr std::string_view kSidecarState = "/var/lib/opensandbox";
+
 // All decisions about the container that enforces a sandbox's network policy.
 struct SidecarPlan {
   std::string container = {};               // the sandbox's, whose network it joins

@@ -16,6 +16,7 @@
 #include "runtime/docker/container.h"
 #include "runtime/docker/docker_logs.h"
 #include "runtime/docker/engine_json.h"
+#include "sys/text_file.h"
 #include "tls/connector.h"
 
 namespace osb::runtime {
@@ -96,13 +97,28 @@ bool Sidecars::note_refusal(const Error& error) {
   return true;
 }
 
-net::awaitable<Result<void>> Sidecars::make(const SandboxSpec& spec, std::string container, Interest interest) {
+net::awaitable<Result<void>> Sidecars::make(const SandboxSpec& spec, std::string container, std::string authority,
+                                            Interest interest) {
   Images::Wanted image{.name = context_.options.egress.image, .platform = {}, .login = {}};
   if (auto there = co_await images_.ensure(std::move(image), interest); !there) co_return Failure(there.error());
   const SidecarPlan plan{
       .container = std::move(container), .resolvers = resolvers_, .cgroup_parent = context_.facts.limits.cgroup_parent};
   if (auto made = co_await create(spec, plan); !made) co_return start_failed(made.error());
+  if (!authority.empty()) {
+    if (auto put = co_await put_files(spec, std::move(authority)); !put) co_return start_failed(put.error());
+  }
   co_return Result<void>();
+}
+
+net::awaitable<Result<void>> Sidecars::put_files(const SandboxSpec& spec, std::string authority) {
+  SidecarFiles files{.authority = std::move(authority)};
+  if (const std::string file = context_.options.egress.upstream_ca.string(); !file.empty()) {
+    auto text = co_await context_.pool.run([&] { return sys::read_text(file); });
+    if (!text) co_return with_context("[egress] upstream_ca", text.error());
+    files.extra_trust = std::move(*text);
+  }
+  co_return co_await context_.engine.put(path_of(spec.id, "/archive?path=" + http::percent_encode(kSidecarState)),
+                                         "application/x-tar", sidecar_archive(files));
 }
 
 net::awaitable<Result<void>> Sidecars::create(const SandboxSpec& spec, const SidecarPlan& plan) {

@@ -34,9 +34,10 @@ class Sidecars {
   // container is made without that setting.
   bool note_refusal(const Error& error);
 
-  // Makes the sidecar of a container, which need not run yet. DOCKER::SANDBOX_START_FAILED; remove() undoes it.
-  // Arguments outlive it.
-  net::awaitable<Result<void>> make(const SandboxSpec& spec, std::string container, Interest interest);
+  // Makes the sidecar of a container, which need not run yet. `authority`: see SidecarFiles.
+  // DOCKER::SANDBOX_START_FAILED; remove() undoes it. Arguments outlive it.
+  net::awaitable<Result<void>> make(const SandboxSpec& spec, std::string container, std::string authority,
+                                    Interest interest);
   // Starts it; the sandbox's container runs, and `ports` lead to it. Returns when the policy is enforced. Arguments
   // outlive it.
   net::awaitable<Result<void>> start(const SandboxSpec& spec, const PortMap& ports, Interest interest);
@@ -59,6 +60,7 @@ class Sidecars {
   };
 
   net::awaitable<Result<void>> create(const SandboxSpec& spec, const SidecarPlan& plan);
+  net::awaitable<Result<void>> put_files(const SandboxSpec& spec, std::string authority);
   net::awaitable<Result<void>> wait_healthy(const SandboxSpec& spec, const PortMap& ports, Interest& interest);
   net::awaitable<bool> ask(std::string origin, std::string token);
   net::awaitable<Error> ended(std::string sandbox);

@@ -115,9 +115,7 @@ Result<native::CreateSandbox> to_native(const SandboxSpec& spec) {
   out.network_policy = wanted.network_policy;
   out.egress_token = spec.egress_token;
   out.audit_policy = out.network_policy && is_audited(wanted);
-  const auto variable = wanted.env.find(std::string(api::kInterceptVariable));
-  const bool by_variable = variable != wanted.env.end() && api::is_egress_truthy(variable->second);
-  out.credential_proxy = out.network_policy && (wanted.credential_proxy || by_variable);
+  out.credential_proxy = is_intercepted(wanted);
   if (out.credential_proxy) out.env[std::string(api::kInterceptVariable)] = "true";
   out.labels = spec.labels;
   return out;

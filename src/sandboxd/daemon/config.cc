@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/ip_address.h"
 #include "base/toml.h"
 #include "http/url.h"
 #include "sys/spawn.h"
@@ -386,6 +387,18 @@ void read_egress(Section s, EgressConfig& out) {
     s.say("upstream_proxy_authorization", "expected one line");
   if (out.upstream_proxy.empty() && !out.upstream_proxy_authorization.empty())
     s.say("upstream_proxy_authorization", "needs upstream_proxy");
+  s.flag("scrub_bodies", out.scrub_bodies,
+         "Credential vaults take secrets out of the bodies of answers, too: plain, in base64 and percent-encoded. "
+         "Bodies are "
+         "then not compressed.");
+  s.list("pins", "[]",
+         "Addresses of bound hosts, `HOST=ADDRESS`, that credential vaults use instead of the resolvers' answers.",
+         [&](const std::string& text) -> Result<void> {
+           const auto equals = text.find('=');
+           if (equals == 0 || equals == std::string::npos || !parse_ip_address(text.substr(equals + 1)))
+             return fail(Code::InvalidRequest, "expected HOST=ADDRESS");
+           return out.pins.push_back(text), Result<void>();
+         });
   s.refuse_others();
 }
 

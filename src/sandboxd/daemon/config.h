@@ -29,6 +29,8 @@ struct EgressConfig {
   std::string upstream_ca;     // a file with certificates besides the machine's own
   std::string upstream_proxy;  // "http://proxy:3128"; empty: none, also of the next
   std::string upstream_proxy_authorization;
+  bool scrub_bodies = false;
+  std::vector<std::string> pins;  // "HOST=ADDRESS"
 };
 
 // sandboxd's own settings. They belong to root: the server is trusted with sandboxes, not with the host, so every

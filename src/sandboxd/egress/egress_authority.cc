@@ -25,13 +25,16 @@ Result<api::egress::Interception> EgressAuthority::message() {
   if (auto loaded = load(); !loaded) return Failure(loaded.error());
   auto trusted = trust();
   if (!trusted) return Failure(trusted.error());
-  return api::egress::Interception{.authority = authority_->secret_pem(), .trust = std::move(*trusted)};
+  return api::egress::Interception{.authority = authority_->secret_pem(),
+                                   .trust = std::move(*trusted),
+                                   .scrub_bodies = options_.scrub_bodies,
+                                   .pins = options_.pins};
 }
 
 Result<std::string> EgressAuthority::trust() const {
   std::string out = tls::system_authorities();
-  if (!extra_trust_.empty()) {
-    auto extra = sys::read_text(extra_trust_);
+  if (!options_.extra_trust.empty()) {
+    auto extra = sys::read_text(options_.extra_trust);
     if (!extra) return with_context("[egress] upstream_ca", extra.error());
     out += "\n" + *extra;
   }

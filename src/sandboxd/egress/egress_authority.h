@@ -14,10 +14,13 @@ namespace osb::sandboxd {
 // file of root's and in the memory of the egress process, which signs; sandboxes get the certificate. Any thread.
 class EgressAuthority {
  public:
-  // `extra_trust` is a file with certificates that servers may be signed by besides the machine's own list; may be
-  // empty.
-  EgressAuthority(std::string file, std::string extra_trust)
-      : file_(std::move(file)), extra_trust_(std::move(extra_trust)) {}
+  struct Options {
+    std::string extra_trust = {};  // a file with certificates that servers may be signed by, besides the machine's list
+    // Of api::egress::Interception.
+    bool scrub_bodies = false;
+    std::vector<std::string> pins = {};
+  };
+  EgressAuthority(std::string file, Options options) : file_(std::move(file)), options_(std::move(options)) {}
 
   // In PEM, for the trust store of a sandbox.
   Result<std::string> certificate();
@@ -30,7 +33,7 @@ class EgressAuthority {
   Result<void> load();
 
   const std::string file_;
-  const std::string extra_trust_;
+  const Options options_;
   std::mutex mutex_;
   std::optional<tls::CertificateAuthority> authority_;
 };

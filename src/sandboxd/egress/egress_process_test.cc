@@ -126,7 +126,7 @@ class EgressHost {
   BlockingPool pool_{2};
   Slot slot_;
   NetworkPolicies policies_;
-  EgressAuthority authority_{(dir_ / "ca.pem").string(), ""};
+  EgressAuthority authority_{(dir_ / "ca.pem").string(), {}};
   std::optional<EgressProcess> process_;
 };
 

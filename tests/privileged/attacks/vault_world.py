@@ -1,23 +1,94 @@
 """Fixtures for attacks on credential vaults: web servers with real certificates on the internet of policy_world.py, and a
 server whose sandboxes have a vault."""
 
+import json
 import os
+import pathlib
+import select
+import signal
 
 import pytest
 
 from attack import attack
+from docker_engine import EGRESS_IMAGE, host_layer
 from policy_world import ALLOWED, NAME_SERVER, OTHER, PORTS, THIRD, PolicyInternet, record
-from prison import Prisoner
+from prison import ENGINES, Prisoner
 from sandboxd_process import Sandboxd
 from server_process import Server
 from tls_sites import Authority, Site
 
 NETWORK = {"subnet": "10.96.0.0/16", "table": "osb_vault", "interface_prefix": "osbw-"}
-GATEWAY = "10.96.0.1"
 BOUND, PLAIN, EVIL = "api.bound.test", "www.plain.test", "evil.plain.test"
+PINNED = "pinned.bound.test"  # no name server knows it
+PINS = [f"{PINNED}={ALLOWED}"]
 POLICY = {"defaultAction": "deny", "egress": [{"action": "allow", "target": "*.bound.test"},
                                               {"action": "allow", "target": "*.plain.test"}]}
 SECRET = "s3cret-0123456789-never-seen"
+LIST = "/etc/ssl/certs/ca-certificates.crt"
+
+
+class NativeBackend:
+    """sandboxd, whose egress process serves all sandboxes."""
+
+    gateway = "10.96.0.1"
+
+    def __init__(self, trust, rules):
+        self.daemon = Sandboxd(settings={"network": NETWORK, "egress": {
+            "resolvers": [f"{NAME_SERVER}:53"], "upstream_ca": str(trust), "rules_directory": str(rules), "pins": PINS}})
+        self.server_settings = {"secure_runtime": {"type": "gvisor"}} if os.environ.get("BACKEND") == "gvisor" else {}
+
+    def egress_pid(self):
+        children = open(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read().split()
+        return next(int(each) for each in children if "egress" in open(f"/proc/{each}/cmdline").read())
+
+    def kill(self, prisoner, who):
+        """The process that holds the values, or the one above it."""
+        if who == "outer":
+            self.daemon.kill()
+            self.daemon.start()
+            return
+        process = os.pidfd_open(self.egress_pid())
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [])  # until it has ended
+        os.close(process)
+
+    def texts(self, prisoner):
+        return {"sandboxd's log": self.daemon.log(),
+                "the record": (self.daemon.state / "sandboxes" / prisoner.id / "record.json").read_text()}
+
+
+class EngineBackend:
+    """Docker or Podman: a sidecar per sandbox. Bodies are scrubbed here, and not on native."""
+
+    def __init__(self, kind, trust):
+        self.daemon = ENGINES[kind](host_image=False)
+        self.daemon.load_egress()
+        self.daemon.load("host:latest", [host_layer(("curl", "util-linux"), (LIST,))])
+        self.server_settings = {"egress": {"image": EGRESS_IMAGE, "dns_upstream": [NAME_SERVER], "upstream_ca": str(trust),
+                                          "pins": PINS, "scrub_bodies": True}}
+
+    def sidecar(self, prisoner):
+        return self.daemon.ask("GET", f"/containers/sandbox-egress-{prisoner.id}/json")
+
+    def state(self, prisoner):
+        """The directory of the sidecar's files."""
+        mount, = self.sidecar(prisoner)["Mounts"]
+        return pathlib.Path(mount["Source"])
+
+    def kill(self, prisoner, who):
+        name = f"sandbox-egress-{prisoner.id}"
+        if who == "inner":
+            assert self.daemon.kill_children(name) == 1
+            return
+        with self.daemon.events(type=["container"], event=["start"], container=[name]) as events:
+            self.daemon.ask("POST", f"/containers/{name}/kill")
+            next(events)
+
+    def texts(self, prisoner):
+        logs = self.daemon.client.get(f"/containers/sandbox-egress-{prisoner.id}/logs", params={"stdout": 1, "stderr": 1})
+        return {"the engine's log": self.daemon.log(), "the sidecar's log": logs.text,
+                "the containers": json.dumps([self.sidecar(prisoner), self.daemon.inspect(prisoner.id)]),
+                "the sidecar's files": "".join(each.read_text() for each in self.state(prisoner).iterdir())}
 
 
 class VaultWalls:
@@ -29,28 +100,30 @@ class VaultWalls:
         self.sites = {}
         for name, address in ((BOUND, ALLOWED), (PLAIN, OTHER), (EVIL, THIRD)):
             self.point(name, address)
-            self.site(name, address, self.authority.context(name, "other.bound.test"))
+            self.site(name, address, self.authority.context(name, "other.bound.test", PINNED))
             self.sites["http " + name] = Site(self.internet.pid, "http " + name, address, 80)
-        self.daemon = Sandboxd(settings={"network": NETWORK, "egress": {
-            "resolvers": [f"{NAME_SERVER}:53"], "upstream_ca": str(self.authority.file), "rules_directory": str(directory)}})
-        gvisor = {"secure_runtime": {"type": "gvisor"}} if os.environ.get("BACKEND") == "gvisor" else {}
-        self.server = Server(self.daemon, settings=gvisor)
+        kind = os.environ.get("BACKEND", "native")
+        self.backend = EngineBackend(kind, self.authority.file) if kind in ENGINES else NativeBackend(self.authority.file, directory)
+        self.daemon = self.backend.daemon
+        self.server = Server(self.daemon, settings=self.backend.server_settings)
 
     def point(self, name, address, ttl=0):
         self.internet.names.answers[name] = ([record(name, address, ttl)], [])
 
-    def site(self, name, address, context=None, port=443):
-        """A site in the place of an older one of that name."""
-        if name in self.sites:
-            self.sites[name].shutdown()
-            self.sites[name].server_close()
-        self.sites[name] = Site(self.internet.pid, name, address, port, context)
+    def site(self, name, address, context=None, replaces=None, **options):
+        """A site in the place of an older one."""
+        if old := self.sites.pop(replaces, None):
+            old.shutdown()
+            old.server_close()
+        self.sites[name] = Site(self.internet.pid, name, address, context=context, **options)
 
     def take(self, name):
         return self.sites[name].take()
 
-    def create(self, policy=None):
-        return Prisoner(self, self.server.create(networkPolicy=policy or POLICY, credentialProxy={"enabled": True})["id"])
+    def create(self, policy=None, **fields):
+        """With a vault unless the fields say otherwise."""
+        fields = fields or {"credentialProxy": {"enabled": True}}
+        return Prisoner(self, self.server.create(networkPolicy=policy or POLICY, **fields)["id"])
 
     def vault(self, prisoner, method="GET", body=None, expect=None, path=""):
         """The answer of the vault's API, through the server."""
@@ -68,8 +141,7 @@ class VaultWalls:
 
     def secrets_seen(self, prisoner):
         """Where the secret was written down outside the vault."""
-        places = {"sandboxd's log": self.daemon.log(), "the server's log": self.server.log(),
-                  "the record": (self.daemon.state / "sandboxes" / prisoner.id / "record.json").read_text()}
+        places = {"the server's log": self.server.log(), **self.backend.texts(prisoner)}
         return [place for place, text in places.items() if SECRET in text]
 
     def close(self):

@@ -412,7 +412,7 @@ def test_a_change_that_cannot_be_stored_is_undone(sidecar, internet, tmp_path):
     ({"RULES": "{"}, "OPENSANDBOX_EGRESS_RULES"),
     ({"RULES": '{"defaultAction":"block"}'}, "OPENSANDBOX_EGRESS_RULES"),
     ({"DNS_UPSTREAM": "dns.example"}, "OPENSANDBOX_EGRESS_DNS_UPSTREAM"),
-    ({"MITMPROXY_TRANSPARENT": "true"}, "OPENSANDBOX_EGRESS_CA"),
+    ({"MITMPROXY_TRANSPARENT": "true"}, "OPENSANDBOX_EGRESS_CA_FILE"),
 ])
 def test_wrong_settings_end_the_start_with_their_name(sidecar, variables, text):
     running = sidecar(wait=False, **variables)
