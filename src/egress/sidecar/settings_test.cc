@@ -75,7 +75,6 @@ TEST(SidecarSettings, AWeakerSettingThanMeantEndsTheStart) {
 TEST(SidecarSettings, AProxyNeedsInterceptionAndAPlainAddress) {
   const auto with = [](std::string url, bool intercept = true) {
     return read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", intercept ? "1" : ""},
-                 {"OPENSANDBOX_EGRESS_CA_FILE", "/keys.pem"},
                  {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
                  {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY", std::move(url)},
                  {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH", "Basic eDp5"}});
