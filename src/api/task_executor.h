@@ -18,6 +18,9 @@ namespace json = boost::json;
 
 // The messages between the controller and the task-executor of a pod.
 
+// Of every list of tasks: a number that changes with them. GET /getTasks?after=VERSION waits for another one.
+inline constexpr std::string_view kTasksVersionHeader = "X-Tasks-Version";
+
 struct TaskVariable {
   std::string name;
   std::string value;

@@ -30,7 +30,10 @@ Controller::Controller(net::any_io_executor executor, kubernetes::Client& client
       events_(executor, client, {.component = "opensandbox-controller", .host = options.host}),
       cluster_(executor, client, events_, options.ns),
       waits_([this](const Key& sandbox) { sandbox_queue_.add(sandbox); }),
-      sandboxes_(cluster_, waits_, executors, options.pause),
+      watches_(
+          executor, executors, [&client](std::chrono::nanoseconds time) { return client.sleep(time); },
+          [this](const Key& sandbox) { sandbox_queue_.add(sandbox); }),
+      sandboxes_(cluster_, waits_, executors, watches_, options.pause),
       pools_(cluster_, waits_, arrivals_),
       snapshots_(cluster_, options.snapshots),
       sandbox_queue_(executor, queue_options("batchsandbox", options.sandbox_workers),
@@ -120,7 +123,7 @@ net::awaitable<void> Controller::work() {
 
 net::awaitable<void> Controller::run() {
   using namespace race;
-  co_await (cluster_.run() && events_.run() && work());
+  co_await (cluster_.run() && events_.run() && watches_.run() && work());
 }
 
 Figures Controller::figures() {

@@ -53,6 +53,7 @@ class Controller {
   Cluster cluster_;
   Arrivals arrivals_;
   PoolWaits waits_;
+  TaskWatches watches_;
   SandboxReconciler sandboxes_;
   PoolReconciler pools_;
   SnapshotReconciler snapshots_;

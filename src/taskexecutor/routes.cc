@@ -26,7 +26,7 @@ http::Response problem(int status, const std::string& message) {
 
 http::Response listed(const Tasks& tasks) {
   auto response = http::json_response(200, json::serialize(api::to_json(tasks.list())));
-  response.headers.set(kVersionHeader, std::to_string(tasks.version()));
+  response.headers.set(api::kTasksVersionHeader, std::to_string(tasks.version()));
   return response;
 }
 

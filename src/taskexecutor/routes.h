@@ -9,6 +9,4 @@ namespace osb::taskexecutor {
 // when the tasks have another one. `tasks` outlives the handler.
 http::Handler make_handler(Tasks& tasks);
 
-inline constexpr const char* kVersionHeader = "X-Tasks-Version";
-
 }  // namespace osb::taskexecutor

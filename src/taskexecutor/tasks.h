@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +54,7 @@ class Tasks {
   std::vector<api::Task> list() const;
   std::optional<api::Task> find(const std::string& name) const;
 
-  // Changes with every change of a task.
+  // Changes with every change of a task. It begins at random: an executor that was replaced has another one.
   std::uint64_t version() const { return version_; }
   // Until the version is another one, or the time is up.
   net::awaitable<void> wait_change(std::uint64_t version, std::chrono::milliseconds limit);
@@ -86,7 +87,7 @@ class Tasks {
   std::map<std::string, EntryPtr, std::less<>> entries_;
   bool busy_ = false;  // somebody has the turn
   Notifier free_;
-  std::uint64_t version_ = 1;
+  std::uint64_t version_ = std::uint64_t{std::random_device()()} << 24;
   Notifier changed_;
   TaskGroup watchers_;
 };

@@ -281,7 +281,7 @@ TEST_F(PoolControllerTest, PodsOfFinishedTasksGoBackEarly) {
   const std::string done = held("a").at(0);
   const std::string address(kubernetes::text(*stored(resources::kPods, done), {"status", "podIP"}));
   executors.tasks[address].at(0).status = api::TaskTerminated{};
-  time.advance(3s);
+  executors.change();
   until([&] { return held("a").size() == 1; });
   settle();
   EXPECT_THAT(executors.tasks[address], IsEmpty());

@@ -16,7 +16,6 @@ namespace osb::controller {
 namespace {
 
 constexpr std::size_t kPodsAtOnce = 16;
-constexpr std::chrono::seconds kNextTaskRound{3}, kNextStopRound{1};
 
 }  // namespace
 
@@ -97,6 +96,7 @@ net::awaitable<Result<WorkQueue::Again>> SandboxReconciler::reconcile(Key key) {
   ObjectPtr object = cluster_.get(Kind::Sandboxes, key);
   if (!object) {
     waits_.forget(key);
+    watches_.forget(key);
     co_return WorkQueue::Again();
   }
   Pass pass{.sandbox = BatchSandbox::read(std::move(object))};
@@ -136,8 +136,7 @@ net::awaitable<Result<WorkQueue::Again>> SandboxReconciler::reconcile(Key key) {
   }
   bool tasks_stopped = true;
   if (sandbox.has_tasks && sandbox.phase() == "Pausing") {
-    tasks_stopped = (co_await stop_tasks(executors_, pass.pods)).size() == pass.pods.size();
-    if (!tasks_stopped) pass.look_after(kNextStopRound);
+    tasks_stopped = (co_await stop_tasks(executors_, pass.pods, follow(sandbox))).size() == pass.pods.size();
   }
   auto goes_on = co_await pauser_.step(sandbox, pass.pods, tasks_stopped);
   if (!goes_on) co_return Failure(goes_on.error());
@@ -154,11 +153,16 @@ net::awaitable<Result<WorkQueue::Again>> SandboxReconciler::reconcile(Key key) {
   co_return pass.again;
 }
 
+FollowTasks SandboxReconciler::follow(const BatchSandbox& sandbox) {
+  return [this, key = sandbox.key](const std::string& address, const Result<TaskList>& answer) {
+    watches_.follow(key, address, answer);
+  };
+}
+
 net::awaitable<Result<void>> SandboxReconciler::end_tasks(Pass& pass) {
-  const auto stopped = co_await stop_tasks(executors_, pass.pods);
-  if (stopped.size() == pass.pods.size()) co_return co_await edit_finalizer(pass.sandbox, finalizers::kTasks, false);
-  pass.look_after(kNextStopRound);
-  co_return Result<void>();
+  const auto stopped = co_await stop_tasks(executors_, pass.pods, follow(pass.sandbox));
+  if (stopped.size() < pass.pods.size()) co_return Result<void>();
+  co_return co_await edit_finalizer(pass.sandbox, finalizers::kTasks, false);
 }
 
 net::awaitable<void> SandboxReconciler::scale(Pass& pass) {
@@ -217,13 +221,12 @@ net::awaitable<Result<void>> SandboxReconciler::write(Pass& pass) {
 }
 
 net::awaitable<Result<void>> SandboxReconciler::advance_tasks(Pass& pass) {
-  const TaskRound round = co_await run_tasks(executors_, pass.sandbox, pass.pods);
+  const TaskRound round = co_await run_tasks(executors_, pass.sandbox, pass.pods, follow(pass.sandbox));
   if (round.problem) {
     cluster_.event(*pass.sandbox.object, true, "InvalidTask", round.problem->message);
     pass.sandbox.problems.push_back(round.problem->message);
   }
   tasks_[pass.sandbox.uid] = round.counts;
-  if (round.unfinished) pass.look_after(kNextTaskRound);
   if (auto written = co_await write(pass); !written) co_return written;
   if (pass.sandbox.releases_finished && pass.sandbox.pooled())
     co_return co_await release_finished(pass, round.finished);
@@ -235,8 +238,7 @@ net::awaitable<Result<void>> SandboxReconciler::release_finished(Pass& pass, con
   for (const PodFacts& pod : pass.pods) {
     if (std::ranges::find(finished, pod.name) != finished.end()) pods.push_back(pod);
   }
-  const auto stopped = co_await stop_tasks(executors_, pods);
-  if (stopped.size() < pods.size()) pass.look_after(kNextStopRound);
+  const auto stopped = co_await stop_tasks(executors_, pods, follow(pass.sandbox));
   const auto release = [&](const json::object& newest) -> std::optional<json::object> {
     PodList list = BatchSandbox::read(std::make_shared<const json::object>(newest)).release;
     const std::size_t before = list.pods.size();

@@ -9,6 +9,7 @@
 #include "controller/pool/pool_reconciler.h"
 #include "controller/queue/work_queue.h"
 #include "controller/sandbox/pause.h"
+#include "controller/sandbox/task_watches.h"
 #include "controller/sandbox/tasks.h"
 
 namespace osb::controller {
@@ -18,8 +19,13 @@ namespace osb::controller {
 class SandboxReconciler {
  public:
   // All outlive it.
-  SandboxReconciler(Cluster& cluster, PoolWaits& waits, TaskExecutors& executors, Pauser::Options pause)
-      : cluster_(cluster), waits_(waits), executors_(executors), pauser_(cluster, std::move(pause)) {}
+  SandboxReconciler(Cluster& cluster, PoolWaits& waits, TaskExecutors& executors, TaskWatches& watches,
+                    Pauser::Options pause)
+      : cluster_(cluster),
+        waits_(waits),
+        executors_(executors),
+        watches_(watches),
+        pauser_(cluster, std::move(pause)) {}
 
   net::awaitable<Result<WorkQueue::Again>> reconcile(Key key);
 
@@ -27,6 +33,7 @@ class SandboxReconciler {
   struct Pass;
   std::vector<PodFacts> pods_of(const BatchSandbox& sandbox, int& lost);
   net::awaitable<Result<bool>> assign_pool(const BatchSandbox& sandbox);
+  FollowTasks follow(const BatchSandbox& sandbox);
   net::awaitable<Result<void>> end_tasks(Pass& pass);
   net::awaitable<Result<void>> edit_finalizer(const BatchSandbox& sandbox, std::string_view name, bool present);
   net::awaitable<void> scale(Pass& pass);
@@ -38,6 +45,7 @@ class SandboxReconciler {
   Cluster& cluster_;
   PoolWaits& waits_;
   TaskExecutors& executors_;
+  TaskWatches& watches_;
   Pauser pauser_;
   std::map<std::string, TaskCounts, std::less<>> tasks_;  // by UID, as they were last seen
 };

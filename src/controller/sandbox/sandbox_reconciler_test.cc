@@ -192,7 +192,7 @@ TEST_F(SandboxControllerTest, TasksRunOncePerPodAndEndBeforeTheirSandbox) {
     ended.exit_code = tasks[0].name == "a-1" ? 3 : 0;
     tasks[0].status = ended;
   }
-  time.advance(3s);
+  executors.change();
   until([&] { return counter("a", "taskFailed") == 1; });
   EXPECT_EQ(counter("a", "taskSucceed"), 1);
   settle();
@@ -201,11 +201,49 @@ TEST_F(SandboxControllerTest, TasksRunOncePerPodAndEndBeforeTheirSandbox) {
   settle();
   EXPECT_TRUE(stored(kBatchSandboxes, "a")) << "its tasks have not ended";
   executors.stubborn = false;
-  time.advance(1s);
+  executors.change();
   until([&] { return phase("a") == "gone"; });
   settle();
   EXPECT_THAT(pods(), IsEmpty());
   EXPECT_EQ(executors.started, 2);
+}
+
+TEST_F(SandboxControllerTest, TasksThatDoNotChangeAreNotAskedAbout) {
+  start();
+  json::object spec{{"template", pod_template()},
+                    {"taskTemplate", {{"spec", {{"process", {{"command", json::array{"run"}}}}}}}}};
+  sandbox("a", spec);
+  settle();
+  EXPECT_EQ(counter("a", "taskRunning"), 1);
+  const int before = executors.questions;
+  time.advance(1h);
+  settle();
+  EXPECT_EQ(executors.questions, before);
+
+  executors.versioned = false;
+  sandbox("b", spec);
+  settle();
+  const auto end_all = [&] {
+    for (auto& [address, tasks] : executors.tasks) tasks.at(0).status = api::TaskTerminated{};
+  };
+  end_all();
+  EXPECT_TRUE(run(time.wait_alarm(3s)));
+  time.advance(3s);
+  until([&] { return counter("b", "taskSucceed") == 1; });
+  EXPECT_EQ(counter("a", "taskSucceed"), 0) << "its executor has not told a change";
+}
+
+TEST_F(SandboxControllerTest, AnExecutorThatComesUpLateGetsItsTask) {
+  for (int i = 1; i <= 9; ++i) executors.unreachable.insert("10.0.0." + std::to_string(i));
+  start();
+  sandbox("a", {{"template", pod_template()},
+                {"taskTemplate", {{"spec", {{"process", {{"command", json::array{"run"}}}}}}}}});
+  settle();
+  EXPECT_EQ(executors.started, 0);
+  executors.unreachable.clear();
+  time.advance(1s);
+  until([&] { return counter("a", "taskRunning") == 1; });
+  EXPECT_EQ(executors.started, 1);
 }
 
 TEST_F(SandboxControllerTest, APodThatCannotBeReachedHoldsUpNoDeletion) {

@@ -7,7 +7,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "api/json.h"
-#include "async/timer.h"
+#include "base/parse_number.h"
 #include "controller/queue/lanes.h"
 #include "kubernetes/patch.h"
 
@@ -15,6 +15,7 @@ namespace osb::controller {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeLimit{3'000};
+constexpr std::chrono::milliseconds kPollLimit{60'000};  // executors answer after 25 s
 constexpr std::size_t kMaxAnswer = 1 << 20, kPodsAtOnce = 10;
 
 std::string origin_of(const std::string& address) {
@@ -23,37 +24,47 @@ std::string origin_of(const std::string& address) {
 
 }  // namespace
 
-net::awaitable<Result<std::vector<api::Task>>> HttpTaskExecutors::call(std::string address,
-                                                                       http::ClientRequest request) {
+net::awaitable<Result<TaskList>> HttpTaskExecutors::call(std::string address, http::ClientRequest request,
+                                                         std::chrono::milliseconds limit) {
   request.timeouts.connect = kTimeLimit;
-  request.timeouts.head = kTimeLimit;
+  request.timeouts.head = limit;
   request.timeouts.body_stall = kTimeLimit;
   auto answer = co_await client_.send(origin_of(address), std::move(request));
   if (!answer) co_return Failure(answer.error());
   if (answer->status != 200) {
     co_return fail(Code::Unavailable, "task-executor at " + address + " answers " + std::to_string(answer->status));
   }
+  TaskList out;
+  out.version = parse_number<std::uint64_t>(answer->headers.get(api::kTasksVersionHeader));
   const auto body = co_await answer->body->read_all(kMaxAnswer);
   if (!body) co_return Failure(body.error());
   const auto value = api::parse_json(*body);
   if (!value) co_return with_context("task-executor at " + address, value.error());
-  co_return api::parse_tasks(*value);
+  auto tasks = api::parse_tasks(*value);
+  if (!tasks) co_return Failure(tasks.error());
+  out.tasks = std::move(*tasks);
+  co_return out;
 }
 
-net::awaitable<Result<std::vector<api::Task>>> HttpTaskExecutors::get(std::string address) {
+net::awaitable<Result<TaskList>> HttpTaskExecutors::get(std::string address) {
   http::ClientRequest request;
   request.target = "/getTasks";
-  co_return co_await call(std::move(address), std::move(request));
+  co_return co_await call(std::move(address), std::move(request), kTimeLimit);
 }
 
-net::awaitable<Result<std::vector<api::Task>>> HttpTaskExecutors::set(std::string address,
-                                                                      std::vector<api::Task> tasks) {
+net::awaitable<Result<TaskList>> HttpTaskExecutors::set(std::string address, std::vector<api::Task> tasks) {
   http::ClientRequest request;
   request.method = "POST";
   request.target = "/setTasks";
   request.headers.set("Content-Type", "application/json");
   request.body = json::serialize(api::to_json(tasks));
-  co_return co_await call(std::move(address), std::move(request));
+  co_return co_await call(std::move(address), std::move(request), kTimeLimit);
+}
+
+net::awaitable<Result<TaskList>> HttpTaskExecutors::wait_change(std::string address, std::uint64_t version) {
+  http::ClientRequest request;
+  request.target = "/getTasks?after=" + std::to_string(version);
+  co_return co_await call(std::move(address), std::move(request), kPollLimit);
 }
 
 Result<api::Task> task_of(const BatchSandbox& sandbox, int index) {
@@ -88,7 +99,7 @@ Result<api::Task> task_of(const BatchSandbox& sandbox, int index) {
 }
 
 net::awaitable<TaskRound> run_tasks(TaskExecutors& executors, const BatchSandbox& sandbox,
-                                    const std::vector<PodFacts>& pods) {
+                                    const std::vector<PodFacts>& pods, const FollowTasks& follow) {
   TaskRound round;
   int placed = 0;
   co_await for_each_at_once<PodFacts>(pods, kPodsAtOnce, [&](const PodFacts& pod) -> net::awaitable<void> {
@@ -99,33 +110,32 @@ net::awaitable<TaskRound> run_tasks(TaskExecutors& executors, const BatchSandbox
       round.problem = task.error();
       co_return;
     }
+    const auto find = [&](const TaskList& list) { return std::ranges::find(list.tasks, task->name, &api::Task::name); };
     auto known = co_await executors.get(pod.ip);
-    if (known && std::ranges::find(*known, task->name, &api::Task::name) == known->end()) {
-      known = co_await executors.set(pod.ip, {*task});
-    }
-    round.unfinished = round.unfinished || !known;
-    if (!known) co_return;  // a pod that does not answer counts nowhere
-    const auto found = std::ranges::find(*known, task->name, &api::Task::name);
-    if (found != known->end() && std::holds_alternative<api::TaskTerminated>(found->status)) {
+    if (known && find(*known) == known->tasks.end()) known = co_await executors.set(pod.ip, {*task});
+    if (!known) co_return follow(pod.ip, known);  // a pod that does not answer counts nowhere
+    const auto found = find(*known);
+    const bool there = found != known->tasks.end();
+    if (there && std::holds_alternative<api::TaskTerminated>(found->status)) {
       const bool good = std::get<api::TaskTerminated>(found->status).exit_code == 0;
       ++(good ? round.counts.succeeded : round.counts.failed);
       round.finished.push_back(pod.name);
       co_return;
     }
-    round.unfinished = true;
-    const bool runs = found != known->end() && std::holds_alternative<api::TaskRunning>(found->status);
-    ++(runs ? round.counts.running : round.counts.unknown);
+    follow(pod.ip, known);
+    ++(there && std::holds_alternative<api::TaskRunning>(found->status) ? round.counts.running : round.counts.unknown);
   });
   round.counts.pending = std::max(0, sandbox.replicas - placed);
   co_return round;
 }
 
-net::awaitable<std::vector<std::string>> stop_tasks(TaskExecutors& executors, const std::vector<PodFacts>& pods) {
+net::awaitable<std::vector<std::string>> stop_tasks(TaskExecutors& executors, const std::vector<PodFacts>& pods,
+                                                    const FollowTasks& follow) {
   std::vector<std::string> stopped;
   co_await for_each_at_once<PodFacts>(pods, kPodsAtOnce, [&](const PodFacts& pod) -> net::awaitable<void> {
     if (!pod.ip.empty() && !pod.finished()) {
       const auto left = co_await executors.set(pod.ip, {});
-      if (left && !left->empty()) co_return;
+      if (left && !left->tasks.empty()) co_return follow(pod.ip, left);
     }
     stopped.push_back(pod.name);
   });

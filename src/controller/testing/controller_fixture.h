@@ -26,11 +26,15 @@ namespace resources = kubernetes::resources;
 // Task-executors without pods: tasks that tests end.
 class FakeExecutors final : public TaskExecutors {
  public:
-  net::awaitable<Result<std::vector<api::Task>>> get(std::string address) override {
+  explicit FakeExecutors(net::any_io_executor executor) : changed_(std::move(executor)) {}
+
+  net::awaitable<Result<TaskList>> get(std::string address) override {
+    ++questions;
     if (unreachable.contains(address)) co_return fail(Code::Unavailable, "no answer");
-    co_return tasks[address];
+    co_return TaskList{tasks[address], version()};
   }
-  net::awaitable<Result<std::vector<api::Task>>> set(std::string address, std::vector<api::Task> wanted) override {
+  net::awaitable<Result<TaskList>> set(std::string address, std::vector<api::Task> wanted) override {
+    ++questions;
     if (unreachable.contains(address)) co_return fail(Code::Unavailable, "no answer");
     std::vector<api::Task>& here = tasks[address];
     std::erase_if(here, [&](const api::Task& each) {
@@ -42,12 +46,28 @@ class FakeExecutors final : public TaskExecutors {
       here.push_back(std::move(each));
       ++started;
     }
-    co_return here;
+    co_return TaskList{here, version()};
+  }
+  net::awaitable<Result<TaskList>> wait_change(std::string address, std::uint64_t seen) override {
+    co_await changed_.wait_until([this, seen] { return version_ != seen; });
+    if (unreachable.contains(address)) co_return fail(Code::Unavailable, "no answer");
+    co_return TaskList{tasks[address], version()};
+  }
+  // Tests changed tasks.
+  void change() {
+    ++version_;
+    changed_.notify_all();
   }
   std::map<std::string, std::vector<api::Task>> tasks;
   std::set<std::string> unreachable;
   bool stubborn = false;  // tasks do not end
-  int started = 0;
+  bool versioned = true;  // false: like executors that cannot tell changes
+  int started = 0, questions = 0;
+
+ private:
+  std::optional<std::uint64_t> version() const { return versioned ? std::optional(version_) : std::nullopt; }
+  std::uint64_t version_ = 1;
+  Notifier changed_;
 };
 
 // A cluster in the test's process: the API server, a kubelet that only sets statuses, and any number of controllers.
@@ -212,7 +232,7 @@ class ControllerFixture : public ::testing::Test {
   net::io_context io{1};
   kubernetes::testing::ApiServer server{io};
   kubernetes::testing::TestTime time;
-  FakeExecutors executors;
+  FakeExecutors executors{io.get_executor()};
   ControllerOptions options;
   std::unique_ptr<kubernetes::Client> client;  // of the test
   std::vector<std::unique_ptr<Running>> controllers;
