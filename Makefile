@@ -38,10 +38,10 @@ run_ctest := /usr/bin/python3 -B tests/support/run_ctest.py
 # $(call configured,PRESET): configures build/PRESET; always, because the preset itself may have changed.
 configured = @cmake --preset $(1) >/dev/null
 
-.PHONY: help build images ready test imagetest check demo up down bench asan readyasan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
+.PHONY: help build images ready test imagetest test-kubernetes check demo up down bench asan readyasan tsan fuzz conformance soak chaos attacks fresh package packagetest fmt lint clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 build: ## the programs, optimised, in build/release/bin
 	@scripts/setup build
@@ -62,6 +62,15 @@ imagetest: build ## the image code-interpreter on native and Docker: every langu
 	@scripts/python-env
 	@scripts/code-image --no-load
 	@CODE_IMAGE=$(CURDIR)/build/images/code-interpreter.tar $(run_ctest) build/release -R '^e2e.code_image'
+
+test-kubernetes: ## controller, server and official clients on a real cluster of one node, as root; the first time its programs are built, 11 minutes
+	@scripts/setup build test kubernetes
+	@scripts/python-env
+	@scripts/node-env
+	$(call configured,release)
+	@cmake --build build/release -j $(JOBS) --target kubernetes_test controller server execd task-executor
+	@scripts/kubernetes-env >/dev/null
+	@$(run_ctest) build/release -C kubernetes -L kubernetes
 
 check: ## unit tests and execd's contract under sanitizers; every header compiles alone; links and spelling
 	@scripts/setup check

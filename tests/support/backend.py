@@ -1,8 +1,8 @@
-"""Which backend the suites of the server run on: BACKEND=native (default), docker or podman."""
+"""Which backend the suites of the server run on: BACKEND=native (default), docker, podman or kubernetes."""
 
 import os
 
-KINDS = ("native", "docker", "podman")
+KINDS = ("native", "docker", "podman", "kubernetes")
 
 
 def backend():
@@ -21,6 +21,10 @@ def make_daemon(number=0):
             settings["network"] = {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
                                    "interface_prefix": f"osb{number}-"}
         return Sandboxd(settings=settings)
+    if backend() == "kubernetes":
+        from controller_process import ServedCluster
+
+        return ServedCluster()
     from docker_engine import Engine, Podman
 
     return (Podman if backend() == "podman" else Engine)(number)
