@@ -22,6 +22,8 @@ struct Capabilities : api::BackendRules {
   // Several servers may use it at once: a create with an Idempotency-Key has an id that follows from the key, so that
   // two servers cannot make it twice.
   bool ids_from_keys = false;
+  // Its objects decide what there is: another server may remove a sandbox, and its record here goes too.
+  bool removals_are_shared = false;
   bool public_endpoints = false;  // clients reach its endpoints wherever they reach the server
 };
 

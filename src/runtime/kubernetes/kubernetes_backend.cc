@@ -14,6 +14,7 @@ Capabilities kubernetes_capabilities() {
   out.kubernetes_quantities = true;
   out.no_pause = kNoPause;
   out.ids_from_keys = true;
+  out.removals_are_shared = true;
   out.no_network_policy = "the kubernetes backend has no network policies yet";
   out.no_credential_proxy = "the kubernetes backend has no credential proxy yet";
   out.no_secure_access = "the kubernetes backend has no gateway yet";

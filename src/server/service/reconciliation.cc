@@ -13,7 +13,23 @@ void Reconciliation::on_change(Instance instance) {
   parts_.adoption.consider(instance);
 }
 
-void Reconciliation::on_removed(std::string id) { parts_.states.note_gone(id); }
+void Reconciliation::on_removed(std::string id) {
+  const SandboxPtr record = context_.store.find(id);
+  // A create that failed says why itself.
+  if (!record || record->has_ended() || parts_.creates.is_under_way(id)) return;
+  lost(record, "SANDBOX_REMOVED", "The sandbox was removed behind the server's back.");
+}
+
+void Reconciliation::lost(const SandboxPtr& record, std::string reason, std::string message) {
+  if (context_.backend.capabilities().removals_are_shared) {
+    context_.tasks.spawn("drop a record", [](Removals& removals, std::string id) -> net::awaitable<void> {
+      (void)co_await removals.remove(std::move(id), Scope::all());
+    }(parts_.removals, record->id));
+    return;
+  }
+  log_warn("sandbox is gone", {{"id", record->id}, {"state", record->status.state}});
+  parts_.states.set(record, api::state::kTerminated, std::move(reason), std::move(message));
+}
 
 void Reconciliation::on_lost(const Error& why) {
   if (parts_.presence.note_lost(why)) log_warn("backend does not answer", {{"error", why.message}});
@@ -35,8 +51,7 @@ void Reconciliation::on_all(std::vector<Instance> instances) {
       // Accepted, and lost on its way to the backend.
       parts_.creates.resume(record);
     } else {
-      log_warn("sandbox is gone", {{"id", record->id}, {"state", record->status.state}});
-      parts_.states.set(record, api::state::kTerminated, "SANDBOX_LOST", "The backend no longer has the sandbox.");
+      lost(record, "SANDBOX_LOST", "The backend no longer has the sandbox.");
     }
   }
   // Sandboxes of other programs are ended by those.

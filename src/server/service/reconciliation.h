@@ -32,6 +32,8 @@ class Reconciliation final : public runtime::Observer {
 
  private:
   void recover();
+  // The backend has the sandbox of this record no longer.
+  void lost(const SandboxPtr& record, std::string reason, std::string message);
 
   const ServiceContext& context_;
   const Parts parts_;

@@ -265,6 +265,17 @@ TEST_F(SandboxServiceTest, ACreateOfAnEarlierProcessThatFailsSaysWhy) {
   backend_.release_creates();
 }
 
+TEST_F(SandboxServiceTest, ASandboxThatAnotherServerRemovedIsGoneHereToo) {
+  const std::string kept = running();
+  service_->observer().on_removed(kept);
+  EXPECT_EQ(state(kept), "Terminated") << "nobody else should have";
+  backend_.can.removals_are_shared = true;
+  const std::string id = running();
+  backend_.alive.erase(id);
+  service_->observer().on_removed(id);
+  until([&] { return store_->find(id) == nullptr; });
+}
+
 TEST_F(SandboxServiceTest, PauseAndResumeGoThroughTheStates) {
   const std::string id = running();
   EXPECT_EQ(reason(await(io_, service_->resume(id, Scope::all()))), "FAKE::SANDBOX_NOT_PAUSED");
