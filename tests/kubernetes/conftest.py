@@ -54,7 +54,7 @@ def ns(cluster):
 def pytest_runtest_makereport(item, call):
     """A failure shows the ends of all logs."""
     report = yield
-    if report.failed and "cluster" in getattr(item, "funcargs", {}):
+    if report.failed and call.when == "call" and "cluster" in getattr(item, "funcargs", {}):
         report.sections.append(("logs of the cluster", item.funcargs["cluster"].log()[-20000:]))
         for name in ("controller", "server"):
             if name in item.funcargs:

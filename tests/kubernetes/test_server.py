@@ -50,7 +50,9 @@ def test_causes_of_a_failed_create_are_told_and_nothing_stays(cluster, server):
     quotas = f"/api/v1/namespaces/{cluster.sandboxes}/resourcequotas"
     cluster.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
     cluster.wait(quotas, "none", lambda each: each and each.get("status", {}).get("used"))
-    answer = server.post_sandbox(image=IMAGE)
+    hasty = Server(cluster, {"kubernetes": {"sandbox_create_timeout_seconds": 5}})
+    answer = hasty.post_sandbox(image=IMAGE)
+    hasty.close()
     cluster.delete(f"{quotas}/none")
     assert answer.status_code == 403 and answer.json()["code"] == "KUBERNETES::QUOTA_EXCEEDED", answer.text
     for pod in cluster.items(pods(cluster.sandboxes)):

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import threading
 
 from cluster import PATIENCE, ROOT, Cluster, binary
 
@@ -44,7 +45,8 @@ def account_kubeconfig(cluster, namespace, account):
 
 
 class Controller:
-    """One process. start() after stop() or kill() is another one with the same settings."""
+    """A process that is started again when it ends by itself, as a Deployment does it: it ends when it loses its lease.
+    start() after stop() or kill() is another one with the same settings."""
 
     def __init__(self, cluster, *flags):
         self.cluster = cluster
@@ -57,21 +59,39 @@ class Controller:
         self.start()
 
     def start(self):
+        self._ended = threading.Event()
+        self._spawn()
+        self._keeper = threading.Thread(target=self._keep, args=(self._ended,), daemon=True)
+        self._keeper.start()
+
+    def _spawn(self):
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def _keep(self, ended):
+        while not ended.is_set():
+            self.process.wait()
+            if not ended.wait(0.5):
+                self._spawn()
+
+    def _end(self, how):
+        """Ends the process that runs now; none follows it."""
+        self._ended.set()
+        self.process.send_signal(how)
+        self._keeper.join()
+        return self.process.wait(PATIENCE)
 
     def log(self):
         return self.log_path.read_text(errors="replace")
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        self._end(signal.SIGKILL)
 
     def stop(self):
         """The lease is given up, so that the next process works at once."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            assert self.process.wait(PATIENCE) == 0, self.log()
+        if not self._ended.is_set():
+            # One that has just been started may not catch the signal yet.
+            assert self._end(signal.SIGTERM) in (0, -signal.SIGTERM), self.log()
 
 
 class ServedCluster(Cluster):
