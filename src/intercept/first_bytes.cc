@@ -1,5 +1,6 @@
 #include "intercept/first_bytes.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -28,6 +29,7 @@ class Detector {
         case tls::ClientHelloReader::State::NeedMore:
           return false;
         case tls::ClientHelloReader::State::Complete:
+          take_offers(hello_.hello().alpn);
           return named(Protocol::Tls, hello_.hello().server_name);
         case tls::ClientHelloReader::State::Refused:
           found_.protocol = Protocol::Tls;
@@ -40,6 +42,11 @@ class Detector {
   }
 
  private:
+  void take_offers(const std::vector<std::string>& protocols) {
+    found_.offers_http2 = std::ranges::find(protocols, "h2") != protocols.end();
+    found_.offers_http1 = protocols.empty() || std::ranges::find(protocols, "http/1.1") != protocols.end();
+  }
+
   bool take_text() {
     const std::string_view bytes = found_.bytes;
     if (!has_request_line_) {

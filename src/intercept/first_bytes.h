@@ -21,6 +21,8 @@ struct FirstBytes {
   Kind kind = Kind::Ended;
   Protocol protocol = Protocol::Other;
   std::optional<std::string> name;
+  bool offers_http1 = true;  // of TLS: a client that names no protocol speaks HTTP/1.1
+  bool offers_http2 = false;
   std::string bytes;  // everything that was read
   std::string why;
 };

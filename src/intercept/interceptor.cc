@@ -11,7 +11,6 @@
 #include "http/listener.h"
 #include "http/prefixed_transport.h"
 #include "http/serve_connection.h"
-#include "intercept/opened_connection.h"
 #include "tls/transport.h"
 
 namespace osb::intercept {
@@ -22,6 +21,9 @@ using http::Transport;
 constexpr std::chrono::milliseconds kRetryAccept{100};
 constexpr std::chrono::seconds kSweep{30};
 constexpr http::Client::Options kPool{.idle_per_origin = 8, .idle = std::chrono::milliseconds(60'000)};
+// The memory that a sandbox can make HTTP/2 hold: two windows per connection, large ones for the first few only.
+constexpr std::size_t kWideConnections = 16;
+constexpr std::uint32_t kWideWindow = 1024 * 1024;
 // A fatal alert, access_denied (RFC 8446, 6.2), in a record of its own.
 constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 
@@ -44,11 +46,13 @@ std::string refusal(int status, std::string why) {
 }  // namespace
 
 struct Interceptor::Peer {
-  Peer(net::any_io_executor executor, std::unique_ptr<http::Connector> connector)
-      : client(std::move(connector), kPool), connections(std::move(executor)) {}
+  Peer(net::any_io_executor executor, std::unique_ptr<UpstreamConnector> made)
+      : connector(*made), client(std::move(made), kPool), connections(std::move(executor)) {}
 
+  UpstreamConnector& connector;  // of `client`
   // One pool per sandbox: a connection that one sandbox has used never serves another.
   http::Client client;
+  std::size_t wide = 0;  // connections of HTTP/2 with large windows
   TaskGroup connections;
 };
 
@@ -106,8 +110,8 @@ net::awaitable<void> Interceptor::end(std::shared_ptr<Peer> peer) {
 Interceptor::Peer& Interceptor::peer_of(const IpAddress& sandbox) {
   auto& peer = peers_[sandbox];
   if (!peer) {
-    peer = std::make_shared<Peer>(executor_,
-                                  make_upstream_connector(rules_, sandbox, options_.dial, options_.proxy, trust_));
+    peer = std::make_shared<Peer>(
+        executor_, std::make_unique<UpstreamConnector>(rules_, sandbox, options_.dial, options_.proxy, trust_));
   }
   return *peer;
 }
@@ -190,29 +194,45 @@ net::awaitable<void> Interceptor::open(std::unique_ptr<Transport> client, Flow f
   if (!first.name || first.protocol == Protocol::Other) {
     co_return co_await refuse(std::move(client), first.protocol, 403, "the connection names no host");
   }
-  const std::string host = *first.name;
   const bool secure = first.protocol == Protocol::Tls;
+  OpenedConnection connection(rules_, peer.client, flow, secure ? "https" : "http", *first.name);
+  const bool http1 = first.offers_http1;
+  const bool http2 = secure && first.offers_http2;
   client = http::make_prefixed_transport(std::move(first.bytes), std::move(client));
-  if (secure) {
-    auto leaf = leaves_.for_host(host);
-    if (!leaf) {
-      rules_.failed(flow, host, leaf.error().message);
-      co_return;
-    }
-    auto opened = co_await tls::accept_tls(std::move(*leaf), std::move(client), options_.handshake);
-    if (!opened) {
-      rules_.failed(flow, host, opened.error().message);
-      co_return;
-    }
-    client = std::move(*opened);
-  }
-  OpenedConnection connection(rules_, peer.client, flow, secure ? "https" : "http", host);
+  first = {};
+  if (!secure) co_return co_await serve_http1(std::move(client), connection);
+  // The client is offered the version that the host has chosen, so that nothing is translated.
+  H2Relay::Upstream upstream(nullptr);
+  if (http2) upstream = co_await peer.connector.connect_http2(connection.origin(), http1, options_.connect);
+  const bool as_http2 = http2 && (!upstream || *upstream);
+  auto leaf = leaves_.for_host(connection.host());
+  if (!leaf) co_return rules_.failed(flow, connection.host(), leaf.error().message);
+  auto opened = co_await tls::accept_tls(std::move(*leaf), std::move(client), options_.handshake,
+                                         as_http2 ? tls::Offer::Http2 : tls::Offer::Http1);
+  if (!opened) co_return rules_.failed(flow, connection.host(), opened.error().message);
+  if (!as_http2) co_return co_await serve_http1(std::move(*opened), connection);
+  co_await serve_http2(std::move(*opened), connection, std::move(upstream), peer);
+}
+
+net::awaitable<void> Interceptor::serve_http1(std::unique_ptr<Transport> client, OpenedConnection& connection) {
   const http::Handler handler = [&](http::Request& request) { return connection.handle(request); };
   http::ServerOptions options;
   options.on_exception = [](const http::Request&, const std::exception& bug) {
     log_error("handler of an intercepted request threw", {{"error", bug.what()}});
   };
   co_await http::serve_transport(std::move(client), handler, options);
+}
+
+net::awaitable<void> Interceptor::serve_http2(std::unique_ptr<Transport> client, OpenedConnection& connection,
+                                              H2Relay::Upstream upstream, Peer& peer) {
+  std::optional<Place> wide;
+  H2Limits limits;
+  if (peer.wide < kWideConnections) {
+    wide.emplace(peer.wide);
+    limits.connection_window = kWideWindow;
+  }
+  H2Relay relay(rules_, connection, std::move(client), std::move(upstream), limits);
+  co_await relay.run();
 }
 
 }  // namespace osb::intercept

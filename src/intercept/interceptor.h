@@ -11,6 +11,8 @@
 #include "http/client.h"
 #include "http/splice.h"
 #include "intercept/first_bytes.h"
+#include "intercept/h2_relay.h"
+#include "intercept/opened_connection.h"
 #include "intercept/rules.h"
 #include "intercept/upstream.h"
 #include "tls/leaf_contexts.h"
@@ -20,7 +22,7 @@ namespace osb::intercept {
 struct InterceptorOptions {
   std::chrono::milliseconds patience{10'000};  // for a client's first bytes
   std::chrono::milliseconds handshake{10'000};
-  std::chrono::milliseconds connect{15'000};  // of spliced connections
+  std::chrono::milliseconds connect{15'000};  // of spliced connections, and to hosts with HTTP/2
   std::size_t connections = 8192;             // of all sandboxes; more are refused
   std::size_t per_sandbox = 1024;
   Dial dial = plain_dial();
@@ -62,6 +64,9 @@ class Interceptor {
                                                                              std::optional<std::string> name);
   net::awaitable<void> splice(std::unique_ptr<http::Transport> client, Flow flow, FirstBytes first);
   net::awaitable<void> open(std::unique_ptr<http::Transport> client, Flow flow, FirstBytes first, Peer& peer);
+  static net::awaitable<void> serve_http1(std::unique_ptr<http::Transport> client, OpenedConnection& connection);
+  net::awaitable<void> serve_http2(std::unique_ptr<http::Transport> client, OpenedConnection& connection,
+                                   H2Relay::Upstream upstream, Peer& peer);
   static net::awaitable<void> refuse(std::unique_ptr<http::Transport> client, Protocol protocol, int status,
                                      std::string why);
   Peer& peer_of(const IpAddress& sandbox);

@@ -37,6 +37,7 @@ class TableRules final : public Rules {
   std::set<std::string> denied;
   std::vector<IpAddress> addresses = {kLoopback};
   std::optional<std::string> answer;  // to every request, instead of passing it on
+  std::string denied_path;            // requests for it are answered with 403
   bool scrub_bodies = false;
   std::vector<std::string> failures;  // of connections
   std::function<void()> on_failed;
@@ -74,12 +75,12 @@ class SecretFilter final : public StreamFilter {
   std::string held_;
 };
 
-inline Verdict TableRules::judge(const Flow&, std::string_view, std::string_view host, const http::Request&) {
+inline Verdict TableRules::judge(const Flow&, std::string_view, std::string_view host, const http::Request& request) {
   Verdict verdict;
   const auto found = bound.find(std::string(host));
-  if (answer) {
+  if (answer || (!denied_path.empty() && request.target == denied_path)) {
     verdict.status = 403;
-    verdict.message = *answer;
+    verdict.message = answer.value_or("not this path");
   } else if (found == bound.end()) {
     verdict.kind = Verdict::Kind::Forward;
   } else {

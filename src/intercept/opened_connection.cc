@@ -39,7 +39,6 @@ net::awaitable<http::Response> OpenedConnection::handle(http::Request& request) 
   co_return response;
 }
 
-// Forms that would make the request mean one thing to us and another to the host.
 std::optional<http::Response> OpenedConnection::refuse(const http::Request& request) const {
   const auto host = parse_host_field(request.headers.get("Host"));
   if (!host || host->name != host_ || host->port.value_or(flow_.port) != flow_.port) {

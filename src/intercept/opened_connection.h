@@ -18,8 +18,15 @@ class OpenedConnection {
 
   net::awaitable<http::Response> handle(http::Request& request);
 
- private:
+  // The answer to a request that is not even judged: its Host disagrees with the connection, it has a form that the
+  // host could read in another way, or the policy denies the host by now. Nothing: it may be judged.
   std::optional<http::Response> refuse(const http::Request& request) const;
+
+  const Flow& flow() const { return flow_; }
+  const std::string& host() const { return host_; }
+  const std::string& origin() const { return origin_; }
+
+ private:
   net::awaitable<http::Response> forward(http::Request& request, const Verdict& verdict);
   http::ProxyTarget target_for(const http::Request& request, const Verdict& verdict) const;
   void clean(http::Response& response, const Verdict& verdict) const;

@@ -15,9 +15,6 @@
 namespace osb::tls {
 namespace {
 
-constexpr unsigned char kHttp11[] = "\x08http/1.1";  // ALPN's form: length, name
-constexpr unsigned int kHttp11Size = sizeof kHttp11 - 1;
-
 Failure openssl_failure(const std::string& doing) {
   return fail(Code::InvalidRequest, doing + ": " + take_openssl_error());
 }
@@ -100,10 +97,12 @@ Result<void> trust_system(SSL_CTX* context) {
   return {};
 }
 
-int select_http11(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* in, unsigned int size,
-                  void*) {
+int select_protocol(SSL* ssl, const unsigned char** out, unsigned char* out_size, const unsigned char* in,
+                    unsigned int size, void*) {
+  const std::string_view ours = served_protocols(ssl);
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_size, kHttp11, kHttp11Size, in, size) != OPENSSL_NPN_NEGOTIATED) {
+  if (SSL_select_next_proto(&chosen, out_size, reinterpret_cast<const unsigned char*>(ours.data()),
+                            static_cast<unsigned int>(ours.size()), in, size) != OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_ALERT_FATAL;
   }
   *out = chosen;
@@ -114,7 +113,7 @@ int select_http11(SSL*, const unsigned char** out, unsigned char* out_size, cons
 Result<std::shared_ptr<SSL_CTX>> server_context() {
   auto context = new_context(TLS_server_method());
   if (!context) return openssl_failure("TLS context");
-  SSL_CTX_set_alpn_select_cb(context.get(), select_http11, nullptr);
+  SSL_CTX_set_alpn_select_cb(context.get(), select_protocol, nullptr);
   constexpr std::string_view kSessionScope = "opensandbox";
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>(kSessionScope.data()),
                                  kSessionScope.size());
@@ -145,7 +144,6 @@ Result<std::shared_ptr<const ClientContext>> ClientContext::make(const ClientOpt
   SSL_CTX* context = made->context_.get();
   if (context == nullptr) return openssl_failure("TLS context");
   if (options.allow_truncation) SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
-  SSL_CTX_set_alpn_protos(context, kHttp11, kHttp11Size);
   SSL_CTX_set_verify(context, options.insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
   if (!options.ca_file.empty()) {
     const auto pem = read_file(options.ca_file);

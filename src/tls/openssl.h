@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -31,6 +32,20 @@ inline std::string take_openssl_error() {
   std::string text = reason != nullptr ? reason : code != 0 ? "error " + std::to_string(code) : "unknown error";
   ERR_clear_error();
   return text;
+}
+
+// Lists of application protocols as ALPN writes them: length, name, length, name.
+inline constexpr std::string_view kOnlyHttp1 = "\x08http/1.1";
+inline constexpr std::string_view kOnlyHttp2 = "\x02h2";
+inline constexpr std::string_view kHttp2Or1 = "\x02h2\x08http/1.1";
+
+// The list that the server side of a connection chooses from. `protocols` outlives the SSL object.
+inline void serve_protocols(SSL* ssl, const std::string_view& protocols) {
+  SSL_set_app_data(ssl, const_cast<std::string_view*>(&protocols));
+}
+inline std::string_view served_protocols(const SSL* ssl) {
+  const auto* set = static_cast<const std::string_view*>(SSL_get_app_data(ssl));
+  return set != nullptr ? *set : kOnlyHttp1;
 }
 
 inline BioPtr memory_bio(const std::string& text) {

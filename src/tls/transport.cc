@@ -27,6 +27,10 @@ Io failed(int error) { return {.kind = Io::Kind::Failed, .error = error}; }
 Io again(Transport::Wait what) { return {.kind = Io::Kind::Again, .wait_for = what}; }
 Io done(std::size_t bytes) { return {.kind = Io::Kind::Done, .bytes = bytes}; }
 
+const std::string_view& protocols_of(Offer offer) {
+  return offer == Offer::Http1 ? kOnlyHttp1 : offer == Offer::Http2 ? kOnlyHttp2 : kHttp2Or1;
+}
+
 // The names in a certificate, for the error message when the client used another name.
 std::string names_of(const X509* certificate) {
   std::string names;
@@ -53,6 +57,13 @@ class TlsTransport final : public Transport {
   }
 
   SSL* ssl() { return ssl_.get(); }
+
+  bool chose_http2() const {
+    const unsigned char* name = nullptr;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(ssl_.get(), &name, &size);
+    return size == 2 && std::memcmp(name, "h2", 2) == 0;
+  }
 
   // Records of TLS begin with a small number, requests with the name of a method.
   bool peer_speaks_http() const { return first_byte_ >= 'A' && first_byte_ <= 'Z'; }
@@ -360,11 +371,19 @@ class TlsTransport final : public Transport {
 
 }  // namespace
 
+bool speaks_http2(const Transport& transport) {
+  const auto* tls = dynamic_cast<const TlsTransport*>(&transport);
+  return tls != nullptr && tls->chose_http2();
+}
+
 net::awaitable<Result<std::unique_ptr<Transport>>> connect_tls(std::shared_ptr<const ClientContext> context,
                                                                std::unique_ptr<Transport> inner, std::string host,
-                                                               std::chrono::milliseconds timeout) {
+                                                               std::chrono::milliseconds timeout, Offer offer) {
   auto transport = std::make_unique<TlsTransport>(context->get(), std::move(inner));
   if (!transport->expect(host)) co_return fail(Code::InvalidRequest, "TLS: \"" + host + "\" is not a host name");
+  const std::string_view protocols = protocols_of(offer);
+  SSL_set_alpn_protos(transport->ssl(), reinterpret_cast<const unsigned char*>(protocols.data()),
+                      static_cast<unsigned int>(protocols.size()));
   SSL_set_connect_state(transport->ssl());
   if (auto shaken = co_await transport->handshake(timeout, host); !shaken) co_return Failure(shaken.error());
   co_return transport;
@@ -372,9 +391,10 @@ net::awaitable<Result<std::unique_ptr<Transport>>> connect_tls(std::shared_ptr<c
 
 net::awaitable<Result<std::unique_ptr<Transport>>> accept_tls(std::shared_ptr<const ServerContext> context,
                                                               std::unique_ptr<Transport> inner,
-                                                              std::chrono::milliseconds timeout) {
+                                                              std::chrono::milliseconds timeout, Offer offer) {
   const std::string whom = "client " + inner->peer();
   auto transport = std::make_unique<TlsTransport>(context->current().get(), std::move(inner));
+  serve_protocols(transport->ssl(), protocols_of(offer));
   SSL_set_accept_state(transport->ssl());
   if (auto shaken = co_await transport->handshake(timeout, whom); !shaken) {
     Error error = shaken.error();
