@@ -284,7 +284,7 @@ Result<void> H2Session::receive(std::string_view bytes) {
   const ssize_t taken =
       nghttp2_session_mem_recv(impl_->session.get(), reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   if (taken >= 0) return {};
-  if (impl_->too_idle) {
+  if (impl_->too_idle || taken == NGHTTP2_ERR_FLOODED) {
     nghttp2_session_terminate_session(impl_->session.get(), NGHTTP2_ENHANCE_YOUR_CALM);
     return fail(Code::TooLarge, "too many frames that carry nothing");
   }
