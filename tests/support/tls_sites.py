@@ -26,8 +26,8 @@ class Authority:
         openssl("req", "-x509", *EC, "-days", 30, "-subj", "/CN=an authority of the internet", "-keyout", self.key, "-out",
                 self.file)
 
-    def context(self, *names, days=30, by_itself=False):
-        """For a server of these names. `days` below zero: the certificate has expired."""
+    def files(self, *names, days=30, by_itself=False):
+        """Certificate and key of a server of these names. `days` below zero: the certificate has expired."""
         self.count += 1
         place = self.directory / f"site-{self.count}"
         place.mkdir()
@@ -41,6 +41,11 @@ class Authority:
             openssl("req", *EC, "-subj", f"/CN={names[0]}", "-keyout", key, "-out", place / "request")
             openssl("x509", "-req", "-days", days, "-in", place / "request", "-CA", self.file, "-CAkey", self.key,
                     "-CAcreateserial", "-extfile", extensions, "-out", chain)
+        return chain, key
+
+    def context(self, *names, **options):
+        """The same for a server of Python's."""
+        chain, key = self.files(*names, **options)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain, key)
         context.der = ssl.PEM_cert_to_DER_cert(chain.read_text()).hex()
