@@ -106,6 +106,8 @@ class Checker:
                 self.problem(path, number, f"<{system}>: Beast stays inside src/http/*.cc")
             if system.startswith(("openssl/", "boost/asio/ssl")) and module != "tls":
                 self.problem(path, number, f"<{system}>: OpenSSL stays inside src/tls")
+            if system.startswith("nghttp2/") and path.name != "h2_session.cc":
+                self.problem(path, number, f"<{system}>: nghttp2 stays inside src/intercept/h2_session.cc")
             return
         target = quoted.split("/")[0]
         top = path.parts[0]
