@@ -7,11 +7,10 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "async/race.h"
+#include "base/stopwatch.h"
 
 namespace osb::intercept {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdle{600'000};  // without a stream and a byte, as in HTTP/1.1
 constexpr std::size_t kCompact = 64 * 1024;
@@ -109,7 +108,7 @@ struct H2Relay::Stream {
   bool finished = false;  // Rules has heard of it
   bool grpc = false;
   std::string method;
-  steady_clock::time_point started = steady_clock::now();
+  Stopwatch time;
   std::optional<Verdict> verdict;
   Pipe request, answer;
 };
@@ -371,8 +370,7 @@ void H2Relay::answer(Stream& stream, int status, std::string text) {
 
 void H2Relay::finish(Stream& stream, int status) {
   if (!stream.verdict || std::exchange(stream.finished, true)) return;
-  rules_.finished(opened_.flow(), *stream.verdict,
-                  {opened_.host(), stream.method, status, steady_clock::now() - stream.started});
+  rules_.finished(opened_.flow(), *stream.verdict, {opened_.host(), stream.method, status, stream.time.elapsed()});
 }
 
 void H2Relay::client_closed(std::int32_t id, H2Code code) {

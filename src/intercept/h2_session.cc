@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "base/parse_number.h"
+#include "base/stopwatch.h"
 
 namespace osb::intercept {
 namespace {
-
-using std::chrono::steady_clock;
 
 constexpr std::size_t kFieldOverhead = 32;  // RFC 9113, 6.5.2
 // A head that we accept can be sent too, with its secrets.
@@ -88,20 +87,18 @@ std::string_view view(nghttp2_rcbuf* buffer) {
 }  // namespace
 
 struct H2Session::Impl {
-  Impl(H2Events& events_, const H2Limits& limits_)
-      : events(events_), limits(limits_), tokens(limits_.idle_frames), filled(steady_clock::now()) {}
+  Impl(H2Events& events_, const H2Limits& limits_) : events(events_), limits(limits_), tokens(limits_.idle_frames) {}
 
   static Impl& of(void* user) { return *static_cast<Impl*>(user); }
   static CallbacksPtr callbacks();
 
   // False: the peer sends too many frames that carry nothing.
   bool spend_token() {
-    const auto now = steady_clock::now();
-    const auto earned = std::chrono::duration_cast<std::chrono::milliseconds>(now - filled).count() *
+    const auto earned = std::chrono::duration_cast<std::chrono::milliseconds>(since_filled.elapsed()).count() *
                         limits.idle_frames_per_second / 1000;
     if (earned > 0) {
       tokens = static_cast<int>(std::min<std::int64_t>(limits.idle_frames, tokens + earned));
-      filled = now;
+      since_filled = Stopwatch();
     }
     return tokens > 0 && --tokens >= 0;
   }
@@ -203,7 +200,7 @@ struct H2Session::Impl {
   H2Head head;  // that is being received: no other frame comes in between
   std::size_t head_size = 0;
   int tokens;
-  steady_clock::time_point filled;
+  Stopwatch since_filled;
   bool too_idle = false;
 };
 

@@ -9,7 +9,6 @@ namespace osb::intercept {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 using Connected = UpstreamConnector::Connected;
 
 constexpr std::size_t kMostAddresses = 4;  // that are tried
@@ -33,7 +32,7 @@ net::awaitable<Connected> UpstreamConnector::connect(std::string origin, millise
 
 net::awaitable<Connected> UpstreamConnector::connect_http2(std::string origin, bool also_http1, milliseconds timeout) {
   const auto known = http1_hosts_.find(origin);
-  if (also_http1 && known != http1_hosts_.end() && steady_clock::now() < known->second.until) {
+  if (also_http1 && known != http1_hosts_.end() && !known->second.ask_again.passed()) {
     co_return std::unique_ptr<http::Transport>();
   }
   auto made = co_await connect_as(origin, also_http1 ? tls::Offer::Http2Or1 : tls::Offer::Http2, timeout);
@@ -43,7 +42,7 @@ net::awaitable<Connected> UpstreamConnector::connect_http2(std::string origin, b
   }
   if (!also_http1) co_return fail(Code::Unavailable, origin + " does not speak HTTP/2, and the client nothing else");
   if (http1_hosts_.size() >= kMostHosts) http1_hosts_.clear();
-  http1_hosts_[origin] = {steady_clock::now() + kAskAgain, std::move(*made)};
+  http1_hosts_.insert_or_assign(origin, Http1Host{Deadline(kAskAgain), std::move(*made)});
   co_return std::unique_ptr<http::Transport>();
 }
 

@@ -46,8 +46,8 @@ class UpstreamConnector final : public http::Connector {
 
   // A host that has chosen HTTP/1.1.
   struct Http1Host {
-    std::chrono::steady_clock::time_point until;  // it is asked again
-    std::unique_ptr<http::Transport> waiting;     // the connection on which it has chosen, for the next request
+    Deadline ask_again;
+    std::unique_ptr<http::Transport> waiting;  // the connection on which it has chosen, for the next request
   };
 
   Rules& rules_;
