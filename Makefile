@@ -48,7 +48,7 @@ build: ## the programs, optimised, in build/release/bin
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target $(apps)
 
-images: build ## the images execd, egress and code-interpreter, in build/images and in the engine at DOCKER_HOST; the last takes minutes
+images: build ## the images execd, egress, server, controller, task-executor and code-interpreter, in build/images and in the engine at DOCKER_HOST; the last takes minutes
 	@scripts/setup run image
 	@scripts/images
 	@scripts/code-image

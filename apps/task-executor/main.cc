@@ -20,6 +20,7 @@
 #include "http/middleware.h"
 #include "http/server.h"
 #include "sys/file_lock.h"
+#include "sys/install_file.h"
 #include "sys/staged_file.h"
 #include "taskexecutor/options.h"
 #include "taskexecutor/routes.h"
@@ -99,6 +100,12 @@ net::awaitable<void> serve(const Options& options, Environment env, int& status)
 
 int start(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == kSuperviseArgument) supervise(argc - 2, argv + 2);
+  if (argc == 3 && std::string_view(argv[1]) == "--install") {
+    // No log yet, and none is wanted.
+    const auto installed = sys::install_file("/proc/self/exe", argv[2], "task-executor");
+    if (!installed) std::fprintf(stderr, "task-executor: %s\n", installed.error().message.c_str());
+    return installed ? 0 : 1;
+  }
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
   Environment env = parse_environment(entries);

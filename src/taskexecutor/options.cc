@@ -95,7 +95,8 @@ Result<Options> parse_options(std::span<const std::string_view> args,
 
 const char* usage() {
   return "Usage: task-executor [flags]\n"
-         "Runs the task that the controller sends, one at a time.\n"
+         "       task-executor --install DIR\n"
+         "Runs the task that the controller sends, one at a time; or copies itself to DIR/task-executor.\n"
          "  --data-dir DIR              tasks and their output (DATA_DIR; /var/lib/sandbox/tasks)\n"
          "  --listen-addr ADDRESS       (LISTEN_ADDR; 0.0.0.0:5758)\n"
          "  --enable-sidecar-mode       run tasks in the namespaces of the main container (ENABLE_SIDECAR_MODE=true)\n"
