@@ -194,9 +194,15 @@ Result<AccessLog> open_access_log(const config::LogSection& log) {
                          static_cast<std::uint64_t>(log.file_max_bytes), log.file_backup_count + 1);
 }
 
-EndpointOptions endpoint_options(const config::ServerSection& section) {
-  return {section.eip, section.sandbox_domain, http::is_loopback_host(section.host) && section.eip.empty(),
-          section.headerless_clients};
+EndpointOptions endpoint_options(const config::ServerConfig& config) {
+  const config::ServerSection& section = config.server;
+  EndpointOptions out;
+  out.eip = section.eip;
+  out.sandbox_domain = section.sandbox_domain;
+  out.direct = http::is_loopback_host(section.host) && section.eip.empty();
+  out.headerless_clients = section.headerless_clients;
+  if (config.ingress.gateway) out.gateway = config.ingress;
+  return out;
 }
 
 http::WebRules web_rules(const config::ServerSection& section) {
@@ -267,7 +273,7 @@ Result<void> reload(config::ServerConfig& running, const std::string& path, cons
   parts.policy_reloads.look_again();
   parts.audit = std::move(*audit);
   parts.access = std::move(*access);
-  parts.endpoints = endpoint_options(section);
+  parts.endpoints = endpoint_options(running);
   parts.guard.set_rules(web_rules(section));
   parts.service.set_options(service_options(running));
   parts.server.set_limits(server_options(running).limits);
@@ -307,7 +313,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   auto catalogue = open_catalogue(config.credentials);
   if (!catalogue) return refuse(catalogue.error());
   CredentialSupply supply(executor, service, proxy, std::move(*catalogue));
-  RouteContext context{service, proxy, authenticator, endpoint_options(config.server), *policies, &supply};
+  RouteContext context{service, proxy, authenticator, endpoint_options(config), *policies, &supply};
   http::Router router;
   add_sandbox_routes(router, context);
   add_snapshot_routes(router, context);
@@ -320,6 +326,7 @@ int serve(config::ServerConfig config, const std::string& path, const config::En
   add_vault_routes(router, context);
   add_template_routes(router, context);
   add_docs_routes(router);
+  add_pool_routes(router, context);
   add_other_routes(router, context);
   add_capabilities_route(router, context);
   add_metrics_route(router, metrics, [&](const http::Request& request) {

@@ -73,6 +73,10 @@ void append(std::string& out, const SandboxView& sandbox, Source source) {
   }
   out += ']';
   append_extensions(out, spec.extensions);
+  if (!sandbox.pool.empty()) {
+    append_field(out, R"(,"allocation":{"mode":"pool","poolRef":)", sandbox.pool);
+    out += R"(,"state":"allocated"})";
+  }
   if (sandbox.expires_at) append_time(out, R"(,"expiresAt":)", *sandbox.expires_at);
   append_time(out, R"(,"createdAt":)", sandbox.created_at);
   out += '}';

@@ -46,6 +46,7 @@ struct SandboxView {
   const StringMap* metadata = nullptr;  // nullptr: left out
   Timestamp created_at{};
   std::optional<Timestamp> expires_at;  // nothing: until deleted
+  std::string_view pool = {};           // whose pod it has; "": it was made for itself
 };
 
 // GET, PATCH: with image.uri or snapshotId. 202 of create: without both.

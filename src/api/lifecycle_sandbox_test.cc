@@ -45,6 +45,9 @@ TEST(SandboxResponse, ShowsWhatHasAValueAndNothingElse) {
   view.expires_at.reset();
   EXPECT_EQ(encode_sandbox(view), R"({"id":"id-1","snapshotId":"snap","status":{"state":"Pending"},"entrypoint":[],)"
                                   R"("createdAt":"2025-01-02T03:04:05.120000Z"})");
+  view.pool = "fast";
+  EXPECT_NE(encode_sandbox(view).find(R"("allocation":{"mode":"pool","poolRef":"fast","state":"allocated"},)"),
+            std::string::npos);
   const StringMap empty;
   view.metadata = &empty;
   EXPECT_NE(encode_created(view).find(R"("metadata":{},)"), std::string::npos);

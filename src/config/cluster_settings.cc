@@ -25,6 +25,8 @@ void declare_kubernetes(Settings& s, KubernetesSection& c) {
   s.key("sandbox_create_timeout_seconds", c.sandbox_create_timeout, Restart, "Seconds until a create fails.");
   s.key("sandbox_create_poll_interval_seconds", c.sandbox_create_poll_interval, Restart,
         "Seconds between two questions about a create.", {.positive = true});
+  s.key("pool_acquisition_timeout_seconds", c.pool_acquisition_timeout, Restart,
+        "Seconds until a create fails to which a pool gives no pod.");
   s.removed("snapshot_create_timeout_seconds", "Removed: the controller limits the time of a snapshot.");
   s.removed("informer_enabled", "Removed: workloads are always watched.");
   s.key("informer_resync_seconds", c.informer_resync, Restart, "Seconds between two full lists.");

@@ -17,7 +17,6 @@ void declare_missing_egress(Settings& s) {
 void declare_missing_kubernetes(Settings& s) {
   constexpr std::string_view kCluster = "kubernetes backend";
   s.missing("insecure_skip_tls_verify", "Does not check the API server's certificate.", "false", kCluster);
-  s.missing("pool_acquisition_timeout_seconds", "Seconds to wait for a free pod of a pool.", "30", kCluster);
   s.missing("fastpath_endpoint", "Address of the fast path.", "", kCluster);
   s.missing("fastpath_timeout_seconds", "Seconds to wait for its answer.", "30", kCluster);
   s.missing("fastpath_wait_ready_seconds", "Seconds until its sandbox is ready.", "30", kCluster);

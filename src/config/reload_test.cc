@@ -140,6 +140,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {kCluster, "kubernetes", "image_pull_policy", "\"Always\"", "1"},
       {kCluster, "kubernetes", "sandbox_create_timeout_seconds", "1", "0"},
       {kCluster, "kubernetes", "sandbox_create_poll_interval_seconds", "0.5", "0"},
+      {kCluster, "kubernetes", "pool_acquisition_timeout_seconds", "1", "0"},
       {kCluster, "kubernetes", "informer_resync_seconds", "1", "0"},
       {kCluster, "kubernetes", "informer_watch_timeout_seconds", "1", "0"},
       {kCluster, "kubernetes", "read_qps", "1.5", "-1"},

@@ -124,6 +124,7 @@ struct KubernetesSection {
   std::string image_pull_policy = "IfNotPresent";
   std::chrono::seconds sandbox_create_timeout{60};
   std::chrono::duration<double> sandbox_create_poll_interval{1.0};
+  std::chrono::seconds pool_acquisition_timeout{30};
   std::chrono::seconds informer_resync{300};
   std::chrono::seconds informer_watch_timeout{60};
   double read_qps = 0, write_qps = 0;   // 0 is no limit

@@ -10,6 +10,7 @@
 #include "runtime/instance.h"
 #include "runtime/lifecycle.h"
 #include "runtime/logs.h"
+#include "runtime/pools.h"
 #include "runtime/snapshots.h"
 
 namespace osb::runtime {
@@ -18,6 +19,7 @@ namespace osb::runtime {
 struct Capabilities : api::BackendRules {
   std::string daemon = "the backend";  // the program behind it, as people call it
   std::string no_pause;                // why sandboxes cannot be paused; "": they can
+  std::string no_idle_policy;          // why they are not paused by themselves
   bool signed_routes = false;
   // Several servers may use it at once: a create with an Idempotency-Key has an id that follows from the key, so that
   // two servers cannot make it twice.
@@ -45,6 +47,7 @@ class Backend {
   virtual Logs* logs() { return nullptr; }
   virtual Snapshots* snapshots() { return nullptr; }
   virtual ImageStore* images() { return nullptr; }
+  virtual Pools* pools() { return nullptr; }
 };
 
 }  // namespace osb::runtime

@@ -35,7 +35,9 @@ class PortMap {
 enum class InstanceState {
   Creating,
   Running,  // execd has answered
+  Pausing,  // asked for, and not over yet: backends that take their time
   Paused,
+  Resuming,
   Ended,  // by itself: `reason`, `message` and `exit_code` say how
   Removing,
 };
@@ -45,7 +47,7 @@ struct Instance {
   std::string id;
   InstanceState state = InstanceState::Creating;
   std::string reason;   // of Ended, a code: "OUT_OF_MEMORY", "HOST_RESTARTED"
-  std::string message;  // while Creating the stage: "pulling 45%"
+  std::string message;  // while Creating the stage: "pulling 45%"; while Running or Paused why a change has failed
   std::optional<int> exit_code;
   std::optional<Timestamp> ended_at;
   std::string address;                   // an IP address, for people; "" when there is none
@@ -53,6 +55,7 @@ struct Instance {
   std::string execd_token;               // a secret
   std::string egress_token;              // of its policy API, a secret; "" when it has no policy
   api::StringMap identifiers;            // what the backend calls it: "containerId"
+  std::string pool;                      // whose pod it has; "" when it was made for itself
   // The deadline that the backend keeps, which then counts more than the record's: another server may have moved it.
   std::optional<Timestamp> expires_at;
 

@@ -9,6 +9,7 @@
 #include "async/net.h"
 #include "base/error.h"
 #include "runtime/instance.h"
+#include "runtime/snapshots.h"
 
 namespace osb::runtime {
 
@@ -21,6 +22,7 @@ struct SandboxSpec {
   // The sandbox carries these and Instance::labels gives them back, in the contract's form: the user's metadata, and
   // names below opensandbox.io/ (runtime/labels.h). A backend may add names of its own.
   api::StringMap labels = {};
+  std::string access_token = {};  // that requests to its ports carry; "" without secureAccess
 };
 
 // Receives a backend's events. Called on the loop, in order; must not block.
@@ -33,6 +35,10 @@ class Observer {
   virtual void on_removed(std::string id) = 0;
   // The connection to the backend is lost; on_all() follows when it is back.
   virtual void on_lost(const Error& why) = 0;
+  // The same for snapshots, from backends that keep the catalogue.
+  virtual void on_all_snapshots(std::vector<SnapshotInfo>) {}
+  virtual void on_snapshot(SnapshotInfo) {}
+  virtual void on_snapshot_removed(std::string) {}
 };
 
 // Makes, watches, pauses and removes sandboxes.

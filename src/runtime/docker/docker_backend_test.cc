@@ -420,7 +420,7 @@ TEST_F(DockerBackendTest, ASnapshotWhoseAnswerIsLostIsMadeAgain) {
   watch();
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->lost_commits = 1;
-  const auto made = await(io_, backend_->snapshots()->create("a", "s"));
+  const auto made = await(io_, backend_->snapshots()->create({"a", "s"}));
   EXPECT_TRUE(made) << made.error().message;
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
   EXPECT_TRUE(*await(io_, backend_->snapshots()->exists("s")));
@@ -430,13 +430,13 @@ TEST_F(DockerBackendTest, ASnapshotThatCannotBeMadeEndsAndItsSandboxGoesOn) {
   watch();
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   engine_->lost_commits = 100;
-  const auto made = await(io_, backend_->snapshots()->create("a", "s"));
+  const auto made = await(io_, backend_->snapshots()->create({"a", "s"}));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().message, "busy");
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "running");
   // A container that was paused before stays paused.
   ASSERT_TRUE(await(io_, backend_->lifecycle().pause("a")));
-  EXPECT_FALSE(await(io_, backend_->snapshots()->create("a", "s")));
+  EXPECT_FALSE(await(io_, backend_->snapshots()->create({"a", "s"})));
   EXPECT_EQ(engine_->containers.at("sandbox-a").status, "paused");
 }
 

@@ -27,7 +27,8 @@ std::string image_path(const std::string& snapshot, std::string_view rest = "") 
 
 }  // namespace
 
-net::awaitable<Result<void>> DockerSnapshots::create(std::string sandbox, std::string snapshot) {
+net::awaitable<Result<void>> DockerSnapshots::create(SnapshotSpec spec) {
+  const std::string &sandbox = spec.sandbox, &snapshot = spec.id;
   const auto container = co_await containers_.look_up(sandbox);
   if (!container) co_return Failure(container.error());
   if (auto ok = co_await context_.pool.run([&] { return context_.facts.reserve.check(); }); !ok) co_return ok;

@@ -16,7 +16,7 @@ class DockerSnapshots final : public Snapshots {
   DockerSnapshots(DockerContext& context, Containers& containers)
       : context_(context), containers_(containers), reconnected_(context.executor) {}
 
-  net::awaitable<Result<void>> create(std::string sandbox, std::string snapshot) override;
+  net::awaitable<Result<void>> create(SnapshotSpec spec) override;
   net::awaitable<Result<bool>> exists(std::string snapshot) override;
   net::awaitable<Result<void>> remove(std::string snapshot) override;
   net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_archive(std::string snapshot) override;

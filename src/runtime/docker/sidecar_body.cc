@@ -2,50 +2,25 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 
-#include "api/egress_environment.h"
 #include "api/resource_limits.h"
 #include "archive/tar_entry.h"
 #include "base/ip_address.h"
-#include "base/text.h"
-#include "runtime/policy_mode.h"
+#include "runtime/egress_variables.h"
 
 namespace osb::runtime {
 namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kAuthorityFile = "authority.pem", kExtraTrustFile = "upstream-ca.pem";
 constexpr std::size_t kMostResolvers = 3;
 constexpr int kProcesses = 256;
 
-// The request's variables first: the server's own win.
 json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const config::EgressSection& egress) {
-  api::StringMap all = api::egress_environment(spec.create->env);
-  const auto set = [&all](std::string_view name, std::string value) {
-    all["OPENSANDBOX_EGRESS_" + std::string(name)] = std::move(value);
-  };
-  set("RULES", json::serialize(api::to_json(*spec.create->network_policy)));
-  set("MODE", egress.mode);
-  set("TOKEN", spec.egress_token);
-  set("SANDBOX_ID", spec.id);
-  // Changes of the policy outlive the process that enforces it. Where the file is, is no business of the request.
-  const auto in_state = [](std::string_view name) { return std::string(kSidecarState) + "/" + std::string(name); };
-  set("POLICY_FILE", in_state("policy.json"));
-  if (is_intercepted(*spec.create)) {
-    set("MITMPROXY_TRANSPARENT", "true");
-    // Files, because an engine shows variables to everyone who may look at its containers.
-    set("CA_FILE", in_state(kAuthorityFile));
-    set("MITMPROXY_UPSTREAM_EXTRA_CA", in_state(kExtraTrustFile));
-    if (egress.scrub_bodies) set("CREDENTIAL_VAULT_SCRUB_BODIES", "true");
-    if (!egress.pins.empty()) set("CREDENTIAL_VAULT_PINS", joined(egress.pins, ","));
-  }
-  set("DNS_UPSTREAM", joined(plan.resolvers, ","));
-  if (is_audited(*spec.create)) set("AUDIT", "true");
-  if (!egress.otlp_endpoint.empty()) all["OTEL_EXPORTER_OTLP_ENDPOINT"] = egress.otlp_endpoint;
   json::array out;
-  for (const auto& [name, value] : all) out.push_back(json::value(name + "=" + value));
+  for (const auto& [name, value] : egress_variables(spec, egress, plan.resolvers)) {
+    out.push_back(json::value(name + "=" + value));
+  }
   return out;
 }
 

@@ -26,7 +26,6 @@ struct SidecarFiles {
 };
 // For PUT /containers/{id}/archive of the directory kSidecarState.
 std::string sidecar_archive(const SidecarFiles& files);
-inline constexpr std::string_view kSidecarState = "/var/lib/opensandbox";
 
 // All decisions about the container that enforces a sandbox's network policy.
 struct SidecarPlan {

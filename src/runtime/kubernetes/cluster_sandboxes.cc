@@ -18,11 +18,14 @@ constexpr std::string_view kByPod = "sandbox";
 // A server that is away is looked for at least so often.
 constexpr std::chrono::milliseconds kLongestPause(5000);
 
-// Of a pod only its status and its node are needed; a thousand whole ones would be half of the server's memory.
+// Of a pod only its status and little more is needed; a thousand whole ones would be half of the server's memory.
 void trim_pod(kubernetes::json::object& pod) {
-  const std::string node(kubernetes::text(pod, {"spec", "nodeName"}));
-  pod["spec"] = kubernetes::json::object();
-  if (!node.empty()) pod["spec"].get_object()["nodeName"] = node;
+  kubernetes::json::object kept;
+  for (const std::string_view name : {"nodeName", "restartPolicy"}) {
+    const std::string value(kubernetes::text(pod, {"spec", name}));
+    if (!value.empty()) kept[name] = value;
+  }
+  pod["spec"] = std::move(kept);
   kubernetes::make_object(pod, {"metadata"}).erase("annotations");
 }
 
@@ -47,15 +50,19 @@ ClusterSandboxes::ClusterSandboxes(net::any_io_executor executor, kubernetes::Cl
       looked_(executor),
       problem_changed_(executor),
       create_over_(executor),
-      workloads_(executor, client, informer(kBatchSandboxes)),
+      workloads_(executor, client, informer(workload_resource(options))),
       pods_(executor, client, informer(kubernetes::resources::kPods)) {
   pods_.cache().add_index(std::string(kByPod), index_of);
   workloads_.cache().on_change([this](const ObjectPtr& before, const ObjectPtr& after) { on_workload(before, after); });
   pods_.cache().on_change([this](const ObjectPtr& before, const ObjectPtr& after) { on_pod(before, after); });
 }
 
+kubernetes::Key ClusterSandboxes::key_of(const std::string& id) const {
+  return {options_.ns, options_.provider == WorkloadProvider::AgentSandbox ? agent_sandbox_name(id) : id};
+}
+
 ObjectPtr ClusterSandboxes::workload(const std::string& id) const {
-  ObjectPtr found = workloads_.cache().get({options_.ns, id});
+  ObjectPtr found = workloads_.cache().get(key_of(id));
   return found && sandbox_id(*found) == id ? found : nullptr;
 }
 
@@ -97,7 +104,7 @@ void ClusterSandboxes::announce(const std::string& id) {
 void ClusterSandboxes::on_workload(const ObjectPtr& before, const ObjectPtr& after) {
   const std::string id = sandbox_id(after ? *after : *before);
   // Objects of other names that carry our label are not ours.
-  if (id.empty() || kubernetes::key_of(after ? *after : *before).name != id) return;
+  if (id.empty() || kubernetes::key_of(after ? *after : *before).name != key_of(id).name) return;
   announce(id);
   if (after) return;
   removed_.erase(std::string(kubernetes::uid_of(*before)));

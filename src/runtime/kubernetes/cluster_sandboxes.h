@@ -16,7 +16,7 @@
 
 namespace osb::runtime {
 
-// The sandboxes of one namespace as the API server tells them: the BatchSandboxes and their pods, from two watches. A
+// The sandboxes of one namespace as the API server tells them: the workloads and their pods, from two watches. A
 // question costs no request. Tells the observer of every change. Its arguments outlive it.
 class ClusterSandboxes {
  public:
@@ -28,6 +28,7 @@ class ClusterSandboxes {
   void look_again() { looked_.notify_all(); }
   bool synced() const { return workloads_.synced() && pods_.synced(); }
 
+  kubernetes::Key key_of(const std::string& id) const;          // of the workload
   kubernetes::ObjectPtr workload(const std::string& id) const;  // null: there is none
   kubernetes::ObjectPtr pod(const std::string& id) const;       // null: there is none
   Instance describe(const kubernetes::json::object& workload) const;

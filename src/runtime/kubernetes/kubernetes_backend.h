@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/backend.h"
@@ -8,10 +9,13 @@
 #include "runtime/kubernetes/kubernetes_lifecycle.h"
 #include "runtime/kubernetes/kubernetes_logs.h"
 #include "runtime/kubernetes/kubernetes_options.h"
+#include "runtime/kubernetes/kubernetes_pools.h"
+#include "runtime/kubernetes/kubernetes_snapshots.h"
 
 namespace osb::runtime {
 
-// Sandboxes in a cluster: BatchSandbox objects, whose pods the controller makes.
+// Sandboxes in a cluster: objects whose pods a controller makes. With agent-sandbox there are no pools and no
+// snapshots.
 class KubernetesBackend final : public Backend {
  public:
   // Reaches the API server and checks that it has what the options need. KUBERNETES::INITIALIZATION_ERROR.
@@ -23,6 +27,8 @@ class KubernetesBackend final : public Backend {
   KubernetesLifecycle& lifecycle() override { return lifecycle_; }
   std::unique_ptr<http::Connector> connector() override { return options_.connector(executor_); }
   KubernetesLogs* logs() override { return &logs_; }
+  KubernetesSnapshots* snapshots() override { return snapshots_ ? &*snapshots_ : nullptr; }
+  KubernetesPools* pools() override { return pools_ ? &*pools_ : nullptr; }
 
  private:
   KubernetesBackend(net::any_io_executor executor, KubernetesOptions options,
@@ -34,6 +40,8 @@ class KubernetesBackend final : public Backend {
   const std::unique_ptr<kubernetes::Client> client_;
   TaskGroup tasks_;
   ClusterSandboxes sandboxes_;
+  std::optional<KubernetesSnapshots> snapshots_;
+  std::optional<KubernetesPools> pools_;
   KubernetesLifecycle lifecycle_;
   KubernetesLogs logs_;
 };

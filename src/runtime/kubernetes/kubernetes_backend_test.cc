@@ -36,8 +36,17 @@ class Listener final : public Observer {
     lost = true;
     changed.notify_all();
   }
+  void on_snapshot(SnapshotInfo info) override {
+    snapshots[info.id] = std::move(info);
+    changed.notify_all();
+  }
+  void on_snapshot_removed(std::string id) override {
+    snapshots.erase(id);
+    changed.notify_all();
+  }
 
   std::map<std::string, Instance> known;
+  std::map<std::string, SnapshotInfo> snapshots;
   int lists = 0;
   bool lost = false;
   Notifier changed;
@@ -77,6 +86,14 @@ class KubernetesBackendTest : public ::testing::Test {
     create.entrypoint = {"sleep", "1"};
     create.resource_limits = api::StringMap{};
     return {id, std::make_shared<const api::CreateSandbox>(create), "token-" + id, "", make_labels(id, create, {})};
+  }
+  static SandboxSpec pooled(const std::string& id, const std::string& pool) {
+    SandboxSpec out = spec(id);
+    api::CreateSandbox create = *out.create;
+    create.image.reset();
+    create.extensions[std::string(api::kPoolRefKey)] = pool;
+    out.create = std::make_shared<const api::CreateSandbox>(create);
+    return out;
   }
   Result<Instance> create(const std::string& id) { return run(backend->lifecycle().create(spec(id))); }
 
@@ -272,6 +289,153 @@ TEST_F(KubernetesBackendTest, AServerThatIsAwayIsToldAndFoundAgain) {
   away = false;
   until([this] { return !listener.lost; });
   cluster.server.intercept = nullptr;
+}
+
+TEST_F(KubernetesBackendTest, APausedSandboxGivesItsPodUpAndGetsOneBack) {
+  begin();
+  ASSERT_TRUE(create("a"));
+  ASSERT_TRUE(run(backend->lifecycle().pause("a")));
+  until([this] { return listener.known["a"].state == InstanceState::Paused; });
+  EXPECT_EQ(cluster.count(kubernetes::resources::kPods), 0u);
+  ASSERT_TRUE(run(backend->lifecycle().resume("a")));
+  until([this] { return listener.known["a"].state == InstanceState::Running; });
+  EXPECT_EQ(cluster.count(kubernetes::resources::kPods), 1u);
+}
+
+TEST_F(KubernetesBackendTest, AFailedPauseLeavesTheSandboxRunningSaysWhyAndIsTriedAgain) {
+  cluster.pauses_work = false;
+  begin();
+  ASSERT_TRUE(create("a"));
+  ASSERT_TRUE(run(backend->lifecycle().pause("a")));
+  until([this] { return listener.known["a"].message.contains("SnapshotFailed: no registry"); });
+  EXPECT_EQ(listener.known["a"].state, InstanceState::Running);
+  cluster.pauses_work = true;
+  ASSERT_TRUE(run(backend->lifecycle().pause("a")));
+  until([this] { return listener.known["a"].state == InstanceState::Paused; });
+}
+
+TEST_F(KubernetesBackendTest, APoolGivesItsPod) {
+  begin();
+  ASSERT_TRUE(run(backend->pools()->create({"fast", {}, {5, 1, 10, 1}})));
+  const auto made = run(backend->lifecycle().create(pooled("a", "fast")));
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->ports->route(44772).origin, "192.0.2.8:44772");
+  EXPECT_EQ(made->pool, "fast");
+  EXPECT_EQ(cluster.tokens.back(), "token-a");
+  EXPECT_EQ(cluster.count(kubernetes::resources::kPods), 0u) << "none of its own";
+  cluster.server.logs[{"sandboxes", "fast-x1"}] = "2026-01-02T03:04:05.000000006Z hello\n";
+  EXPECT_EQ(*run(backend->logs()->tail("a", 1000)), "2026-01-02T03:04:05.000000006Z hello\n");
+}
+
+TEST_F(KubernetesBackendTest, APoolThatIsMissingOrEmptyFailsTheCreateByName) {
+  FakeClock clock;
+  options.client.clock = &clock;
+  options.client.sleep = [&](std::chrono::nanoseconds time) -> net::awaitable<bool> {
+    clock.advance(time);
+    co_return true;
+  };
+  begin();
+  auto made = run(backend->lifecycle().create(pooled("a", "none")));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().reason, "KUBERNETES::POOL_NOT_FOUND");
+  EXPECT_EQ(made.error().code, Code::NotFound);
+  ASSERT_TRUE(run(backend->pools()->create({"fast", {}, {5, 1, 10, 1}})));
+  cluster.has_idle_pods = false;
+  made = run(backend->lifecycle().create(pooled("a", "fast")));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().reason, "KUBERNETES::POOL_CAPACITY_EXHAUSTED");
+  EXPECT_EQ(made.error().code, Code::Exhausted);
+  EXPECT_EQ(cluster.count(kBatchSandboxes), 0u);
+  end();  // before the clock goes
+}
+
+TEST_F(KubernetesBackendTest, PoolsAreMadeListedResizedAndRemoved) {
+  begin();
+  Pools& pools = *backend->pools();
+  EXPECT_TRUE(run(pools.list())->empty());
+  ASSERT_TRUE(run(pools.create({"fast", {{"spec", json::object()}}, {5, 1, 10, 2}})));
+  EXPECT_EQ(run(pools.create({"fast", {}, {}})).error().reason, "KUBERNETES::POOL_ALREADY_EXISTS");
+  ASSERT_TRUE(run(pools.resize("fast", {6, 2, 20, 3})));
+  const auto got = run(pools.get("fast"));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->capacity, (api::PoolCapacity{6, 2, 20, 3}));
+  EXPECT_FALSE(got->status) << "no controller has looked at it";
+  EXPECT_TRUE(got->created_at);
+  EXPECT_EQ(run(pools.list())->size(), 1u);
+  ASSERT_TRUE(run(pools.remove("fast")));
+  EXPECT_EQ(run(pools.get("fast")).error().reason, "KUBERNETES::POOL_NOT_FOUND");
+  EXPECT_EQ(run(pools.resize("fast", {})).error().code, Code::NotFound);
+}
+
+TEST_F(KubernetesBackendTest, ASandboxIsMadeOfASnapshot) {
+  begin();
+  ASSERT_TRUE(create("a"));
+  const std::string id = "00112233-4455-6677-8899-aabbccddeeff";
+  const auto saved = run(backend->snapshots()->create({"a", id, "first", true}));
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_TRUE(*run(backend->snapshots()->exists(id)));
+  until([&] { return listener.snapshots.contains(id); });
+  EXPECT_EQ(listener.snapshots[id].name, "first");
+  EXPECT_EQ(listener.snapshots[id].sandbox_id, "a");
+
+  SandboxSpec wanted = spec("b");
+  api::CreateSandbox from = *wanted.create;
+  from.image.reset();
+  from.snapshot_id = id;
+  wanted.create = std::make_shared<const api::CreateSandbox>(from);
+  ASSERT_TRUE(run(backend->lifecycle().create(wanted)));
+  EXPECT_EQ(kubernetes::find(cluster.workload("b"), {"spec", "template", "spec", "containers"})->at(0).at("image"),
+            "reg.test/saved:1");
+
+  ASSERT_TRUE(run(backend->snapshots()->remove(id)));
+  until([&] { return !listener.snapshots.contains(id); });
+  EXPECT_FALSE(*run(backend->snapshots()->exists(id)));
+}
+
+TEST_F(KubernetesBackendTest, AFailedSnapshotSaysWhy) {
+  cluster.snapshot_fails_for = "RegistryNotConfigured";
+  begin();
+  ASSERT_TRUE(create("a"));
+  const auto saved = run(backend->snapshots()->create({"a", "s", "", true}));
+  ASSERT_FALSE(saved);
+  EXPECT_THAT(saved.error().message, HasSubstr("RegistryNotConfigured: no"));
+}
+
+TEST_F(KubernetesBackendTest, AgentSandboxesAreASecondProvider) {
+  options.provider = WorkloadProvider::AgentSandbox;
+  begin();
+  EXPECT_EQ(backend->pools(), nullptr);
+  EXPECT_EQ(backend->snapshots(), nullptr);
+  const std::string id = "00112233-4455-6677-8899-aabbccddeeff";
+  const auto made = create(id);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->ports->route(44772).origin, "192.0.2.9:44772");
+  EXPECT_EQ(made->identifiers.at("sandbox"), "sandbox-" + id);
+  ASSERT_TRUE(run(backend->lifecycle().pause(id)));
+  until([&] { return listener.known[id].state == InstanceState::Paused; });
+  ASSERT_TRUE(run(backend->lifecycle().resume(id)));
+  until([&] { return listener.known[id].state == InstanceState::Running; });
+  const Timestamp later(std::chrono::seconds(4'000'000'000));
+  ASSERT_TRUE(run(backend->lifecycle().set_deadline(id, later)));
+  EXPECT_EQ(run(backend->lifecycle().inspect(id))->expires_at, later);
+  ASSERT_TRUE(run(backend->lifecycle().remove(id)));
+  until([&] { return !listener.known.contains(id); });
+  EXPECT_EQ(cluster.count(kAgentSandboxes), 0u);
+}
+
+TEST_F(KubernetesBackendTest, PoliciesNeedTheSidecarsImageAndASharedNetworkStack) {
+  begin();
+  EXPECT_THAT(backend->capabilities().no_network_policy, HasSubstr("[egress] image"));
+  end();
+  listener.lists = 0;
+  options.egress.image = "egress:1";
+  begin();
+  EXPECT_EQ(backend->capabilities().no_network_policy, "");
+  end();
+  listener.lists = 0;
+  options.own_network_stack = true;
+  begin();
+  EXPECT_THAT(backend->capabilities().no_network_policy, HasSubstr("network stack"));
 }
 
 TEST_F(KubernetesBackendTest, AClusterWithoutTheControllerIsRefused) {

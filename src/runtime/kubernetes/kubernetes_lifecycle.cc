@@ -22,7 +22,9 @@ namespace resources = kubernetes::resources;
 namespace {
 
 constexpr std::string_view kApiError = "KUBERNETES::API_ERROR", kQuota = "KUBERNETES::QUOTA_EXCEEDED",
-                           kPodFailed = "KUBERNETES::POD_FAILED", kTooLate = "KUBERNETES::POD_READY_TIMEOUT";
+                           kPodFailed = "KUBERNETES::POD_FAILED", kTooLate = "KUBERNETES::POD_READY_TIMEOUT",
+                           kNoPool = "KUBERNETES::POOL_NOT_FOUND", kPoolEmpty = "KUBERNETES::POOL_CAPACITY_EXHAUSTED";
+constexpr std::string_view kAnyPool = "*";
 // Between two questions to an execd that has not answered.
 constexpr std::chrono::milliseconds kFirstAsk(1), kLastAsk(250);
 constexpr std::chrono::milliseconds kAskLimit(2000);
@@ -51,13 +53,20 @@ Failure not_found(const std::string& id) { return fail(Code::NotFound, "sandbox 
 }  // namespace
 
 KubernetesLifecycle::KubernetesLifecycle(net::any_io_executor executor, kubernetes::Client& client,
-                                         const KubernetesOptions& options, ClusterSandboxes& sandboxes)
-    : client_(client), options_(options), sandboxes_(sandboxes), execd_(options.connector(executor)) {}
+                                         const KubernetesOptions& options, ClusterSandboxes& sandboxes,
+                                         KubernetesSnapshots* snapshots)
+    : client_(client),
+      options_(options),
+      sandboxes_(sandboxes),
+      snapshots_(snapshots),
+      execd_(options.connector(executor)) {}
 
-kubernetes::Ref KubernetesLifecycle::ref(const std::string& id) const { return {kBatchSandboxes, {options_.ns, id}}; }
+kubernetes::Ref KubernetesLifecycle::ref(const std::string& id) const {
+  return {workload_resource(options_), sandboxes_.key_of(id)};
+}
 
 Result<void> KubernetesLifecycle::check(const api::CreateSandbox& create) const {
-  if (create.lifecycle.idle) return api::invalid_parameter("/lifecycle/idlePolicy", kNoPause);
+  if (create.lifecycle.idle) return api::invalid_parameter("/lifecycle/idlePolicy", kNoIdlePolicy);
   return check_for_cluster(create, options_);
 }
 
@@ -76,12 +85,37 @@ net::awaitable<Result<void>> KubernetesLifecycle::make_claims(const SandboxSpec&
   co_return Result<void>();
 }
 
+net::awaitable<Result<void>> KubernetesLifecycle::check_pool(std::string name) {
+  if (name == kAnyPool) co_return Result<void>();
+  const auto pool = co_await client_.get({kPools, {options_.ns, name}});
+  if (pool) co_return Result<void>();
+  if (!kubernetes::is_not_found(pool.error())) co_return Failure(refusal(pool.error(), "find pool " + name));
+  co_return api::refuse(Code::NotFound, kNoPool, "pool " + name + " does not exist");
+}
+
+net::awaitable<Result<json::object>> KubernetesLifecycle::plan(const SandboxSpec& spec) {
+  const api::CreateSandbox& create = *spec.create;
+  if (const std::string pool = create.pool_ref(); !pool.empty()) {
+    if (auto there = co_await check_pool(pool); !there) co_return Failure(there.error());
+    co_return pooled_sandbox(spec, options_);
+  }
+  std::string image = create.image ? create.image->uri : "";
+  if (!create.snapshot_id.empty() && snapshots_ != nullptr) {
+    auto saved = co_await snapshots_->image_of(create.snapshot_id);
+    if (!saved) co_return Failure(saved.error());
+    image = std::move(*saved);
+  }
+  if (image.empty()) co_return fail(Code::Unsupported, "a sandbox in a cluster needs an image");
+  co_return options_.provider == WorkloadProvider::AgentSandbox ? agent_sandbox(spec, options_, image)
+                                                                : batch_sandbox(spec, options_, image);
+}
+
 net::awaitable<Result<json::object>> KubernetesLifecycle::make_workload(const SandboxSpec& spec, Creating& creating) {
-  auto manifest = batch_sandbox(spec, options_);
+  auto manifest = co_await plan(spec);
   if (!manifest) co_return Failure(manifest.error());
   for (;;) {
     const auto seen = creating.changes();
-    auto made = co_await client_.create(kBatchSandboxes, options_.ns, *manifest);
+    auto made = co_await client_.create(workload_resource(options_), options_.ns, *manifest);
     if (made) co_return made;
     if (!kubernetes::already_exists(made.error())) co_return Failure(refusal(made.error(), "create the sandbox"));
     const auto there = co_await client_.get(ref(spec.id));
@@ -136,6 +170,7 @@ net::awaitable<Result<Instance>> KubernetesLifecycle::create(SandboxSpec spec) {
 
 net::awaitable<Result<Instance>> KubernetesLifecycle::wait_ready(const SandboxSpec& spec, Creating& creating) {
   const auto deadline = client_.clock().steady_now() + options_.create_timeout;
+  const auto pool_deadline = client_.clock().steady_now() + std::min(options_.pool_timeout, options_.create_timeout);
   Backoff pause(kFirstAsk, kLastAsk);
   for (;;) {
     const auto seen = creating.changes();
@@ -150,7 +185,13 @@ net::awaitable<Result<Instance>> KubernetesLifecycle::wait_ready(const SandboxSp
       co_return api::refuse(Code::Internal, kPodFailed,
                             "the sandbox did not start: " + (trouble ? trouble->message : instance.message));
     }
-    const auto left = deadline - client_.clock().steady_now();
+    const bool waits_for_pool = !spec.create->pool_ref().empty() && pooled_pod(*workload).empty();
+    const auto left = (waits_for_pool ? pool_deadline : deadline) - client_.clock().steady_now();
+    if (left <= left.zero() && waits_for_pool) {
+      co_return api::refuse(Code::Exhausted, kPoolEmpty,
+                            "pool " + spec.create->pool_ref() + " gave no pod within " +
+                                std::to_string(options_.pool_timeout.count()) + " s: " + instance.message);
+    }
     if (left <= left.zero()) co_return Failure(co_await late(spec.id));
     const bool runs = instance.state == InstanceState::Running || (pod && container_runs(*pod));
     if (runs && !instance.address.empty()) {
@@ -207,7 +248,7 @@ net::awaitable<void> KubernetesLifecycle::clean_up(std::string id) {
   for (const kubernetes::Ref& each : {ref(id), secret}) {
     const auto removed = co_await client_.remove(each, {.grace_seconds = 0});
     if (removed || kubernetes::is_not_found(removed.error())) {
-      if (each.resource == kBatchSandboxes) sandboxes_.note_removed(id);
+      if (each.resource == workload_resource(options_)) sandboxes_.note_removed(id);
       continue;
     }
     log_warn("an object of a failed create stays", {{"id", id}, {"error", removed.error().message}});
@@ -233,9 +274,36 @@ net::awaitable<Result<std::vector<Instance>>> KubernetesLifecycle::list() {
   co_return sandboxes_.all();
 }
 
-net::awaitable<Result<void>> KubernetesLifecycle::pause(std::string) { co_return fail(Code::Unsupported, kNoPause); }
+net::awaitable<void> KubernetesLifecycle::watch(Observer& observer) {
+  if (snapshots_ == nullptr) co_return co_await sandboxes_.run(observer);
+  co_await (sandboxes_.run(observer) && snapshots_->run(observer));
+}
 
-net::awaitable<Result<void>> KubernetesLifecycle::resume(std::string id) { return pause(std::move(id)); }
+net::awaitable<Result<void>> KubernetesLifecycle::pause(std::string id) { return set_paused(std::move(id), true); }
+net::awaitable<Result<void>> KubernetesLifecycle::resume(std::string id) { return set_paused(std::move(id), false); }
+
+// Returns when the request is written; the controller carries it out, and the watch tells its end.
+net::awaitable<Result<void>> KubernetesLifecycle::set_paused(std::string id, bool paused) {
+  if (options_.provider == WorkloadProvider::AgentSandbox) {
+    co_return co_await change(id, {{"spec", {{"operatingMode", paused ? "Suspended" : "Running"}}}});
+  }
+  const kubernetes::ObjectPtr workload = sandboxes_.workload(id);
+  if (!workload) co_return not_found(id);
+  const json::value* wish = kubernetes::find(*workload, {"spec", "pause"});
+  if (wish != nullptr && *wish == paused) {
+    // An earlier wish that has failed: only a change makes the controller try again.
+    if (auto cleared = co_await change(id, {{"spec", {{"pause", nullptr}}}}); !cleared) co_return cleared;
+  }
+  co_return co_await change(id, {{"spec", {{"pause", paused}}}});
+}
+
+net::awaitable<Result<void>> KubernetesLifecycle::change(std::string id, json::object patch) {
+  auto patched = co_await client_.patch(ref(id), kubernetes::PatchType::Merge, std::move(patch));
+  if (!patched && kubernetes::is_not_found(patched.error())) co_return not_found(id);
+  if (!patched) co_return Failure(patched.error());
+  sandboxes_.observe(std::move(*patched));
+  co_return Result<void>();
+}
 
 net::awaitable<Result<void>> KubernetesLifecycle::remove(std::string id) {
   if (!co_await sandboxes_.give_up(id)) co_return fail(Code::Cancelled, "the server is ending");
@@ -248,21 +316,14 @@ net::awaitable<Result<void>> KubernetesLifecycle::remove(std::string id) {
 net::awaitable<Result<void>> KubernetesLifecycle::set_deadline(std::string id, Timestamp until) {
   std::string text = format_timestamp(until);
   text.replace(text.size() - 1, 1, "+00:00");
-  auto patched = co_await client_.patch(ref(id), kubernetes::PatchType::Merge, {{"spec", {{"expireTime", text}}}});
-  if (!patched && kubernetes::is_not_found(patched.error())) co_return not_found(id);
-  if (!patched) co_return Failure(patched.error());
-  sandboxes_.observe(std::move(*patched));
-  co_return Result<void>();
+  const bool agent = options_.provider == WorkloadProvider::AgentSandbox;
+  return change(std::move(id), {{"spec", {{agent ? "shutdownTime" : "expireTime", std::move(text)}}}});
 }
 
 net::awaitable<Result<void>> KubernetesLifecycle::patch_metadata(std::string id, api::MetadataPatch patch) {
   json::object labels;
   for (const auto& [name, value] : patch) labels[name] = value ? json::value(*value) : json::value();
-  auto patched = co_await client_.patch(ref(id), kubernetes::PatchType::Merge, {{"metadata", {{"labels", labels}}}});
-  if (!patched && kubernetes::is_not_found(patched.error())) co_return not_found(id);
-  if (!patched) co_return Failure(patched.error());
-  sandboxes_.observe(std::move(*patched));
-  co_return Result<void>();
+  return change(std::move(id), {{"metadata", {{"labels", std::move(labels)}}}});
 }
 
 net::awaitable<Result<ResourceUse>> KubernetesLifecycle::stats(std::string) {

@@ -1,7 +1,8 @@
 #include "runtime/kubernetes/kubernetes_logs.h"
 
 #include "kubernetes/pod_streams.h"
-#include "runtime/kubernetes/manifest.h"
+#include "runtime/kubernetes/pod_spec.h"
+#include "runtime/kubernetes/workload.h"
 
 namespace osb::runtime {
 namespace {
@@ -45,9 +46,11 @@ kubernetes::PodLogOptions with_times() {
 }  // namespace
 
 Result<kubernetes::Key> KubernetesLogs::pod_of(const std::string& id) const {
-  const kubernetes::ObjectPtr pod = sandboxes_.pod(id);
-  if (!pod) return fail(Code::NotFound, "sandbox " + id + " has no pod");
-  return kubernetes::key_of(*pod);
+  if (const kubernetes::ObjectPtr pod = sandboxes_.pod(id)) return kubernetes::key_of(*pod);
+  const kubernetes::ObjectPtr workload = sandboxes_.workload(id);
+  const std::string given = workload ? pooled_pod(*workload) : "";
+  if (given.empty()) return fail(Code::NotFound, "sandbox " + id + " has no pod");
+  return kubernetes::Key{sandboxes_.key_of(id).ns, given};
 }
 
 net::awaitable<Result<std::string>> KubernetesLogs::tail(std::string id, std::size_t bytes) {

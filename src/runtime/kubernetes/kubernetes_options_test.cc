@@ -43,17 +43,32 @@ TEST_F(ClusterOptions, TheKubeconfigNamesTheNamespaceUnlessASettingDoes) {
   EXPECT_EQ(options->cluster.server, "https://cluster.test:6443");
 }
 
+TEST_F(ClusterOptions, TheProviderHasATemplateOfItsOwn) {
+  config.kubernetes.workload_provider = "agent-sandbox";
+  config.agent_sandbox.shutdown_policy = "Retain";
+  config.agent_sandbox.template_file = "~/agent.yaml";
+  write("agent.yaml", "spec: {podTemplate: {spec: {}}}");
+  config.kubernetes.pool_acquisition_timeout = std::chrono::seconds(7);
+  config.egress.image = "egress:1";
+  config.ingress.gateway = true;
+  const auto options = kubernetes_options(config, environment);
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->provider, WorkloadProvider::AgentSandbox);
+  EXPECT_EQ(options->shutdown_policy, "Retain");
+  EXPECT_TRUE(options->workload.contains("spec"));
+  EXPECT_EQ(options->pool_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(options->egress.image, "egress:1");
+  EXPECT_FALSE(options->signed_routes) << "there are no keys";
+}
+
 TEST_F(ClusterOptions, MistakesNameTheirSetting) {
   config.kubernetes.batchsandbox_template_file = "~/missing";
   EXPECT_NE(refused().find("batchsandbox_template_file"), std::string::npos) << refused();
   write("missing", "spec: 5");
   EXPECT_NE(refused().find("spec: expected a mapping"), std::string::npos) << refused();
   config.kubernetes.workload_provider = "agent-sandbox";
-  EXPECT_NE(refused().find("workload_provider"), std::string::npos) << refused();
-  config.kubernetes.workload_provider = "batchsandbox";
-  config.ingress.gateway = true;
-  EXPECT_NE(refused().find("[ingress] mode"), std::string::npos) << refused();
-  config.ingress.gateway = false;
+  config.agent_sandbox.template_file = "~/missing";
+  EXPECT_NE(refused().find("[agent_sandbox] template_file"), std::string::npos) << refused();
   config.kubernetes.kubeconfig_path = "~/none";
   EXPECT_NE(refused().find("kubeconfig_path"), std::string::npos) << refused();
 }

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "api/isolation_extension.h"
 #include "api/lifecycle_entrypoint.h"
 #include "api/lifecycle_error.h"
 #include "base/base64.h"
@@ -13,32 +14,20 @@
 #include "base/parse_number.h"
 #include "kubernetes/object.h"
 #include "kubernetes/patch.h"
+#include "runtime/kubernetes/pod_spec.h"
 #include "runtime/labels.h"
+#include "tls/sha256.h"
 
 namespace osb::runtime {
 
 namespace json = boost::json;
-using kubernetes::find;
 using kubernetes::make_object;
 
 namespace {
 
-constexpr std::string_view kBinVolume = "opensandbox-bin";
-constexpr std::string_view kBinPath = "/opt/opensandbox";
-constexpr std::string_view kOsLabel = "kubernetes.io/os", kArchLabel = "kubernetes.io/arch";
-constexpr std::string_view kSecureToken = "opensandbox.io/secure-access-token";
-// As on Docker.
-constexpr std::string_view kDropped[] = {"AUDIT_WRITE", "MKNOD",      "NET_ADMIN", "NET_RAW",       "SYS_ADMIN",
-                                         "SYS_MODULE",  "SYS_PTRACE", "SYS_TIME",  "SYS_TTY_CONFIG"};
+constexpr std::size_t kLongestName = 63, kDigestDigits = 8;
 // Labels of the contract; the other names below opensandbox.io/ are annotations, whose values are free.
 constexpr std::string_view kLabels[] = {label::kId, label::kManualCleanup, label::kSnapshotId};
-
-// Kubernetes replaces $(NAME) in commands and variables; a doubled dollar is one that stays.
-std::string literal(std::string_view text) {
-  std::string out;
-  for (const char c : text) out.append(c == '$' ? 2 : 1, c);
-  return out;
-}
 
 bool is_resource(std::string_view name) {
   return name == "cpu" || name == "memory" || name == "gpu" || name == "ephemeral-storage" || name.contains('/') ||
@@ -57,157 +46,12 @@ Result<void> check_resources(const std::optional<api::StringMap>& resources, std
   return {};
 }
 
-json::object resources_of(const api::StringMap& amounts) {
-  json::object out;
-  for (const auto& [name, amount] : amounts) out[name == "gpu" ? "nvidia.com/gpu" : name] = amount;
-  return out;
-}
-
 std::set<std::string> template_volumes(const KubernetesOptions& options) {
-  std::set<std::string> out{std::string(kBinVolume)};
-  const json::value* volumes = find(options.workload, {"spec", "template", "spec", "volumes"});
+  std::set<std::string> out{std::string(kBinVolume), std::string(kEgressVolume)};
+  const json::value* volumes = operators_pod(options, {"spec", "volumes"});
   if (volumes == nullptr || !volumes->is_array()) return out;
   for (const json::value& each : volumes->get_array()) {
     if (each.is_object()) out.emplace(kubernetes::text(each.get_object(), {"name"}));
-  }
-  return out;
-}
-
-struct Mounts {
-  json::array volumes, mounts;
-};
-
-Mounts mounts_of(const api::CreateSandbox& create) {
-  Mounts out;
-  std::map<std::string, std::string> claims;  // claim -> the volume that has it
-  for (const api::Volume& volume : create.volumes) {
-    std::string name = volume.name;
-    if (volume.pvc) {
-      const auto [known, fresh] = claims.try_emplace(volume.pvc->claim_name, name);
-      name = known->second;
-      if (fresh) {
-        out.volumes.push_back(
-            json::object{{"name", name}, {"persistentVolumeClaim", {{"claimName", volume.pvc->claim_name}}}});
-      }
-    } else if (volume.host) {
-      out.volumes.push_back(
-          json::object{{"name", name}, {"hostPath", {{"path", volume.host->path}, {"type", "DirectoryOrCreate"}}}});
-    }
-    json::object mount{{"name", name}, {"mountPath", volume.mount_path}, {"readOnly", volume.read_only}};
-    if (!volume.sub_path.empty()) mount["subPath"] = volume.sub_path;
-    out.mounts.push_back(std::move(mount));
-  }
-  return out;
-}
-
-json::array environment(const SandboxSpec& spec, const KubernetesOptions& options) {
-  json::array out;
-  const auto add = [&](std::string_view name, std::string_view value) {
-    out.push_back(json::object{{"name", name}, {"value", literal(value)}});
-  };
-  const std::set<std::string_view> ours{"EXECD", "EXECD_INIT", kExecdTokenVariable, api::kIdVariable,
-                                        api::kHooksVariable};
-  for (const auto& [name, value] : spec.create->env) {
-    if (!ours.contains(name)) add(name, value);
-  }
-  add("EXECD", "/opt/opensandbox/execd");
-  add(api::kIdVariable, spec.id);
-  add(kExecdTokenVariable, spec.execd_token);
-  if (options.execd_run_as_init) add("EXECD_INIT", "1");
-  if (const auto hooks = api::encode_hooks(spec.create->lifecycle); !hooks.empty()) add(api::kHooksVariable, hooks);
-  return out;
-}
-
-json::object security_context() {
-  json::array dropped;
-  for (const std::string_view name : kDropped) dropped.push_back(json::value(name));
-  return {{"allowPrivilegeEscalation", false},
-          {"capabilities", {{"drop", std::move(dropped)}}},
-          {"seccompProfile", {{"type", "RuntimeDefault"}}}};
-}
-
-json::object installer(const KubernetesOptions& options) {
-  json::object out{{"name", "execd-installer"},
-                   {"image", options.execd_image},
-                   {"imagePullPolicy", options.image_pull_policy},
-                   {"command", {"/execd", "--install", kBinPath}},
-                   {"volumeMounts", json::array{json::object{{"name", kBinVolume}, {"mountPath", kBinPath}}}},
-                   {"securityContext", {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
-  json::object resources;
-  if (!options.execd_init_limits.empty()) resources["limits"] = resources_of(options.execd_init_limits);
-  if (!options.execd_init_requests.empty()) resources["requests"] = resources_of(options.execd_init_requests);
-  if (!resources.empty()) out["resources"] = std::move(resources);
-  return out;
-}
-
-// The container of the operator's template whose mounts and security context the sandbox gets.
-const json::object* template_container(const json::object& workload) {
-  const json::value* containers = find(workload, {"spec", "template", "spec", "containers"});
-  if (containers == nullptr || !containers->is_array()) return nullptr;
-  const json::object* first = nullptr;
-  for (const json::value& each : containers->get_array()) {
-    if (!each.is_object()) continue;
-    if (kubernetes::text(each.get_object(), {"name"}) == kSandboxContainer) return &each.get_object();
-    if (first == nullptr) first = &each.get_object();
-  }
-  return first;
-}
-
-// Elements of `more` whose name is new.
-void append_named(json::array& list, const json::value* more) {
-  if (more == nullptr || !more->is_array()) return;
-  for (const json::value& each : more->get_array()) {
-    if (!each.is_object()) continue;
-    const std::string_view name = kubernetes::text(each.get_object(), {"name"});
-    const bool known = std::ranges::any_of(
-        list, [&](const json::value& present) { return kubernetes::text(present.get_object(), {"name"}) == name; });
-    if (!known) list.push_back(each);
-  }
-}
-
-json::object container(const SandboxSpec& spec, const KubernetesOptions& options, json::array mounts) {
-  const api::CreateSandbox& create = *spec.create;
-  json::array command{kBootstrapPath};
-  for (const std::string& word : api::entrypoint_words(create.entrypoint).value_or(create.entrypoint)) {
-    command.push_back(json::value(literal(word)));
-  }
-  json::object resources;
-  if (create.resource_limits && !create.resource_limits->empty()) {
-    resources["limits"] = resources_of(*create.resource_limits);
-    resources["requests"] = resources_of(create.resource_requests.value_or(*create.resource_limits));
-  } else if (create.resource_requests && !create.resource_requests->empty()) {
-    resources["requests"] = resources_of(*create.resource_requests);
-  }
-  mounts.insert(mounts.begin(), json::object{{"name", kBinVolume}, {"mountPath", kBinPath}});
-  json::value security = security_context();
-  if (const json::object* base = template_container(options.workload)) {
-    if (const json::value* wanted = find(*base, {"securityContext"})) kubernetes::merge_patch(security, *wanted);
-    append_named(mounts, find(*base, {"volumeMounts"}));
-  }
-  return {{"name", kSandboxContainer},
-          {"image", create.image ? create.image->uri : ""},
-          {"imagePullPolicy", options.image_pull_policy},
-          {"command", std::move(command)},
-          {"env", environment(spec, options)},
-          {"resources", std::move(resources)},
-          {"volumeMounts", std::move(mounts)},
-          {"securityContext", std::move(security)}};
-}
-
-json::object pod_spec(const SandboxSpec& spec, const KubernetesOptions& options) {
-  const api::CreateSandbox& create = *spec.create;
-  Mounts mounts = mounts_of(create);
-  mounts.volumes.insert(mounts.volumes.begin(), json::object{{"name", kBinVolume}, {"emptyDir", json::object()}});
-  append_named(mounts.volumes, find(options.workload, {"spec", "template", "spec", "volumes"}));
-  json::object out{{"initContainers", json::array{installer(options)}},
-                   {"containers", json::array{container(spec, options, std::move(mounts.mounts))}},
-                   {"volumes", std::move(mounts.volumes)}};
-  if (create.platform) {
-    out["nodeSelector"] = {{kOsLabel, create.platform->os}, {kArchLabel, create.platform->arch}};
-  }
-  if (!options.runtime_class.empty()) out["runtimeClassName"] = options.runtime_class;
-  if (create.image && create.image->auth) {
-    out["imagePullSecrets"] = json::array{json::object{{"name", pull_secret_name(spec.id)}}};
   }
   return out;
 }
@@ -224,13 +68,42 @@ Marks marks_of(const SandboxSpec& spec) {
     (is_label ? out.labels : out.annotations)[name] = value;
   }
   out.labels[label::kId] = spec.id;
-  if (spec.create->secure_access) out.annotations[kSecureToken] = spec.execd_token;
+  // For a gateway, which asks for the first, and for servers without the record.
+  if (!spec.access_token.empty()) out.annotations[kAccessTokenAnnotation] = spec.access_token;
+  if (!spec.egress_token.empty()) out.annotations[kEgressTokenAnnotation] = spec.egress_token;
   return out;
 }
 
 // Only where the operator's template does not say it.
 void set_default(json::object& object, std::string_view key, json::value value) {
   if (!object.contains(key)) object[key] = std::move(value);
+}
+
+std::optional<std::string> deadline_of(const SandboxSpec& spec) {
+  const auto found = spec.labels.find(std::string(label::kExpiresAt));
+  return found == spec.labels.end() ? std::nullopt : std::optional(found->second);
+}
+
+json::object object_of(const kubernetes::Resource& resource, const std::string& name, const Marks& marks,
+                       const KubernetesOptions& options, json::object spec) {
+  json::object metadata{{"name", name}, {"namespace", options.ns}, {"labels", marks.labels}};
+  if (!marks.annotations.empty()) metadata["annotations"] = marks.annotations;
+  return {{"apiVersion", resource.api_version()},
+          {"kind", resource.kind},
+          {"metadata", std::move(metadata)},
+          {"spec", std::move(spec)}};
+}
+
+// Over the operator's template; a deadline in that is none of a sandbox's.
+json::object merged(const KubernetesOptions& options, std::string_view pod_field, const json::object& over) {
+  json::value out = options.workload;
+  for (const char* name : {"expireTime", "shutdownTime"}) make_object(out.get_object(), {"spec"}).erase(name);
+  kubernetes::merge_patch(out, over);
+  json::object& pod = make_object(out.get_object(), {"spec", pod_field, "spec"});
+  set_default(pod, "restartPolicy", "Never");
+  set_default(pod, "automountServiceAccountToken", false);
+  set_default(pod, "enableServiceLinks", false);
+  return std::move(out.get_object());
 }
 
 std::string registry_of(std::string_view image) {
@@ -247,6 +120,10 @@ Result<void> check_for_cluster(const api::CreateSandbox& create, const Kubernete
   if (auto ok = check_resources(create.resource_limits, "/resourceLimits"); !ok) return ok;
   if (auto ok = check_resources(create.resource_requests, "/resourceRequests"); !ok) return ok;
   if (auto words = api::entrypoint_words(create.entrypoint); !words) return Failure(words.error());
+  if (create.extensions.contains(std::string(api::kIsolationExtension))) {
+    return api::invalid_parameter(api::join_pointer("/extensions", api::kIsolationExtension),
+                                  "not available on kubernetes yet");
+  }
   const std::set<std::string> taken = template_volumes(options);
   for (std::size_t i = 0; i < create.volumes.size(); ++i) {
     const std::string pointer = "/volumes/" + std::to_string(i);
@@ -257,39 +134,71 @@ Result<void> check_for_cluster(const api::CreateSandbox& create, const Kubernete
   }
   if (!create.platform) return {};
   for (const auto& [key, wanted] : {std::pair(kOsLabel, create.platform->os), {kArchLabel, create.platform->arch}}) {
-    const std::string_view fixed =
-        kubernetes::text(options.workload, {"spec", "template", "spec", "nodeSelector", key});
-    if (!fixed.empty() && fixed != wanted) {
-      return api::invalid_parameter("/platform",
-                                    "the server's template allows only " + std::string(key) + "=" + std::string(fixed));
+    const json::value* fixed = operators_pod(options, {"spec", "nodeSelector", key});
+    if (fixed != nullptr && *fixed != json::value(wanted)) {
+      return api::invalid_parameter(
+          "/platform", "the server's template allows only " + std::string(key) + "=" + json::serialize(*fixed));
     }
   }
   return {};
 }
 
-Result<json::object> batch_sandbox(const SandboxSpec& spec, const KubernetesOptions& options) {
-  if (!spec.create->image) return fail(Code::Unsupported, "a sandbox in a cluster needs an image");
+json::object batch_sandbox(const SandboxSpec& spec, const KubernetesOptions& options, const std::string& image) {
   const Marks marks = marks_of(spec);
-  json::object metadata{{"name", spec.id}, {"namespace", options.ns}, {"labels", marks.labels}};
-  if (!marks.annotations.empty()) metadata["annotations"] = marks.annotations;
   json::object workload{{"replicas", 1},
                         {"template",
                          {{"metadata", {{"labels", marks.labels}, {"annotations", marks.annotations}}},
-                          {"spec", pod_spec(spec, options)}}}};
-  if (const auto deadline = spec.labels.find(std::string(label::kExpiresAt)); deadline != spec.labels.end()) {
-    workload["expireTime"] = deadline->second;
+                          {"spec", pod_spec(spec, options, image)}}}};
+  if (auto deadline = deadline_of(spec)) workload["expireTime"] = *deadline;
+  return merged(options, "template", object_of(kBatchSandboxes, spec.id, marks, options, std::move(workload)));
+}
+
+json::object pooled_sandbox(const SandboxSpec& spec, const KubernetesOptions& options) {
+  json::array command{kBootstrapPath};
+  for (const std::string& word : api::entrypoint_words(spec.create->entrypoint).value_or(spec.create->entrypoint)) {
+    command.push_back(json::value(word));
   }
-  json::value out = options.workload;
-  make_object(out.get_object(), {"spec"}).erase("expireTime");
-  kubernetes::merge_patch(out, json::object{{"apiVersion", kBatchSandboxes.api_version()},
-                                            {"kind", kBatchSandboxes.kind},
-                                            {"metadata", std::move(metadata)},
-                                            {"spec", std::move(workload)}});
-  json::object& pod = make_object(out.get_object(), {"spec", "template", "spec"});
-  set_default(pod, "restartPolicy", "Never");
-  set_default(pod, "automountServiceAccountToken", false);
-  set_default(pod, "enableServiceLinks", false);
-  return std::move(out.get_object());
+  if (command.size() == 1) command.insert(command.end(), {"tail", "-f", "/dev/null"});
+  const json::object process{{"command", std::move(command)}, {"env", pod_environment(spec, options, false)}};
+  json::object workload{
+      {"replicas", 1}, {"poolRef", spec.create->pool_ref()}, {"taskTemplate", {{"spec", {{"process", process}}}}}};
+  if (auto deadline = deadline_of(spec)) workload["expireTime"] = *deadline;
+  return object_of(kBatchSandboxes, spec.id, marks_of(spec), options, std::move(workload));
+}
+
+json::object agent_sandbox(const SandboxSpec& spec, const KubernetesOptions& options, const std::string& image) {
+  const Marks marks = marks_of(spec);
+  json::object workload{
+      {"operatingMode", "Running"},
+      {"shutdownPolicy", options.shutdown_policy},
+      {"podTemplate", {{"metadata", {{"labels", marks.labels}}}, {"spec", pod_spec(spec, options, image)}}}};
+  if (auto deadline = deadline_of(spec)) workload["shutdownTime"] = *deadline;
+  const std::string name = agent_sandbox_name(spec.id);
+  return merged(options, "podTemplate", object_of(kAgentSandboxes, name, marks, options, std::move(workload)));
+}
+
+std::string agent_sandbox_name(std::string_view id) {
+  std::string out;
+  for (const char c : id) {
+    const char low = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c;
+    const bool plain = (low >= 'a' && low <= 'z') || (low >= '0' && low <= '9');
+    if (plain) {
+      out += low;
+    } else if (!out.empty() && out.back() != '-') {
+      out += '-';
+    }
+  }
+  while (out.ends_with('-')) out.pop_back();
+  if (out.empty() || out.front() < 'a') out = "sandbox-" + out;
+  if (out.size() <= kLongestName) return out;
+  std::string digest;
+  for (const std::uint8_t byte : tls::sha256(id)) {
+    digest += "0123456789abcdef"[byte >> 4];
+    digest += "0123456789abcdef"[byte & 15];
+  }
+  out.resize(kLongestName - kDigestDigits - 1);
+  while (out.ends_with('-')) out.pop_back();
+  return out + "-" + digest.substr(0, kDigestDigits);
 }
 
 std::optional<json::object> pull_secret(const SandboxSpec& spec) {

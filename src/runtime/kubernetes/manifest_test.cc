@@ -32,11 +32,7 @@ class Manifests : public ::testing::Test {
     return {"box-1", std::make_shared<const api::CreateSandbox>(create), "secret-token", "",
             make_labels("box-1", create, create.timeout ? std::optional(deadline) : std::nullopt)};
   }
-  json::object made() const {
-    auto out = batch_sandbox(spec(), options);
-    EXPECT_TRUE(out) << (out ? "" : out.error().message);
-    return out ? *out : json::object();
-  }
+  json::object made() const { return batch_sandbox(spec(), options, create.image ? create.image->uri : ""); }
   static const json::object& pod(const json::object& made) {
     return find(made, {"spec", "template", "spec"})->as_object();
   }
@@ -96,6 +92,102 @@ TEST_F(Manifests, PodsGetNoMoreThanTheyNeed) {
   EXPECT_EQ(text(container(workload), {"resources", "requests", "cpu"}), "500m");
   create.resource_requests = api::StringMap{{"cpu", "100m"}};
   EXPECT_EQ(text(container(made()), {"resources", "requests", "cpu"}), "100m");
+}
+
+TEST_F(Manifests, APolicyBringsTheSidecarAndTheImageWaitsForIt) {
+  create.network_policy = api::NetworkPolicy{"deny", {{"allow", "a.com"}}};
+  create.env["OPENSANDBOX_EGRESS_LOG_LEVEL"] = "debug";
+  options.egress.image = "egress:1";
+  options.egress.limits = {{"memory", "64Mi"}};
+  SandboxSpec wanted = spec();
+  wanted.egress_token = "t0ken";
+  const json::object workload = batch_sandbox(wanted, options, "debian:12");
+  EXPECT_EQ(json::serialize(container(workload).at("command")),
+            R"x(["/opt/opensandbox/execd","--wait-for-policy","/opt/opensandbox/bootstrap.sh","sh","-c",)x"
+            R"x("echo $$HOME $$(id)"])x");
+  EXPECT_EQ(json::serialize(container(workload).at("env")).find("OPENSANDBOX_EGRESS"), std::string::npos);
+  const json::object& sidecar = pod(workload).at("containers").at(1).as_object();
+  EXPECT_EQ(sidecar.at("name"), "egress");
+  EXPECT_EQ(json::serialize(sidecar.at("securityContext").at("capabilities")),
+            R"({"drop":["ALL"],"add":["NET_ADMIN","SETUID"]})");
+  EXPECT_EQ(text(sidecar, {"resources", "limits", "memory"}), "64Mi");
+  const std::string env = json::serialize(sidecar.at("env"));
+  EXPECT_NE(env.find(R"("OPENSANDBOX_EGRESS_TOKEN","value":"t0ken")"), std::string::npos) << env;
+  EXPECT_NE(env.find(R"(\"target\":\"a.com\")"), std::string::npos) << env;
+  EXPECT_NE(env.find(R"("OPENSANDBOX_EGRESS_LOG_LEVEL","value":"debug")"), std::string::npos) << env;
+  EXPECT_EQ(env.find("DNS_UPSTREAM"), std::string::npos) << "the cluster's resolver";
+  EXPECT_EQ(sidecar.at("readinessProbe").at("httpGet").at("httpHeaders").at(0).at("value"), "t0ken");
+  // Read back by another server.
+  const Instance instance = to_instance(workload, nullptr);
+  EXPECT_EQ(instance.egress_token, "t0ken");
+  EXPECT_EQ(instance.entrypoint, create.entrypoint);
+  EXPECT_FALSE(instance.labels.contains(std::string(kEgressTokenAnnotation)));
+}
+
+TEST_F(Manifests, NoTemplateOpensTheWallOfAPolicy) {
+  create.network_policy = api::NetworkPolicy{};
+  use_template(R"(
+spec:
+  template:
+    spec:
+      containers:
+        - securityContext: {privileged: true, capabilities: {add: [NET_ADMIN, CHOWN]}}
+)");
+  const json::object workload = made();
+  EXPECT_EQ(container(workload).at("securityContext").at("privileged"), false);
+  EXPECT_EQ(json::serialize(container(workload).at("securityContext").at("capabilities").at("add")), R"(["CHOWN"])");
+}
+
+TEST_F(Manifests, APooledSandboxIsATaskInThePoolsPod) {
+  create.image.reset();
+  create.extensions[std::string(api::kPoolRefKey)] = "fast";
+  create.timeout = std::chrono::seconds(60);
+  use_template("metadata: {labels: {pool: gold}}");
+  const json::object workload = pooled_sandbox(spec(), options);
+  EXPECT_EQ(text(workload, {"spec", "poolRef"}), "fast");
+  EXPECT_EQ(find(workload, {"spec", "template"}), nullptr) << "the controller would make a pod of its own";
+  EXPECT_EQ(find(workload, {"metadata", "labels", "pool"}), nullptr);
+  EXPECT_NE(text(workload, {"spec", "expireTime"}), "");
+  const json::object& process = find(workload, {"spec", "taskTemplate", "spec", "process"})->as_object();
+  EXPECT_EQ(json::serialize(process.at("command")),
+            R"x(["/opt/opensandbox/bootstrap.sh","sh","-c","echo $HOME $(id)"])x");
+  const Instance instance = to_instance(workload, nullptr);
+  EXPECT_EQ(instance.execd_token, "secret-token");
+  EXPECT_EQ(instance.entrypoint, create.entrypoint);
+}
+
+TEST_F(Manifests, AccessTokensAreAnnotationsForAGateway) {
+  create.secure_access = true;
+  SandboxSpec wanted = spec();
+  wanted.access_token = "shown";
+  const json::object workload = batch_sandbox(wanted, options, "debian:12");
+  EXPECT_EQ(kubernetes::annotation(workload, "opensandbox.io/secure-access-token"), "shown");
+  EXPECT_TRUE(read_labels("box-1", to_instance(workload, nullptr).labels)->secure_access);
+}
+
+TEST_F(Manifests, AnAgentSandboxCanBeReadBackToo) {
+  options.provider = WorkloadProvider::AgentSandbox;
+  options.workload =
+      parse_workload("spec: {podTemplate: {spec: {nodeSelector: {disk: ssd}}}}", options.provider).value();
+  create.timeout = std::chrono::seconds(60);
+  const json::object workload = agent_sandbox(spec(), options, "debian:12");
+  EXPECT_EQ(text(workload, {"apiVersion"}), "agents.x-k8s.io/v1beta1");
+  EXPECT_EQ(text(workload, {"spec", "podTemplate", "spec", "nodeSelector", "disk"}), "ssd");
+  EXPECT_EQ(text(workload, {"spec", "shutdownPolicy"}), "Delete");
+  EXPECT_EQ(text(workload, {"spec", "podTemplate", "metadata", "labels", "opensandbox.io/id"}), "box-1");
+  const Instance instance = to_instance(workload, nullptr);
+  EXPECT_EQ(instance.execd_token, "secret-token");
+  EXPECT_EQ(instance.image, "debian:12");
+  EXPECT_EQ(instance.expires_at, Timestamp(std::chrono::microseconds(1'700'000'000'500'000)));
+}
+
+TEST_F(Manifests, NamesOfAgentSandboxesFitTheCluster) {
+  EXPECT_EQ(agent_sandbox_name("abc-1"), "abc-1");
+  EXPECT_EQ(agent_sandbox_name("7F__x."), "sandbox-7f-x");
+  const std::string longest = agent_sandbox_name(std::string(100, 'a')),
+                    other = agent_sandbox_name(std::string(101, 'a'));
+  EXPECT_EQ(longest.size(), 63u);
+  EXPECT_NE(longest, other);
 }
 
 TEST_F(Manifests, TheTemplateIsTheBase) {

@@ -9,6 +9,7 @@
 #include "base/ports.h"
 #include "kubernetes/object.h"
 #include "runtime/kubernetes/manifest.h"
+#include "runtime/kubernetes/pod_spec.h"
 #include "runtime/labels.h"
 
 namespace osb::runtime {
@@ -21,6 +22,7 @@ using kubernetes::text;
 namespace {
 
 constexpr std::string_view kEndpoints = "sandbox.opensandbox.io/endpoints";
+constexpr std::string_view kAllocated = "sandbox.opensandbox.io/alloc-status";
 
 // Reasons for which a container waits and that the same pod does not get over.
 constexpr std::string_view kFinalReasons[] = {
@@ -44,8 +46,11 @@ const json::object* container_status(const json::object& pod) {
   return named(array_at(pod, {"status", "containerStatuses"}), "name", kSandboxContainer);
 }
 
+bool is_agent_sandbox(const json::object& workload) { return text(workload, {"kind"}) == kAgentSandboxes.kind; }
+
 const json::object* main_container(const json::object& workload) {
-  const json::array* containers = array_at(workload, {"spec", "template", "spec", "containers"});
+  const std::string_view field = is_agent_sandbox(workload) ? "podTemplate" : "template";
+  const json::array* containers = array_at(workload, {"spec", field, "spec", "containers"});
   if (const json::object* found = named(containers, "name", kSandboxContainer)) return found;
   return containers == nullptr || containers->empty() ? nullptr : containers->front().if_object();
 }
@@ -100,40 +105,127 @@ void apply_end(Instance& out, const json::object& pod) {
   }
 }
 
+// Null unless it holds.
+const json::object* condition(const json::object& workload, std::string_view type) {
+  const json::object* found = named(array_at(workload, {"status", "conditions"}), "type", type);
+  return found != nullptr && text(*found, {"status"}) == "True" ? found : nullptr;
+}
+
+std::string told_by(const json::object& condition) {
+  return joined(text(condition, {"reason"}), text(condition, {"message"}));
+}
+
 // The first of the controller's conditions that tells a failure.
 std::string failure_of(const json::object& workload) {
-  const json::array* conditions = array_at(workload, {"status", "conditions"});
   for (const std::string_view type : {"PodFailed", "ResumeFailed", "PauseFailed"}) {
-    const json::object* condition = named(conditions, "type", type);
-    if (condition == nullptr || text(*condition, {"status"}) != "True") continue;
-    return joined(text(*condition, {"reason"}), text(*condition, {"message"}));
+    if (const json::object* found = condition(workload, type)) return told_by(*found);
   }
   return "the controller reports a failure";
 }
 
-void apply_state(Instance& out, const json::object& workload, const json::object* pod) {
+// Whether the pod's sandbox has ended for good. Other containers of the pod may still run.
+bool has_ended(const json::object& pod) {
+  const std::string_view phase = text(pod, {"status", "phase"});
+  if (phase == "Failed" || phase == "Succeeded") return true;
+  const json::object* status = container_status(pod);
+  const json::value* end = status == nullptr ? nullptr : find(*status, {"state", "terminated"});
+  if (end == nullptr || !end->is_object()) return false;
+  const std::string_view restarts = text(pod, {"spec", "restartPolicy"});
+  return restarts == "Never" || (restarts == "OnFailure" && number(end->get_object(), {"exitCode"}) == 0);
+}
+
+std::string stage_of(const json::object& workload, const json::object* pod) {
+  if (const auto trouble = pod == nullptr ? std::nullopt : trouble_of(*pod)) return trouble->message;
+  if (const json::object* waits = condition(workload, "PoolAllocationPending")) return told_by(*waits);
+  return pod == nullptr                             ? "waiting for the pod"
+         : text(*pod, {"spec", "nodeName"}).empty() ? "waiting for a node"
+         : container_runs(*pod)                     ? "waiting for execd"
+                                                    : "starting the containers";
+}
+
+// The end of a task is the end of the sandbox's entrypoint. False: there is no task, or it has not ended.
+bool apply_task(Instance& out, const json::object& workload) {
+  if (find(workload, {"spec", "taskTemplate"}) == nullptr) return false;
+  const bool failed = number(workload, {"status", "taskFailed"}) > 0;
+  if (!failed && number(workload, {"status", "taskSucceed"}) == 0) return false;
+  out.state = InstanceState::Ended;
+  out.reason = failed ? "TASK_FAILED" : "CONTAINER_EXITED";
+  out.message = failed ? "The sandbox's entrypoint failed." : "The sandbox's entrypoint exited successfully.";
+  return true;
+}
+
+// A pause or resume that was asked for and that the controller has not begun; its own rule decides.
+bool is_asked_for(const json::object& workload, bool pause) {
+  const json::value* wanted = find(workload, {"spec", "pause"});
+  if (wanted == nullptr || *wanted != pause) return false;
+  const bool newer =
+      number(workload, {"metadata", "generation"}) > number(workload, {"status", "pauseObservedGeneration"});
+  return newer || condition(workload, pause ? "PauseFailed" : "ResumeFailed") == nullptr;
+}
+
+void apply_phase(Instance& out, const json::object& workload, const json::object* pod) {
   const std::string_view phase = text(workload, {"status", "phase"});
-  const std::string_view pod_phase = pod == nullptr ? "" : text(*pod, {"status", "phase"});
-  if (kubernetes::is_deleting(workload)) {
-    out.state = InstanceState::Removing;
-  } else if (phase == "Paused" || phase == "Pausing") {
-    out.state = InstanceState::Paused;
-  } else if (pod_phase == "Failed" || pod_phase == "Succeeded") {
+  if (phase == "Pausing") {
+    out.state = InstanceState::Pausing;
+  } else if (phase == "Paused") {
+    out.state = is_asked_for(workload, false) ? InstanceState::Resuming : InstanceState::Paused;
+    if (const json::object* failed = condition(workload, "ResumeFailed"))
+      out.message = "resume failed: " + told_by(*failed);
+  } else if (phase == "Resuming") {
+    out.state = InstanceState::Resuming;
+  } else if (pod != nullptr && has_ended(*pod)) {
     apply_end(out, *pod);
+  } else if (apply_task(out, workload)) {
   } else if (phase == "Failed") {
     out.state = InstanceState::Ended;
     out.reason = "POD_FAILED";
     out.message = failure_of(workload);
   } else if (phase == "Succeed" || phase == "Running") {
-    out.state = InstanceState::Running;
-  } else if (const auto trouble = pod == nullptr ? std::nullopt : trouble_of(*pod)) {
-    out.message = trouble->message;
+    out.state = is_asked_for(workload, true) ? InstanceState::Pausing : InstanceState::Running;
+    if (const json::object* failed = condition(workload, "PauseFailed"))
+      out.message = "pause failed: " + told_by(*failed);
   } else {
-    out.message = pod == nullptr                             ? "waiting for the pod"
-                  : text(*pod, {"spec", "nodeName"}).empty() ? "waiting for a node"
-                  : container_runs(*pod)                     ? "waiting for execd"
-                                                             : "starting the containers";
+    out.message = stage_of(workload, pod);
   }
+}
+
+void apply_agent_conditions(Instance& out, const json::object& workload, const json::object* pod) {
+  const bool suspended = condition(workload, "Suspended") != nullptr;
+  const json::object* ready = named(array_at(workload, {"status", "conditions"}), "type", "Ready");
+  if (ready != nullptr && text(*ready, {"reason"}) == "SandboxExpired") {
+    out.state = InstanceState::Ended;
+    out.reason = "SANDBOX_EXPIRED";
+    out.message = "The sandbox is past its deadline.";
+  } else if (text(workload, {"spec", "operatingMode"}) == "Suspended") {
+    out.state = suspended ? InstanceState::Paused : InstanceState::Pausing;
+  } else if (suspended) {
+    out.state = InstanceState::Resuming;
+  } else if (pod != nullptr && has_ended(*pod)) {
+    apply_end(out, *pod);
+  } else if (const json::object* finished = condition(workload, "Finished")) {
+    const bool failed = text(*finished, {"reason"}) == "PodFailed";
+    out.state = InstanceState::Ended;
+    out.reason = failed ? "POD_FAILED" : "CONTAINER_EXITED";
+    out.message = told_by(*finished);
+  } else if (condition(workload, "Ready") != nullptr) {
+    out.state = InstanceState::Running;
+  } else {
+    out.message = stage_of(workload, pod);
+  }
+}
+
+void apply_state(Instance& out, const json::object& workload, const json::object* pod) {
+  if (kubernetes::is_deleting(workload)) {
+    out.state = InstanceState::Removing;
+  } else if (is_agent_sandbox(workload)) {
+    apply_agent_conditions(out, workload, pod);
+  } else {
+    apply_phase(out, workload, pod);
+  }
+}
+
+std::string_view deadline_of(const json::object& workload) {
+  return text(workload, {"spec", is_agent_sandbox(workload) ? "shutdownTime" : "expireTime"});
 }
 
 api::StringMap labels_of(const json::object& workload) {
@@ -152,7 +244,7 @@ api::StringMap labels_of(const json::object& workload) {
   // Secrets are no labels.
   std::erase_if(out, [](const auto& item) { return item.first.ends_with("-token"); });
   // The object's deadline is the one that counts: renewals change it.
-  if (const std::string_view deadline = text(workload, {"spec", "expireTime"}); !deadline.empty()) {
+  if (const std::string_view deadline = deadline_of(workload); !deadline.empty()) {
     out[std::string(label::kExpiresAt)] = deadline;
   } else {
     out[std::string(label::kManualCleanup)] = "true";
@@ -170,18 +262,31 @@ std::string plain(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> words_of(const json::array* command) {
+  std::vector<std::string> out;
+  if (command == nullptr) return out;
+  for (const json::value& word : *command) {
+    if (word.is_string()) out.emplace_back(word.get_string());
+  }
+  // The user's words follow those of the server.
+  const auto bootstrap = std::ranges::find(out, kBootstrapPath);
+  if (bootstrap != out.end() && bootstrap - out.begin() <= 2) out.erase(out.begin(), bootstrap + 1);
+  return out;
+}
+
 void apply_container(Instance& out, const json::object& workload) {
+  if (const json::value* process = find(workload, {"spec", "taskTemplate", "spec", "process"})) {
+    if (!process->is_object()) return;
+    out.entrypoint = words_of(array_at(process->get_object(), {"command"}));
+    const json::object* token = named(array_at(process->get_object(), {"env"}), "name", kExecdTokenVariable);
+    if (token != nullptr) out.execd_token = text(*token, {"value"});
+    return;
+  }
   const json::object* container = main_container(workload);
   if (container == nullptr) return;
   if (!out.labels.contains(std::string(label::kSnapshotId))) out.image = text(*container, {"image"});
-  if (const json::array* command = array_at(*container, {"command"})) {
-    for (const json::value& word : *command) {
-      if (word.is_string()) out.entrypoint.push_back(plain(word.get_string()));
-    }
-  }
-  if (!out.entrypoint.empty() && out.entrypoint.front() == kBootstrapPath) {
-    out.entrypoint.erase(out.entrypoint.begin());
-  }
+  out.entrypoint = words_of(array_at(*container, {"command"}));
+  for (std::string& word : out.entrypoint) word = plain(word);
   if (const json::object* token = named(array_at(*container, {"env"}), "name", kExecdTokenVariable)) {
     out.execd_token = plain(text(*token, {"value"}));
   }
@@ -195,10 +300,21 @@ std::string address_of(const json::object& workload, const json::object* pod) {
   if (pod != nullptr) {
     if (const std::string_view address = text(*pod, {"status", "podIP"}); !address.empty()) return std::string(address);
   }
+  if (const json::array* addresses = array_at(workload, {"status", "podIPs"}); addresses != nullptr) {
+    return addresses->empty() || !addresses->front().is_string() ? "" : std::string(addresses->front().get_string());
+  }
   const auto endpoints = api::parse_json(kubernetes::annotation(workload, kEndpoints));
   if (!endpoints || !endpoints->is_array() || endpoints->get_array().empty()) return {};
   const json::value& first = endpoints->get_array().front();
   return first.is_string() ? std::string(first.get_string()) : "";
+}
+
+std::string pooled_pod(const json::object& workload) {
+  const auto allocated = api::parse_json(kubernetes::annotation(workload, kAllocated));
+  if (!allocated || !allocated->is_object()) return {};
+  const json::array* pods = array_at(allocated->get_object(), {"pods"});
+  if (pods == nullptr || pods->empty() || !pods->front().is_string()) return {};
+  return std::string(pods->front().get_string());
 }
 
 bool container_runs(const json::object& pod) {
@@ -223,11 +339,15 @@ Instance to_instance(const json::object& workload, const json::object* pod) {
   if (!out.address.empty()) out.ports = std::make_shared<PodPorts>(out.address);
   out.labels = labels_of(workload);
   out.created_at = time_at(workload, {"metadata", "creationTimestamp"});
-  out.expires_at = time_at(workload, {"spec", "expireTime"});
+  if (const auto deadline = parse_timestamp(deadline_of(workload))) out.expires_at = *deadline;
+  out.egress_token = kubernetes::annotation(workload, kEgressTokenAnnotation);
   apply_container(out, workload);
   const kubernetes::Key key = kubernetes::key_of(workload);
-  out.identifiers = {{"namespace", key.ns}, {"batchSandbox", key.name}};
-  if (pod != nullptr) out.identifiers["pod"] = kubernetes::key_of(*pod).name;
+  out.identifiers = {{"namespace", key.ns}, {is_agent_sandbox(workload) ? "sandbox" : "batchSandbox", key.name}};
+  const std::string its_pod = pod == nullptr ? pooled_pod(workload) : kubernetes::key_of(*pod).name;
+  if (!its_pod.empty()) out.identifiers["pod"] = its_pod;
+  const std::string_view pool = text(workload, {"spec", "poolRef"});
+  if (!pool.empty() && !its_pod.empty()) out.pool = pool;
   return out;
 }
 

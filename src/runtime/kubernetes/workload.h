@@ -10,11 +10,14 @@
 
 namespace osb::runtime {
 
-// The id of the sandbox that a BatchSandbox or a pod belongs to; "" when it is none of ours.
+// The id of the sandbox that a workload or a pod belongs to; "" when it is none of ours.
 std::string sandbox_id(const boost::json::object& object);
 
 // The address of the sandbox's pod; "" while it has none.
 std::string address_of(const boost::json::object& workload, const boost::json::object* pod);
+
+// The name of the pod that a pool has given to the sandbox; "": none.
+std::string pooled_pod(const boost::json::object& workload);
 
 // Whether the sandbox's container runs, by the pod.
 bool container_runs(const boost::json::object& pod);
@@ -27,7 +30,8 @@ struct PodTrouble {
 };
 std::optional<PodTrouble> trouble_of(const boost::json::object& pod);
 
-// The sandbox as its objects say it is. `pod` may be null.
+// The sandbox as its objects say it is: a BatchSandbox, or a Sandbox of agent-sandbox. `pod` may be null: the pods of
+// pools are not followed.
 Instance to_instance(const boost::json::object& workload, const boost::json::object* pod);
 
 // Ports of a pod, at its address.

@@ -27,19 +27,50 @@ TEST(Workloads, StatesFollowPhaseAndPod) {
     InstanceState want;
     std::string reason;
   };
-  for (const Row& row : std::initializer_list<Row>{
-           {"new", "{}", "", InstanceState::Creating, ""},
-           {"runs", R"({"status":{"phase":"Succeed"}})", "", InstanceState::Running, ""},
-           {"deleted", R"({"metadata":{"deletionTimestamp":"x"},"status":{"phase":"Succeed"}})", "",
-            InstanceState::Removing, ""},
-           {"paused", R"({"status":{"phase":"Paused"}})", ended, InstanceState::Paused, ""},
-           {"entrypoint failed", R"({"status":{"phase":"Succeed"}})", ended, InstanceState::Ended,
-            "CONTAINER_EXITED_ERROR"},
-           {"controller gave up",
-            R"({"status":{"phase":"Failed","conditions":[{"type":"PodFailed","status":"True","reason":"X"}]}})", "",
-            InstanceState::Ended, "POD_FAILED"},
-           {"evicted", "{}", R"({"status":{"phase":"Failed","reason":"Evicted"}})", InstanceState::Ended,
-            "POD_FAILED"}}) {
+  for (
+      const Row& row : std::initializer_list<Row>{
+          {"new", "{}", "", InstanceState::Creating, ""},
+          {"runs", R"({"status":{"phase":"Succeed"}})", "", InstanceState::Running, ""},
+          {"deleted", R"({"metadata":{"deletionTimestamp":"x"},"status":{"phase":"Succeed"}})", "",
+           InstanceState::Removing, ""},
+          {"paused", R"({"status":{"phase":"Paused"}})", ended, InstanceState::Paused, ""},
+          {"pause asked for", R"({"spec":{"pause":true},"status":{"phase":"Succeed"}})", "", InstanceState::Pausing,
+           ""},
+          {"pause has failed",
+           R"({"spec":{"pause":true},"status":{"phase":"Succeed","conditions":[{"type":"PauseFailed","status":"True"}]}})",
+           "", InstanceState::Running, ""},
+          {"asked for again",
+           R"({"metadata":{"generation":2},"spec":{"pause":true},"status":{"phase":"Succeed","pauseObservedGeneration":1,)"
+           R"("conditions":[{"type":"PauseFailed","status":"True"}]}})",
+           "", InstanceState::Pausing, ""},
+          {"resume asked for", R"({"spec":{"pause":false},"status":{"phase":"Paused"}})", "", InstanceState::Resuming,
+           ""},
+          {"resumed long ago", R"({"spec":{"pause":false},"status":{"phase":"Succeed"}})", "", InstanceState::Running,
+           ""},
+          {"task failed", R"({"spec":{"taskTemplate":{}},"status":{"phase":"Succeed","taskFailed":1}})", "",
+           InstanceState::Ended, "TASK_FAILED"},
+          {"sandbox ended beside a sidecar", R"({"status":{"phase":"Succeed"}})",
+           R"({"spec":{"restartPolicy":"Never"},"status":{"phase":"Running","containerStatuses":[)"
+           R"({"name":"egress","state":{"running":{}}},{"name":"sandbox","state":{"terminated":{"exitCode":0}}}]}})",
+           InstanceState::Ended, "CONTAINER_EXITED"},
+          {"agent runs", R"({"kind":"Sandbox","status":{"conditions":[{"type":"Ready","status":"True"}]}})", "",
+           InstanceState::Running, ""},
+          {"agent expired",
+           R"({"kind":"Sandbox","status":{"conditions":[{"type":"Ready","status":"False","reason":"SandboxExpired"}]}})",
+           "", InstanceState::Ended, "SANDBOX_EXPIRED"},
+          {"agent suspends", R"({"kind":"Sandbox","spec":{"operatingMode":"Suspended"}})", "", InstanceState::Pausing,
+           ""},
+          {"agent suspended",
+           R"({"kind":"Sandbox","spec":{"operatingMode":"Suspended"},"status":{"conditions":[)"
+           R"({"type":"Suspended","status":"True"}]}})",
+           "", InstanceState::Paused, ""},
+          {"entrypoint failed", R"({"status":{"phase":"Succeed"}})", ended, InstanceState::Ended,
+           "CONTAINER_EXITED_ERROR"},
+          {"controller gave up",
+           R"({"status":{"phase":"Failed","conditions":[{"type":"PodFailed","status":"True","reason":"X"}]}})", "",
+           InstanceState::Ended, "POD_FAILED"},
+          {"evicted", "{}", R"({"status":{"phase":"Failed","reason":"Evicted"}})", InstanceState::Ended,
+           "POD_FAILED"}}) {
     const Instance got = read(row.workload, row.pod);
     EXPECT_EQ(got.state, row.want) << row.why;
     EXPECT_EQ(got.reason, row.reason) << row.why;

@@ -15,10 +15,11 @@ std::string path_of(const std::string& snapshot) { return "/v1/snapshots/" + htt
 
 }  // namespace
 
-net::awaitable<Result<void>> NativeSnapshots::create(std::string sandbox, std::string snapshot) {
-  std::string body = json::serialize(json::object{{"id", snapshot}});
-  const auto answer = co_await daemon_.call("POST", "/v1/sandboxes/" + http::percent_encode(sandbox) + "/snapshots",
-                                            std::move(body), Patience::Unlimited);
+net::awaitable<Result<void>> NativeSnapshots::create(SnapshotSpec spec) {
+  std::string body = json::serialize(json::object{{"id", spec.id}});
+  const auto answer =
+      co_await daemon_.call("POST", "/v1/sandboxes/" + http::percent_encode(spec.sandbox) + "/snapshots",
+                            std::move(body), Patience::Unlimited);
   if (!answer) co_return Failure(answer.error());
   co_return Result<void>();
 }

@@ -9,7 +9,7 @@ namespace osb::runtime {
 class NativeSnapshots final : public Snapshots {
  public:
   explicit NativeSnapshots(SandboxdClient& daemon) : daemon_(daemon) {}
-  net::awaitable<Result<void>> create(std::string sandbox, std::string snapshot) override;
+  net::awaitable<Result<void>> create(SnapshotSpec spec) override;
   net::awaitable<Result<bool>> exists(std::string snapshot) override;
   net::awaitable<Result<void>> remove(std::string snapshot) override;
   net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_archive(std::string snapshot) override;

@@ -23,7 +23,7 @@ std::string describe(const SandboxService& service) {
   json::array features;
   add(features, "pause", can.no_pause);
   add(features, "lifecycleHooks", "");
-  add(features, "idlePolicy", can.no_pause);
+  add(features, "idlePolicy", can.no_pause.empty() ? can.no_idle_policy : can.no_pause);
   add(features, "templates", backend.snapshots() != nullptr ? "" : "needs a backend with snapshots");
   add(features, "snapshots", backend.snapshots() != nullptr ? "" : kNotHere);
   add(features, "logs", backend.logs() != nullptr ? "" : kNotHere);
@@ -32,7 +32,7 @@ std::string describe(const SandboxService& service) {
   add(features, "networkPolicy", can.no_network_policy);
   add(features, "credentialProxy", can.no_credential_proxy);
   add(features, "windows", can.no_windows);
-  add(features, "pools", can.pools ? "" : kCluster);
+  add(features, "pools", backend.pools() != nullptr ? "" : kCluster);
   add(features, "signedRoutes", can.signed_routes ? "" : "needs a gateway with signing keys");
   return json::serialize(
       json::object{{"version", OSB_VERSION}, {"backend", lower(can.backend)}, {"features", std::move(features)}});

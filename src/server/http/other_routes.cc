@@ -1,4 +1,3 @@
-#include "api/lifecycle_pool.h"
 #include "api/lifecycle_sandbox.h"
 #include "base/log.h"
 #include "server/http/answer.h"
@@ -10,22 +9,6 @@ namespace {
 using http::Request;
 using http::Response;
 using Answer = net::awaitable<Response>;
-
-Answer create_pool(SandboxService&, PrincipalPtr, Request& request) {
-  auto body = co_await read_body(request);
-  if (!body) co_return refusal(body.error());
-  if (auto pool = api::decode_create_pool(*body); !pool) co_return refusal(pool.error());
-  co_return refusal(api::pools_not_supported().error());
-}
-
-Answer update_pool(SandboxService&, PrincipalPtr, Request& request) {
-  auto body = co_await read_body(request);
-  if (!body) co_return refusal(body.error());
-  if (auto pool = api::decode_update_pool(*body); !pool) co_return refusal(pool.error());
-  co_return refusal(api::pools_not_supported().error());
-}
-
-Answer no_pools(SandboxService&, PrincipalPtr, Request&) { co_return refusal(api::pools_not_supported().error()); }
 
 Answer metrics_event(SandboxService&, PrincipalPtr who, Request& request) {
   auto body = co_await read_body(request);
@@ -51,11 +34,6 @@ void add_other_routes(http::Router& router, RouteContext& context) {
     const auto ready = co_await service.check_ready();
     co_return ready ? http::json_response(200, R"({"status":"ready"})") : refusal(ready.error());
   });
-  add_both(router, context, "POST", "/pools", create_pool);
-  add_both(router, context, "GET", "/pools", no_pools);
-  add_both(router, context, "GET", "/pools/{name}", no_pools);
-  add_both(router, context, "PUT", "/pools/{name}", update_pool);
-  add_both(router, context, "DELETE", "/pools/{name}", no_pools);
   add_both(router, context, "POST", "/metrics/events", metrics_event);
 }
 

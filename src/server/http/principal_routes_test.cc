@@ -14,7 +14,7 @@ class PrincipalRoutesTest : public testing::SandboxServiceTest {
   void SetUp() override {
     SandboxServiceTest::SetUp();
     add_image_routes(router_, context());
-    add_other_routes(router_, context());
+    add_pool_routes(router_, context());
   }
   // Past the authentication: the administrator has the key, a member does not.
   int status(std::string method, std::string target, bool administrator) {
@@ -44,7 +44,16 @@ TEST_F(PrincipalRoutesTest, OnlyTheAdministratorChangesImages) {
   for (const bool administrator : {false, true}) {
     EXPECT_EQ(status("GET", "/v1/images", administrator), kNoImageStore);
     EXPECT_EQ(status("POST", "/v1/images/pull", administrator), kNoImageStore);
-    EXPECT_EQ(status("GET", "/pools", administrator), kNoImageStore) << "pools are not offered either";
+  }
+}
+
+TEST_F(PrincipalRoutesTest, OnlyTheAdministratorChangesPools) {
+  constexpr int kNoPools = 501;  // of the fake backend: the request got that far
+  EXPECT_EQ(status("DELETE", "/v1/pools/a", false), 403);
+  EXPECT_EQ(status("DELETE", "/v1/pools/a", true), kNoPools);
+  for (const bool administrator : {false, true}) {
+    EXPECT_EQ(status("GET", "/pools", administrator), kNoPools);
+    EXPECT_EQ(status("GET", "/v1/pools/a", administrator), kNoPools);
   }
 }
 

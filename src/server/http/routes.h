@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "config/server_config.h"
 #include "http/client.h"
 #include "http/router.h"
 #include "server/access/authenticator.h"
@@ -19,6 +21,7 @@ struct EndpointOptions {
   std::string eip;             // public address of the server; "" is the request's Host
   std::string sandbox_domain;  // each port of a sandbox has a host name below it (sandbox_host.h); "" is none
   bool direct = false;         // the server listens on loopback only: its clients reach sandboxes' addresses as well
+  std::optional<config::IngressSection> gateway = {};  // clients reach sandboxes through it; nothing: there is none
   // Beginnings of User-Agent: clients that ignore the headers of an endpoint get execd's token in its path instead.
   std::vector<std::string> headerless_clients;
 };
@@ -61,7 +64,9 @@ void add_diagnostics_routes(http::Router& router, RouteContext& context);
 void add_docs_routes(http::Router& router);
 // /capabilities: what this server can do, and why not.
 void add_capabilities_route(http::Router& router, RouteContext& context);
-// /health, /version, /pools, /metrics/events.
+// /pools, on backends that have them.
+void add_pool_routes(http::Router& router, RouteContext& context);
+// /health, /version, /metrics/events.
 void add_other_routes(http::Router& router, RouteContext& context);
 
 inline void add_both(http::Router& router, std::string_view method, std::string_view pattern, http::Handler handler) {

@@ -33,9 +33,17 @@ void apply_preference(const api::Wait& wait, Response& response) {
   if (!wait.applied.empty()) response.headers.set("Preference-Applied", wait.applied);
 }
 
-Response sandbox_answer(const Result<SandboxPtr>& record) {
+// With what only the backend knows. The instance lives as long as the record, and no longer than the next turn of the
+// loop.
+api::SandboxView view_of(const SandboxService& service, const SandboxRecord& record) {
+  api::SandboxView out = record.view();
+  if (const runtime::Instance* instance = service.instance(record.id)) out.pool = instance->pool;
+  return out;
+}
+
+Response sandbox_answer(const SandboxService& service, const Result<SandboxPtr>& record) {
   if (!record) return refusal(record.error());
-  return http::json_response(200, api::encode_sandbox((*record)->view()));
+  return http::json_response(200, api::encode_sandbox(view_of(service, **record)));
 }
 
 Answer create(SandboxService& service, PrincipalPtr who, Request& request) {
@@ -66,7 +74,7 @@ Answer list(SandboxService& service, PrincipalPtr who, Request& request) {
   if (!query) co_return refusal(query.error());
   const auto page = service.store().list(*query, who->scope());
   std::vector<api::SandboxView> views;
-  for (const SandboxPtr& record : page.items) views.push_back(record->view());
+  for (const SandboxPtr& record : page.items) views.push_back(view_of(service, *record));
   co_return http::json_response(
       200, api::encode_sandbox_list(views, {query->paging.page, query->paging.page_size, page.total}));
 }
@@ -104,7 +112,7 @@ Answer get(SandboxService& service, PrincipalPtr who, Request& request) {
     (void)co_await service.wait_settled(*record, wait->limit);
     record = service.get(request.params["id"], who->scope());
   }
-  Response response = sandbox_answer(record);
+  Response response = sandbox_answer(service, record);
   apply_preference(*wait, response);
   co_return response;
 }
@@ -122,7 +130,7 @@ Answer patch_metadata(SandboxService& service, PrincipalPtr who, Request& reques
   auto patch = api::decode_metadata_patch(*body);
   if (!patch) co_return refusal(patch.error());
   const auto record = co_await service.patch_metadata(request.params["id"], who->scope(), std::move(*patch));
-  co_return sandbox_answer(record);
+  co_return sandbox_answer(service, record);
 }
 
 Answer renew(SandboxService& service, PrincipalPtr who, Request& request) {

@@ -8,6 +8,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "runtime/labels.h"
+#include "server/access/secure_access.h"
 #include "server/service/check_policy.h"
 #include "server/template/template_source.h"
 #include "tls/sha256.h"
@@ -24,7 +25,7 @@ constexpr std::chrono::milliseconds kCreateRetry(5000);
 // An extension of the create request: "true" refuses a name that another sandbox has (Store::create()).
 constexpr std::string_view kUniqueNameKey = "name.unique";
 // The egress sidecar of other backends always enforces.
-constexpr std::array<std::string_view, 2> kAuditingBackends = {"NATIVE", "DOCKER"};
+constexpr std::array<std::string_view, 3> kAuditingBackends = {"NATIVE", "DOCKER", "KUBERNETES"};
 
 // The same on every server; in the form of a UUID, version 8.
 std::string id_of_key(std::string_view key) {
@@ -317,9 +318,9 @@ net::awaitable<void> Creates::end_failed(std::string id, Creation& creation, Err
 
 net::awaitable<Result<Instance>> Creates::create_in_backend(SandboxPtr record) {
   for (int left = kCreateTries;;) {
-    auto made =
-        co_await context_.lifecycle().create({record->id, record->spec, record->execd_token, record->egress_token,
-                                              runtime::make_labels(record->id, *record->spec, record->expires_at)});
+    auto made = co_await context_.lifecycle().create(
+        {record->id, record->spec, record->execd_token, record->egress_token,
+         runtime::make_labels(record->id, *record->spec, record->expires_at), secure_access_token(*record)});
     if (made) co_return made;
     // An earlier try, or an earlier process, has reached the backend after all.
     if (made.error().code == Code::Conflict) co_return co_await context_.lifecycle().inspect(record->id);

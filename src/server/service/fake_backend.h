@@ -140,13 +140,13 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
   class FakeSnapshots final : public runtime::Snapshots {
    public:
     explicit FakeSnapshots(FakeBackend& all) : all_(all) {}
-    net::awaitable<Result<void>> create(std::string, std::string snapshot) override {
+    net::awaitable<Result<void>> create(runtime::SnapshotSpec spec) override {
       ++all_.snapshots_begun;
       all_.changed.notify_all();
       if (!co_await all_.changed.wait_until([this] { return !all_.hold_snapshots; })) {
         co_return fail(Code::Cancelled, "ending");
       }
-      all_.kept_snapshots.push_back(snapshot);
+      all_.kept_snapshots.push_back(spec.id);
       all_.changed.notify_all();
       co_return Result<void>();
     }

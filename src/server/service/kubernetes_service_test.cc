@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/kubernetes/cluster_fixture.h"
+#include "server/access/secure_access.h"
 #include "server/service/sandbox_service.h"
 #include "server/store/store_fixture.h"
 
@@ -38,13 +39,14 @@ class Server {
   SandboxService* operator->() { return service_.get(); }
   SandboxPtr find(const std::string& id) const { return store_->find(id); }
 
-  Result<SandboxService::CreateResult> create(const std::string& key = "") {
+  Result<SandboxService::CreateResult> create(const std::string& key = "", bool secure_access = false) {
     api::CreateSandbox wanted;
     wanted.image = api::ImageSpec{"debian:12", {}};
     wanted.entrypoint = {"sleep", "infinity"};
     wanted.resource_limits = api::StringMap{};
     wanted.timeout = seconds(3600);
     wanted.metadata = api::StringMap{{"team", "a"}};
+    wanted.secure_access = secure_access;
     return await(io_, service_->create(wanted, *admin_, {.idempotency_key = key, .wait = seconds(60)}));
   }
   // Runs the loop until the record of the sandbox is as wanted.
@@ -143,6 +145,58 @@ TEST_F(KubernetesService, TwoServersMakeOneSandboxOfOneKey) {
   // And so is a removal.
   ASSERT_TRUE(await(io, first->remove(id, Scope::all())));
   second.until(id, [](const SandboxPtr& each) { return !each || each->has_ended(); });
+}
+
+TEST_F(KubernetesService, APauseIsCarriedOutByTheClusterAndKnownToBothServers) {
+  Server first = open("a"), second = open("b");
+  const auto made = first.create();
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string& id = made->record->id;
+  const auto is = [](const char* state) {
+    return [state](const SandboxPtr& each) { return each && each->status.state == state; };
+  };
+  second.until(id, is("Running"));
+  ASSERT_TRUE(await(io, first->pause(id, Scope::all())));
+  first.until(id, is("Paused"));
+  second.until(id, is("Paused"));
+  ASSERT_TRUE(await(io, second->resume(id, Scope::all())));
+  first.until(id, is("Running"));
+}
+
+TEST_F(KubernetesService, TheSnapshotObjectsAreTheCatalogueOfAllServers) {
+  const PrincipalPtr admin = std::make_shared<const Principal>(Owner(), Role::Administrator);
+  Server first = open("a"), second = open("b");
+  const auto made = first.create();
+  ASSERT_TRUE(made) << made.error().message;
+  const auto snapshot = await(io, first->snapshots().create(made->record->id, "saved", *admin));
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  const std::string id = (*snapshot)->id;
+  const auto ready = [&](Server& server) {
+    const auto found = server->snapshots().get(id, Scope::all());
+    return found && (*found)->status.state == "Ready";
+  };
+  io.restart();
+  while (!ready(first) || !ready(second)) io.run_one();
+  EXPECT_EQ((*second->snapshots().get(id, Scope::all()))->name, "saved");
+  EXPECT_EQ((*second->snapshots().get(id, Scope::all()))->sandbox_id, made->record->id);
+  // A server that comes later finds it too.
+  Server third = open("c");
+  io.restart();
+  while (!ready(third)) io.run_one();
+
+  ASSERT_TRUE(await(io, second->snapshots().remove(id, Scope::all())));
+  io.restart();
+  while (first->snapshots().get(id, Scope::all()) || third->snapshots().get(id, Scope::all())) io.run_one();
+  EXPECT_EQ(cluster.count(runtime::kSandboxSnapshots), 0u);
+}
+
+TEST_F(KubernetesService, AGatewayFindsTheTokenThatTheServerGivesToClients) {
+  Server server = open();
+  const auto made = server.create("", true);
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string token = secure_access_token(*made->record);
+  ASSERT_FALSE(token.empty());
+  EXPECT_EQ(kubernetes::annotation(cluster.workload(made->record->id), "opensandbox.io/secure-access-token"), token);
 }
 
 }  // namespace

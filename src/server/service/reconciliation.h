@@ -29,6 +29,9 @@ class Reconciliation final : public runtime::Observer {
   void on_change(runtime::Instance instance) override;
   void on_removed(std::string id) override;
   void on_lost(const Error& why) override;
+  void on_all_snapshots(std::vector<runtime::SnapshotInfo> all) override { parts_.snapshots.note_all(std::move(all)); }
+  void on_snapshot(runtime::SnapshotInfo info) override { parts_.snapshots.note(std::move(info)); }
+  void on_snapshot_removed(std::string id) override { parts_.snapshots.note_removed(std::move(id)); }
 
  private:
   void recover();

@@ -103,11 +103,19 @@ void SandboxStates::apply(const Instance& instance) {
     case InstanceState::Running:
       // Said before a pause took effect.
       if (in_transition && state == api::state::kPausing) break;
-      set(record, api::state::kRunning, "CONTAINER_RUNNING", "The sandbox is running.");
+      set(record, api::state::kRunning, "CONTAINER_RUNNING",
+          instance.message.empty() ? "The sandbox is running." : instance.message);
+      break;
+    case InstanceState::Pausing:
+      set(record, api::state::kPausing, "CONTAINER_PAUSING", instance.message);
       break;
     case InstanceState::Paused:
       if (in_transition && state == api::state::kResuming) break;
-      set(record, api::state::kPaused, "CONTAINER_PAUSED", "The sandbox is paused.");
+      set(record, api::state::kPaused, "CONTAINER_PAUSED",
+          instance.message.empty() ? "The sandbox is paused." : instance.message);
+      break;
+    case InstanceState::Resuming:
+      set(record, api::state::kResuming, "CONTAINER_RESUMING", instance.message);
       break;
     case InstanceState::Ended:
       apply_end(record, instance);
@@ -135,7 +143,8 @@ void SandboxStates::apply_end(const SandboxPtr& record, const Instance& instance
         instance.reason.empty() ? context_.reason("SANDBOX_START_FAILED") : instance.reason, instance.message);
     return;
   }
-  const bool well = instance.exit_code.value_or(0) == 0 || restarted;
+  const bool broken = !instance.exit_code && instance.reason.ends_with("_FAILED");
+  const bool well = (instance.exit_code.value_or(0) == 0 && !broken) || restarted;
   set(record, well ? api::state::kTerminated : api::state::kFailed, instance.reason, instance.message);
 }
 

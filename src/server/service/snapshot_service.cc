@@ -76,19 +76,28 @@ net::awaitable<Result<SnapshotPtr>> SnapshotService::create(std::string sandbox_
   record.status = {std::string(api::snapshot_state::kCreating), "snapshot_accepted", "Snapshot creation accepted.",
                    record.created_at};
   const auto accepted = std::make_shared<const SnapshotRecord>(record);
+  making_.insert(accepted->id);
   if (auto stored = co_await context_.store.create_snapshot(std::move(record)); !stored) {
+    making_.erase(accepted->id);
     co_return Failure(stored.error());
   }
-  context_.tasks.spawn("create snapshot", run(accepted->id, sandbox_id));
+  context_.tasks.spawn("create snapshot", run(accepted));
   co_return accepted;
 }
 
-net::awaitable<void> SnapshotService::run(std::string id, std::string sandbox_id) {
+net::awaitable<void> SnapshotService::run(SnapshotPtr accepted) {
+  const std::string& id = accepted->id;
+  const struct Over {
+    std::set<std::string>& making;
+    const std::string& id;
+    ~Over() { making.erase(id); }
+  } over{making_, id};
   const auto slot = slots_.enter();
   if (!co_await slot->wait_turn()) co_return;
-  const auto made = co_await backend_->create(sandbox_id, id);
+  const auto made = co_await backend_->create({accepted->sandbox_id, id, accepted->name, true});
+  if (!made && context_.closing) co_return;  // the next process asks the backend
   if (!made) {
-    log_warn("snapshot not created", {{"id", id}, {"sandbox", sandbox_id}, {"error", made.error().message}});
+    log_warn("snapshot not created", {{"id", id}, {"sandbox", accepted->sandbox_id}, {"error", made.error().message}});
     (void)co_await end_create(id, false, "snapshot_runtime_failed", made.error().message);
     co_return;
   }
@@ -181,6 +190,78 @@ net::awaitable<Result<std::shared_ptr<http::BodySource>>> SnapshotService::expor
       error.code == Code::Unsupported ? api::reason::kSnapshotNotImplemented : context_.reason("SANDBOX_QUERY_FAILED");
   if (error.code != Code::Unsupported) error.code = Code::Internal;
   co_return Failure(std::move(error));
+}
+
+// ---- a catalogue in the backend
+
+void SnapshotService::note_all(std::vector<runtime::SnapshotInfo> all) {
+  std::set<std::string> known;
+  for (runtime::SnapshotInfo& info : all) {
+    known.insert(info.id);
+    note(std::move(info));
+  }
+  for (const SnapshotPtr& record : context_.store.all_snapshots()) {
+    if (!known.contains(record->id)) note_removed(record->id);
+  }
+}
+
+void SnapshotService::note(runtime::SnapshotInfo info) {
+  std::string id = info.id;
+  follow({std::move(id), std::move(info)});
+}
+
+void SnapshotService::note_removed(std::string id) { follow({std::move(id), std::nullopt}); }
+
+void SnapshotService::follow(News news) {
+  if (making_.contains(news.id)) return;
+  news_.push_back(std::move(news));
+  if (!std::exchange(following_, true)) context_.tasks.spawn("follow snapshots", follow_all());
+}
+
+net::awaitable<void> SnapshotService::follow_all() {
+  while (!news_.empty()) {
+    News news = std::move(news_.front());
+    news_.pop_front();
+    const std::string id = news.id;
+    const auto done = co_await follow_one(std::move(news));
+    if (!done) log_error("news of a snapshot are lost", {{"id", id}, {"error", done.error().message}});
+    waiters_.notify(id);
+  }
+  following_ = false;
+}
+
+net::awaitable<Result<void>> SnapshotService::follow_one(News news) {
+  const SnapshotPtr known = context_.store.find_snapshot(news.id);
+  if (!news.info) {
+    co_return known ? co_await context_.store.erase_snapshot(news.id) : Result<void>();
+  }
+  const runtime::SnapshotInfo& info = *news.info;
+  using State = runtime::SnapshotInfo::State;
+  const bool ready = info.state == State::Ready;
+  const std::string reason = ready ? "snapshot_runtime_ready" : info.reason;
+  const std::string message = ready ? "The snapshot is ready." : info.message;
+  if (!known) {
+    SnapshotRecord record;
+    record.id = info.id;
+    record.sandbox_id = info.sandbox_id;
+    record.name = info.name;
+    record.created_at = info.created_at;
+    record.restore_config = ready ? restore_config(info.id) : "{}";
+    record.status = {std::string(api::snapshot_state::kCreating), "snapshot_runtime_submitted",
+                     "The snapshot is being made.", info.created_at};
+    if (info.state != State::Creating) {
+      record.status = {std::string(ready ? api::snapshot_state::kReady : api::snapshot_state::kFailed), reason, message,
+                       context_.time.now()};
+    }
+    co_return co_await context_.store.create_snapshot(std::move(record));
+  }
+  if (known->status.state != api::snapshot_state::kCreating || info.state == State::Creating) co_return Result<void>();
+  const auto changed = co_await end_create(news.id, ready, reason, message);
+  // Another change was faster.
+  if (!changed && changed.error().code != Code::Conflict && changed.error().code != Code::NotFound) {
+    co_return Failure(changed.error());
+  }
+  co_return Result<void>();
 }
 
 // ---- after a restart

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +32,11 @@ class SnapshotService {
   // The snapshot as an OCI archive.
   net::awaitable<Result<std::shared_ptr<http::BodySource>>> export_archive(std::string id, Scope scope);
 
+  // The catalogue of a backend that keeps it: other servers make and remove snapshots too.
+  void note_all(std::vector<runtime::SnapshotInfo> all);
+  void note(runtime::SnapshotInfo info);
+  void note_removed(std::string id);
+
   // Notes the snapshots that an earlier process left half done.
   void start();
   // Ends them, as soon as the backend is heard.
@@ -37,7 +45,16 @@ class SnapshotService {
   void notify_all() { waiters_.notify_all(); }
 
  private:
-  net::awaitable<void> run(std::string id, std::string sandbox_id);
+  // Of a backend's catalogue. Without an info the snapshot is gone.
+  struct News {
+    std::string id;
+    std::optional<runtime::SnapshotInfo> info;
+  };
+
+  net::awaitable<void> run(SnapshotPtr accepted);
+  void follow(News news);
+  net::awaitable<void> follow_all();
+  net::awaitable<Result<void>> follow_one(News news);
   net::awaitable<Result<void>> finish_removal(std::string id);
   net::awaitable<void> recover(SnapshotPtr snapshot);
   net::awaitable<Result<SnapshotPtr>> end_create(std::string id, bool ready, std::string reason, std::string message);
@@ -48,6 +65,9 @@ class SnapshotService {
   StateWaiters waiters_;
   Admission slots_;
   std::vector<std::string> unfinished_;  // of an earlier process
+  std::set<std::string> making_;         // by this process, which tells their end itself
+  std::deque<News> news_;                // in order
+  bool following_ = false;
 };
 
 }  // namespace osb::server

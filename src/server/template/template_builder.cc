@@ -153,7 +153,7 @@ net::awaitable<Result<void>> TemplateBuilder::stay_running(std::string sandbox, 
 net::awaitable<Result<void>> TemplateBuilder::capture(TemplatePtr record) {
   const auto deadline = context_.time.steady() + kCaptureLimit;
   for (;;) {
-    const auto made = co_await snapshots_.create(record->sandbox_id, record->snapshot_id);
+    const auto made = co_await snapshots_.create({record->sandbox_id, record->snapshot_id});
     if (made) co_return made;
     // Conflict: an earlier process asked for it, and it may still be on its way.
     const Code code = made.error().code;
