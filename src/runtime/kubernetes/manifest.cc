@@ -101,6 +101,8 @@ json::object merged(const KubernetesOptions& options, std::string_view pod_field
   kubernetes::merge_patch(out, over);
   json::object& pod = make_object(out.get_object(), {"spec", pod_field, "spec"});
   set_default(pod, "restartPolicy", "Never");
+  // A deleted sandbox ends at once, as on the other backends; the cluster's default lets its code run on for 30 s.
+  set_default(pod, "terminationGracePeriodSeconds", 1);
   set_default(pod, "automountServiceAccountToken", false);
   set_default(pod, "enableServiceLinks", false);
   return std::move(out.get_object());

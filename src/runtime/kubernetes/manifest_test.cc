@@ -88,6 +88,7 @@ TEST_F(Manifests, PodsGetNoMoreThanTheyNeed) {
   const json::object workload = made();
   EXPECT_EQ(pod(workload).at("automountServiceAccountToken"), false);
   EXPECT_EQ(pod(workload).at("restartPolicy"), "Never");
+  EXPECT_EQ(pod(workload).at("terminationGracePeriodSeconds"), 1);
   EXPECT_EQ(container(workload).at("securityContext").at("allowPrivilegeEscalation"), false);
   EXPECT_EQ(text(container(workload), {"resources", "requests", "cpu"}), "500m");
   create.resource_requests = api::StringMap{{"cpu", "100m"}};
