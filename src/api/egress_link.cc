@@ -79,9 +79,12 @@ OverlayTexts read_overlays(ObjectReader& r) {
 }
 
 Interception read_interception(ObjectReader& r) {
-  return {r.required_string("authority"), r.optional_string("trust").value_or(""),
-          r.optional_bool("scrubBodies").value_or(false), r.string_list("pins").value_or(std::vector<std::string>{}),
-          r.optional_string("proxy").value_or(""), r.optional_string("proxyAuthorization").value_or("")};
+  return {r.required_string("authority"),
+          r.optional_string("trust").value_or(""),
+          r.optional_bool("scrubBodies").value_or(false),
+          r.string_list("pins").value_or(std::vector<std::string>{}),
+          r.optional_string("proxy").value_or(""),
+          r.optional_string("proxyAuthorization").value_or("")};
 }
 
 SandboxPolicy read_sandbox(ObjectReader& r) {

@@ -42,10 +42,10 @@ struct OverlayTexts {
 
 // The authority that opens connections; sent before the first sandbox with intercepted ones. Holds a private key.
 struct Interception {
-  std::string authority = {};          // key and certificate in PEM
-  std::string trust = {};              // certificates in PEM that servers may be signed by; empty: none
-  bool scrub_bodies = false;           // secrets are taken out of the bodies of answers
-  std::vector<std::string> pins = {};  // "HOST=ADDRESS", instead of what name servers say
+  std::string authority = {};            // key and certificate in PEM
+  std::string trust = {};                // certificates in PEM that servers may be signed by; empty: none
+  bool scrub_bodies = false;             // secrets are taken out of the bodies of answers
+  std::vector<std::string> pins = {};    // "HOST=ADDRESS", instead of what name servers say
   std::string proxy = {};                // "http://HOST:PORT" that intercepted connections go through; empty: none
   std::string proxy_authorization = {};  // for it: the value of Proxy-Authorization, a secret
 };

@@ -6,22 +6,24 @@
 namespace osb::config {
 
 void declare_missing_egress(Settings& s) {
-  constexpr std::string_view kVault = "credential vault";
+  constexpr std::string_view kProxy = "proxy for the connections of sidecars";
   s.section("egress.upstream_proxy", true);
-  s.missing("url", "Proxy behind the sidecar.", "", kVault);
-  s.missing("authorization", "Its `Proxy-Authorization`.", "", kVault);
-  s.missing("ca_cert_path", "Its certificate authority, on docker.", "", kVault);
-  s.missing("ca_secret_name", "The same, on kubernetes.", "", kVault);
+  s.missing("url", "Proxy behind the sidecar.", "", kProxy);
+  s.missing("authorization", "Its `Proxy-Authorization`.", "", kProxy);
+  s.missing("ca_cert_path", "Its certificate authority, on docker.", "", kProxy);
+  s.missing("ca_secret_name", "The same, on kubernetes.", "", kProxy);
 }
 
 void declare_missing_kubernetes(Settings& s) {
-  constexpr std::string_view kCluster = "kubernetes backend";
-  s.missing("insecure_skip_tls_verify", "Does not check the API server's certificate.", "false", kCluster);
-  s.missing("fastpath_endpoint", "Address of the fast path.", "", kCluster);
-  s.missing("fastpath_timeout_seconds", "Seconds to wait for its answer.", "30", kCluster);
-  s.missing("fastpath_wait_ready_seconds", "Seconds until its sandbox is ready.", "30", kCluster);
-  s.missing("fastpath_resource_pool", "Its pool.", "\"default-pool\"", kCluster);
-  s.missing("template_s3_publish_secret", "Secret for publishing templates.", "\"sandbox-oss-credentials\"", kCluster);
+  constexpr std::string_view kFastPath = "fast path";
+  s.missing("insecure_skip_tls_verify", "Does not check the API server's certificate.", "false",
+            "connection to an API server whose certificate is not checked");
+  s.missing("fastpath_endpoint", "Address of the fast path.", "", kFastPath);
+  s.missing("fastpath_timeout_seconds", "Seconds to wait for its answer.", "30", kFastPath);
+  s.missing("fastpath_wait_ready_seconds", "Seconds until its sandbox is ready.", "30", kFastPath);
+  s.missing("fastpath_resource_pool", "Its pool.", "\"default-pool\"", kFastPath);
+  s.missing("template_s3_publish_secret", "Secret for publishing templates.", "\"sandbox-oss-credentials\"",
+            "publishing to S3");
 }
 
 void declare_missing_parts(Settings& s) {

@@ -36,7 +36,7 @@ struct Settings {
   // Connections of the sandbox are intercepted, with the authority of this file (key and certificate in PEM).
   bool intercept = false;
   std::string authority_file = {};
-  std::string extra_trust_file = {};  // certificates in PEM, besides the list of the image; may be empty
+  std::string extra_trust_file = {};              // certificates in PEM, besides the list of the image; may be empty
   std::optional<http::Url> upstream_proxy = {};   // that intercepted connections go through
   std::string upstream_proxy_authorization = {};  // value of Proxy-Authorization; a secret
   bool vault_requires_tls = false;

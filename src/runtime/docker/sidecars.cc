@@ -16,6 +16,7 @@
 #include "runtime/docker/container.h"
 #include "runtime/docker/docker_logs.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/egress_variables.h"
 #include "sys/text_file.h"
 #include "tls/connector.h"
 
