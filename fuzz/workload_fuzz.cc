@@ -28,9 +28,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   create.image = api::ImageSpec{"image", {}};
   create.entrypoint = {"true"};
   (void)runtime::check_for_cluster(create, options);
-  const auto made =
-      runtime::batch_sandbox({"id", std::make_shared<const api::CreateSandbox>(create), "t", "", {}}, options);
+  runtime::SandboxSpec spec;
+  spec.id = "id";
+  spec.create = std::make_shared<const api::CreateSandbox>(create);
+  spec.execd_token = "t";
   // The object stays the sandbox's with any template.
-  if (!made || runtime::sandbox_id(*made) != "id") std::abort();
+  if (runtime::sandbox_id(runtime::batch_sandbox(spec, options, "image")) != "id") std::abort();
   return 0;
 }
