@@ -19,10 +19,10 @@ SHELLS = [shell for shell in (["sh"], ["bash"], ["busybox", "sh"]) if shutil.whi
 def bootstrap(request, tmp_path):
     """bootstrap(args, env) starts the script; execd is one that notes its end in the test's directory."""
 
-    def start(*args, env=None):
+    def start(*args, env=None, script=SCRIPT):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("BOOTSTRAP_", "EXECD_", "OPENSANDBOX_"))}
         environment |= {"EXECD": "true", "EXECD_ENVS": str(tmp_path / "made" / ".env"), **(env or {})}
-        return subprocess.Popen([*request.param, SCRIPT, *args], cwd=tmp_path, env=environment, text=True,
+        return subprocess.Popen([*request.param, script, *args], cwd=tmp_path, env=environment, text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     return start
@@ -164,10 +164,19 @@ def test_java_trusts_the_egress_proxy(bootstrap, tmp_path):
     programs.mkdir()
     for name in ("sh", "bash", "id", "readlink", "mkdir", "cat", "true", "busybox", "keytool"):
         (programs / name).symlink_to(os.path.realpath(shutil.which(name)))
-    environment = {"PATH": str(programs), "JAVA_HOME": str(tmp_path / "java"), "NODE_EXTRA_CA_CERTS": str(certificate),
-                   "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT": "true", "HOME": str(tmp_path)}
+    environment = {"PATH": str(programs), "JAVA_HOME": str(tmp_path / "java"), "HOME": str(tmp_path),
+                   "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT": "true"}
+    # execd has run before the script and has changed the lists itself.
+    done = finish(bootstrap("true", env=environment | {"NODE_EXTRA_CA_CERTS": str(certificate)}))
+    assert done[0] == 0
+    assert "opensandbox" not in subprocess.run([keytool, "-list", "-keystore", store, "-storepass", "changeit"], **run).stdout
+    # The certificate is in a directory of the test, not of the machine.
+    text = SCRIPT.read_text()
+    script = tmp_path / "bootstrap.sh"
+    script.write_text(text.replace("home=/opt/opensandbox\n", f"home={certificate.parent}\n"))
+    assert script.read_text() != text
     for _ in range(2):  # the second replaces the first
-        done = finish(bootstrap("sh", "-c", "echo $SSL_CERT_FILE", env=environment))
+        done = finish(bootstrap("sh", "-c", "echo $SSL_CERT_FILE", env=environment, script=script))
         assert done[0] == 0 and "Java" not in done[2], done
         assert pathlib.Path(done[1].strip()).parent == certificate.parent
         listed = subprocess.run([keytool, "-list", "-keystore", store, "-storepass", "changeit"], **run).stdout
