@@ -10,7 +10,7 @@ import time
 
 import httpx
 
-from cluster import is_ready
+from cluster import is_ready, patience
 from controller_process import Controller
 from objects import (CLAIM, addresses, check_allocation, held, make_pool, make_sandbox, pods, pools, sandboxes, template, wait_gone,
                      wait_phase, wait_pool)
@@ -215,6 +215,9 @@ def test_the_server_goes_on_after_a_killed_api_server(cluster, controller, serve
     made = server.create(image={"uri": "busybox:test"})
     restart_api(cluster)
     assert server.run(made["id"], "echo still") == "still"
+    for _ in patience("the server is not ready again", server.log):  # until then a create is a 503
+        if server.client.get("/health/ready").status_code == 200:
+            break
     again = server.create(image={"uri": "busybox:test"})
     for each in (made, again):
         server.delete(each["id"])

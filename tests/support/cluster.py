@@ -111,7 +111,7 @@ class Cluster:
 
     def wait_api(self):
         """Until the API server is ready."""
-        for _ in _patience("the API server is not ready", self.log):
+        for _ in patience("the API server is not ready", self.log):
             ended = [name for name, process in self.programs.items() if process.poll() is not None]
             assert not ended, f"{ended} ended:\n{self.log()}"
             with contextlib.suppress(httpx.TransportError):
@@ -147,7 +147,7 @@ class Cluster:
         return done.stdout
 
     def _load_images(self):
-        for _ in _patience("containerd does not answer", self.log):
+        for _ in patience("containerd does not answer", self.log):
             with contextlib.suppress(AssertionError):
                 self._ctr(["version"])
                 break
@@ -274,7 +274,8 @@ def is_ready(object):
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _patience(what, log):
+def patience(what, log):
+    """Yields again and again, and fails with `what` when it takes too long."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         yield
