@@ -5,12 +5,11 @@ namespace osb::intercept {
 namespace {
 
 using namespace testing;
-using ::testing::Contains;
-using ::testing::IsEmpty;
+using ::testing::HasSubstr;
 
 // RFC 9113, section 6.
 enum Type : char { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoAway, kWindow, kContinuation };
-constexpr char kEndStream = 1, kEndHeaders = 4;
+constexpr char kEndStream = 1, kAck = 1, kEndHeaders = 4;
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 std::string number(std::uint32_t value) {
@@ -44,39 +43,74 @@ struct Got {
 // Frames by hand, against the interceptor.
 class H2Attack : public H2Test {
  protected:
-  // Sends bytes after the preface and reads frames until `until` is true for one, or the connection ends.
-  std::vector<Got> send(std::string bytes, std::function<bool(const Got&)> until = {}) {
+  using Until = std::function<bool(const Got&)>;
+
+  // Reads frames until `until` is true for one, or the connection ends. `in`: bytes that were read before.
+  static net::awaitable<bool> read(http::Transport& transport, std::string& in, std::vector<Got>& out, Until until) {
+    std::vector<char> buffer(16 * 1024);
+    for (;;) {
+      while (in.size() >= 9) {
+        const auto byte = [&](std::size_t at) {
+          return static_cast<std::uint32_t>(static_cast<unsigned char>(in[at]));
+        };
+        const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+        if (in.size() < 9 + size) break;
+        out.push_back({in[3], byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8), in.substr(9, size)});
+        in.erase(0, 9 + size);
+        if (until && until(out.back())) co_return true;
+      }
+      const auto got = co_await transport.read_some(buffer);
+      if (!got || *got == 0) co_return false;
+      in.append(buffer.data(), *got);
+    }
+  }
+  // Writes, although the interceptor may stop reading in the middle, and reads at the same time.
+  static net::awaitable<void> exchange(http::Transport& transport, std::string bytes, std::string& in,
+                                       std::vector<Got>& out, Until until) {
+    using namespace race;
+    const auto write = [&]() -> net::awaitable<void> { (void)co_await transport.write_all(bytes); };
+    const auto read_all = [&]() -> net::awaitable<void> {
+      co_await read(transport, in, out, std::move(until));
+      transport.close();
+    };
+    co_await (write() && read_all());
+  }
+
+  // A client that sends bytes after the preface.
+  std::vector<Got> send(std::string bytes, Until until = {}) {
     const auto talk = [&](std::unique_ptr<http::Transport> transport) -> net::awaitable<std::vector<Got>> {
       std::vector<Got> out;
-      const std::string all = std::string(kPreface) + frame(kSettings, 0, 0, "") + bytes;
-      using namespace race;
-      // The interceptor may stop reading in the middle.
-      const auto write = [&]() -> net::awaitable<void> { (void)co_await transport->write_all(all); };
-      const auto read = [&]() -> net::awaitable<void> {
-        std::string in;
-        std::vector<char> buffer(16 * 1024);
-        for (;;) {
-          const auto got = co_await transport->read_some(buffer);
-          if (!got || *got == 0) co_return transport->close();
-          in.append(buffer.data(), *got);
-          while (in.size() >= 9) {
-            const auto byte = [&](std::size_t at) {
-              return static_cast<std::uint32_t>(static_cast<unsigned char>(in[at]));
-            };
-            const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
-            if (in.size() < 9 + size) break;
-            out.push_back({in[3], byte(5) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8), in.substr(9, size)});
-            in.erase(0, 9 + size);
-            if (until && until(out.back())) co_return transport->close();
-          }
-        }
-      };
-      co_await (write() && read());
+      std::string in;
+      co_await exchange(*transport, std::string(kPreface) + frame(kSettings, 0, 0, "") + bytes, in, out, until);
       co_return out;
     };
     return await(io_, talk(dial_http2(tls::Offer::Http2)));
   }
-  static std::function<bool(const Got&)> answer_of(std::uint32_t stream) {
+
+  // A host that sends bytes after the head of request `stream`. Its frames are in host_got_ when it has ended.
+  void host_sends(std::uint32_t stream, std::string bytes) {
+    host_got_.clear();
+    host_ended_.clear();
+    serve_raw_ = [this, stream, bytes = std::move(bytes)](auto transport) {
+      return be_host(std::move(transport), stream, bytes);
+    };
+  }
+  net::awaitable<void> be_host(std::unique_ptr<http::Transport> transport, std::uint32_t stream, std::string bytes) {
+    std::string in(kPreface.size(), '\0');
+    // Our settings, and the acknowledgement of the interceptor's.
+    (void)co_await transport->write_all(frame(kSettings, 0, 0, "") + frame(kSettings, kAck, 0, ""));
+    for (std::size_t read = 0; read < in.size();) {
+      const auto got = co_await transport->read_some({in.data() + read, in.size() - read});
+      if (!got || *got == 0) co_return;
+      read += *got;
+    }
+    in.clear();
+    const auto asked = [stream](const Got& got) { return got.type == kHeaders && got.stream == stream; };
+    if (co_await read(*transport, in, host_got_, asked)) co_await exchange(*transport, bytes, in, host_got_, {});
+    host_ended_.set();
+  }
+
+  static Until answer_of(std::uint32_t stream) {
     return [stream](const Got& got) { return got.stream == stream && (got.type == kHeaders || got.type == kReset); };
   }
   static std::optional<std::uint32_t> went_away(const std::vector<Got>& frames) {
@@ -90,6 +124,9 @@ class H2Attack : public H2Test {
     for (const auto& host : hosts_) out += host->streams.size();
     return out;
   }
+
+  std::vector<Got> host_got_;
+  Event host_ended_{io_.get_executor()};
 };
 
 TEST_F(H2Attack, FieldsThatAreNotAllowedResetTheirStream) {
@@ -114,6 +151,7 @@ TEST_F(H2Attack, FieldsThatAreNotAllowedResetTheirStream) {
                                         field("te", "gzip"),
                                         field("content-length", "1") + field("content-length", "2"),
                                         field("content-length", "+1"),
+                                        field("host", kHost) + field("host", "other.example.com"),
                                         field(":path", "/two"),
                                         field(":method", "GET"),
                                         field(":authority", "other.example.com"),
@@ -139,10 +177,16 @@ TEST_F(H2Attack, ConnectIsNotPassedOn) {
   const std::string plain = field(":method", "CONNECT") + field(":authority", "api.example.com");
   const std::string extended = field(":method", "CONNECT") + field(":protocol", "websocket") +
                                field(":scheme", "https") + field(":authority", "api.example.com") + field(":path", "/");
-  for (const std::string& each : {plain, extended}) {
-    send(frame(kHeaders, kEndHeaders, 1, each), answer_of(1));
-    EXPECT_EQ(requests(), 0u);
-  }
+  const auto refused = send(frame(kHeaders, kEndHeaders, 1, plain), answer_of(1));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(refused.back().type, kHeaders);
+  EXPECT_THAT(refused.back().payload, HasSubstr("405"));
+  // We have not said that we know :protocol.
+  const auto reset = send(frame(kHeaders, kEndHeaders, 1, extended), answer_of(1));
+  ASSERT_FALSE(reset.empty());
+  EXPECT_EQ(reset.back().type, kReset);
+  EXPECT_EQ(reset.back().code(), 1u);  // PROTOCOL_ERROR
+  EXPECT_EQ(requests(), 0u);
 }
 
 TEST_F(H2Attack, ABodyThatDisagreesWithItsLengthIsNotCompleted) {
@@ -223,19 +267,124 @@ TEST_F(H2Attack, TrashEndsTheConnection) {
   EXPECT_EQ(requests(), 0u);
 }
 
-// A host that attacks: pushes, floods and answers to requests that were never made.
-TEST_F(H2Attack, AHostThatBreaksTheProtocolLosesItsConnection) {
-  serve_ = [](H2Peer& self, std::int32_t id) {
-    H2Head odd;
-    odd.status = 200;
-    odd.fields = {{"connection", "close"}};
-    self.session().respond(id, odd, true);
-  };
+// Compression tables of the connection never hold a credential (RFC 7541, 7.1.3: 0001 and the index of the name).
+TEST_F(H2Attack, CredentialsAreNeverPutIntoTables) {
   start_host();
+  rules_.target = "/secret-path";
+  host_sends(1, frame(kHeaders, kEndStream | kEndHeaders, 1, field(":status", "200")));
   H2Peer& client = connect();
-  const std::int32_t id = client.ask(get());
-  EXPECT_TRUE(await(io_, client.until([&] { return client.streams[id].closed || client.over; })));
-  EXPECT_NE(client.streams[id].head.status, 200);
+  EXPECT_EQ(ask(client, get()).head.status, 200);
+  client.leave();
+  EXPECT_TRUE(await(io_, host_ended_.wait()));
+  std::string head;
+  for (const Got& got : host_got_) head += got.type == kHeaders ? got.payload : "";
+  EXPECT_THAT(head, HasSubstr("\x1f\x08"));  // authorization
+  EXPECT_THAT(head, HasSubstr("\x14"));      // :path
+}
+
+// A host's frames, and their end: the code with which it loses its connection.
+struct Attack {
+  std::string name, bytes;
+  std::uint32_t code;
+};
+const std::string kStatus = field(":status", "200");
+const std::string kBegun = frame(kHeaders, kEndHeaders, 1, kStatus);
+constexpr std::uint32_t kProtocolError = 1, kFlowControlError = 3, kCompressionError = 9, kCalm = 11;
+
+std::string times(int count, const std::string& bytes) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += bytes;
+  return out;
+}
+
+TEST_F(H2Attack, AHostThatBreaksTheProtocolLosesItsConnection) {
+  start_host();
+  const std::string answer = frame(kHeaders, kEndStream | kEndHeaders, 1, kStatus);
+  const std::vector<Attack> attacks = {
+      {"a push", frame(kPush, kEndHeaders, 1, number(2) + head("")) + frame(kHeaders, kEndHeaders, 2, kStatus),
+       kProtocolError},
+      {"an answer to no request", frame(kHeaders, kEndStream | kEndHeaders, 3, kStatus), kProtocolError},
+      {"a stream of its own", frame(kHeaders, kEndStream | kEndHeaders, 2, head("")), kProtocolError},
+      {"pings", times(20'000, frame(kPing, 0, 0, "12345678")), kCalm},
+      {"settings", times(20'000, frame(kSettings, 0, 0, "")), kCalm},
+      {"priorities", times(20'000, frame(kPriority, 0, 1, std::string("\0\0\0\0\1", 5))), kCalm},
+      {"a window that overflows", frame(kWindow, 0, 0, number(0x7fffffff)), kFlowControlError},
+      {"fields that are none", frame(kHeaders, kEndStream | kEndHeaders, 1, "\xff\xff\xff\xff\xff\xff"),
+       kCompressionError},
+      {"a head without an end",
+       frame(kHeaders, kEndStream, 1, kStatus) +
+           times(1000, frame(kContinuation, 0, 1, field("x", std::string(100, 'x')))),
+       kProtocolError},
+      {"pings after its answer", kBegun + times(20'000, frame(kPing, 0, 0, "12345678")), kCalm},
+      {"data that is empty", kBegun + times(20'000, frame(kData, 0, 1, "")), kCalm}};
+  for (const Attack& attack : attacks) {
+    host_sends(1, attack.bytes);
+    H2Peer& client = connect();
+    const std::int32_t id = client.ask(get());
+    EXPECT_TRUE(await(io_, client.until([&] { return client.over; }))) << attack.name;
+    const auto& seen = client.streams[id];
+    if (attack.bytes.starts_with(kBegun)) {
+      EXPECT_EQ(seen.closed, H2Code::Internal) << attack.name;
+    } else {
+      EXPECT_EQ(seen.head.status, 502) << attack.name;
+    }
+    EXPECT_TRUE(client.going_away) << attack.name;
+    EXPECT_EQ(client.streams.size(), 1u) << attack.name;
+    client.leave();
+    EXPECT_TRUE(await(io_, host_ended_.wait()));
+    EXPECT_EQ(went_away(host_got_), attack.code) << attack.name;
+  }
+}
+
+TEST_F(H2Attack, AnAnswerThatIsNotAllowedEndsItsStreamAlone) {
+  start_host();
+  const std::vector<std::string> bad = {
+      frame(kHeaders, kEndStream | kEndHeaders, 1, kStatus + field("connection", "close")),
+      frame(kHeaders, kEndStream | kEndHeaders, 1, kStatus + field("x", "a\r\nset-cookie: b")),
+      frame(kHeaders, kEndStream | kEndHeaders, 1, field("x", "y")),
+      frame(kHeaders, kEndStream | kEndHeaders, 1, head("")),
+      frame(kHeaders, kEndStream | kEndHeaders, 1, field(":status", "103")),
+      kBegun + kBegun,
+      kBegun + frame(kHeaders, kEndStream | kEndHeaders, 1, kStatus),
+      frame(kHeaders, kEndHeaders, 1, kStatus + field("content-length", "3")) + frame(kData, kEndStream, 1, "abcdef"),
+      frame(kHeaders, kEndHeaders, 1, kStatus + field("content-length", "3")) + frame(kData, kEndStream, 1, "a")};
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    host_sends(3, bad[i] + frame(kHeaders, kEndStream | kEndHeaders, 3, field(":status", "204")));
+    H2Peer& client = connect();
+    client.ask(get());
+    EXPECT_EQ(ask(client, get()).head.status, 204) << "number " << i;
+    EXPECT_TRUE(await(io_, client.until([&] { return client.streams[1].closed.has_value(); })));
+    EXPECT_NE(client.streams[1].closed, H2Code::None) << "number " << i;
+    EXPECT_FALSE(client.streams[1].ended) << "number " << i;
+    client.leave();
+    EXPECT_TRUE(await(io_, host_ended_.wait()));
+  }
+}
+
+// Requests that the host says it has not seen are refused, so that the client may send them again; what the host
+// answers to them in spite of that goes nowhere.
+TEST_F(H2Attack, AHostThatGoesAwayAnswersNothingThatItRefused) {
+  start_host();
+  const std::string leave = frame(kGoAway, 0, 0, number(1) + number(0));
+  const std::string late = frame(kHeaders, kEndHeaders, 3, kStatus) + frame(kData, kEndStream, 3, "late");
+  host_sends(3, leave + late + kBegun + frame(kData, kEndStream, 1, "in time"));
+  H2Peer& client = connect();
+  const std::int32_t first = client.ask(get()), second = client.ask(get());
+  EXPECT_TRUE(await(io_, client.until([&] { return client.over; })));
+  EXPECT_TRUE(client.going_away);
+  EXPECT_EQ(client.streams[first].body, "in time");
+  EXPECT_TRUE(client.streams[first].ended);
+  EXPECT_EQ(client.streams[second].closed, H2Code::Refused);
+  EXPECT_EQ(client.streams[second].head.status, 0);
+  EXPECT_EQ(client.streams[second].body, "");
+  // The next connection is served by a new one to the host.
+  client.leave();
+  EXPECT_TRUE(await(io_, host_ended_.wait()));
+  host_sends(1, frame(kHeaders, kEndStream | kEndHeaders, 1, kStatus));
+  H2Peer& next = connect();
+  EXPECT_EQ(ask(next, get()).head.status, 200);
+  next.leave();
+  EXPECT_TRUE(await(io_, host_ended_.wait()));
 }
 
 }  // namespace

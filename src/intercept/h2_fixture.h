@@ -21,6 +21,7 @@ class H2Peer final : public H2Events {
     http::Headers trailers;
     bool ended = false;
     std::optional<H2Code> closed;
+    bool reads = true;  // false: its window is not opened again
     // Our side.
     std::string to_send;
     bool last = false;
@@ -31,9 +32,7 @@ class H2Peer final : public H2Events {
       : changed_(transport->executor()), side_(std::move(transport), role, *this, limits, [this] { side_.flush(); }) {}
 
   std::map<std::int32_t, Seen> streams;
-  std::size_t received = 0;
   bool going_away = false, over = false;
-  bool reads = true;                                 // false: windows are not opened again
   std::function<void(H2Peer&, std::int32_t)> serve;  // called with each request's head
 
   net::awaitable<void> run() {
@@ -71,6 +70,13 @@ class H2Peer final : public H2Events {
     flush();
   }
 
+  // From now on the stream's window is opened, also for what has come so far.
+  void read_on(std::int32_t id) {
+    streams[id].reads = true;
+    session().consume(id, streams[id].body.size());
+    flush();
+  }
+
   template <typename Condition>
   net::awaitable<bool> until(Condition condition) {
     while (!condition() && !over) {
@@ -89,9 +95,8 @@ class H2Peer final : public H2Events {
     changed_.notify_all();
   }
   void on_data(std::int32_t id, std::string_view piece) override {
-    received += piece.size();
     streams[id].body += piece;
-    if (reads) session().consume(id, piece.size());
+    if (streams[id].reads) session().consume(id, piece.size());
     changed_.notify_all();
   }
   void on_end(std::int32_t id, http::Headers trailers) override {
@@ -182,6 +187,12 @@ class H2Test : public InterceptorTest {
     EXPECT_TRUE(await(io_, client.until_ended(id)));
     return client.streams[id];
   }
+  // For what a peer does without being told, such as sending.
+  template <typename Condition>
+  void run_until(Condition condition) {
+    io_.restart();
+    while (!condition()) io_.run_one();
+  }
   H2Peer& host() {
     EXPECT_TRUE(
         await(io_, [&]() -> net::awaitable<bool> { co_return hosts_.empty() ? co_await accepted_.wait() : true; }()));
@@ -192,6 +203,8 @@ class H2Test : public InterceptorTest {
     const H2Head& head = self.streams[id].head;
     self.answer(id, 200, "here is " + head.path, {{"x-echo", std::string(head.fields.get("authorization"))}});
   };
+  // In the place of `serve_`: a host that writes its frames by itself.
+  std::function<net::awaitable<void>(std::unique_ptr<http::Transport>)> serve_raw_;
   TaskGroup tasks_;
   Event accepted_;
   std::vector<std::unique_ptr<H2Peer>> clients_, hosts_;
@@ -208,6 +221,10 @@ class H2Test : public InterceptorTest {
       if (!tls::speaks_http2(**secure)) {
         (void)co_await (*secure)->write_all("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nin 1.1");
         first_versions_.push_back(std::move(*secure));
+        continue;
+      }
+      if (serve_raw_) {
+        tasks_.spawn("host's connection", serve_raw_(std::move(*secure)));
         continue;
       }
       hosts_.push_back(std::make_unique<H2Peer>(std::move(*secure), H2Session::Role::Server));

@@ -234,6 +234,8 @@ net::awaitable<void> H2Relay::run() {
 net::awaitable<void> H2Relay::run_upstream() {
   if (host_) {
     const auto outcome = co_await host_->run(kIdle, [this] { return by_host_.empty(); });
+    // The client left, not the host.
+    if ((co_await net::this_coro::cancellation_state).cancelled() != net::cancellation_type::none) co_return;
     const std::string why = outcome ? "the host closed the connection" : outcome.error().message;
     for (const auto& [id, stream] : std::exchange(by_host_, {})) {
       stream->host_open = false;

@@ -130,46 +130,6 @@ TEST_F(H2Test, AHostWithAWrongCertificateIsNamedInTheAnswer) {
   EXPECT_TRUE(hosts_.empty());
 }
 
-TEST_F(H2Test, LargeBodiesArriveWhole) {
-  constexpr std::size_t kSize = 8 << 20;
-  std::string text;
-  for (std::size_t i = 0; text.size() < kSize; ++i) text += std::to_string(i) + " ";
-  serve_ = [&](H2Peer& self, std::int32_t id) {
-    if (self.streams[id].head.method == "GET") return self.answer(id, 200, text);
-  };
-  start_host();
-  H2Peer& client = connect();
-  EXPECT_TRUE(ask(client, get()).body == text);
-  const std::int32_t upload = client.ask(post(), true, text);
-  EXPECT_TRUE(await(io_, host().until_ended(3)));
-  EXPECT_TRUE(host().streams[3].body == text);
-  host().answer(3, 201, "");
-  host().flush();
-  EXPECT_TRUE(await(io_, client.until_ended(upload)));
-  EXPECT_EQ(client.streams[upload].head.status, 201);
-}
-
-// The bytes that wait for a client that does not read stay within the windows, and its other streams go on.
-TEST_F(H2Test, AStreamThatIsNotReadHoldsItsSenderBack) {
-  const std::string text(16 << 20, 'x');
-  serve_ = [&](H2Peer& self, std::int32_t id) {
-    self.answer(id, 200, self.streams[id].head.path == "/large" ? text : "small");
-  };
-  start_host();
-  H2Peer& client = connect();
-  client.reads = false;
-  const std::int32_t large = client.ask(get("/large"));
-  // The client's window of 64 KiB, and what the relay takes in before it stops reading.
-  EXPECT_TRUE(await(io_, client.until([&] { return client.received >= 64 * 1024 - 1; })));
-  client.reads = true;
-  const std::size_t before = host().streams[1].to_send.size();
-  EXPECT_GT(before, text.size() - (1 << 20));
-  client.session().consume(large, client.received);
-  client.flush();
-  EXPECT_TRUE(await(io_, client.until_ended(large)));
-  EXPECT_EQ(client.streams[large].body.size(), text.size());
-}
-
 TEST_F(H2Test, AResetPassesInBothDirections) {
   serve_ = [](H2Peer& self, std::int32_t id) {
     if (self.streams[id].head.path == "/busy") self.session().reset(id, H2Code::Calm);
@@ -225,14 +185,122 @@ TEST_F(H2Test, AHostThatLeavesEndsItsStreamsAndTheConnection) {
   EXPECT_EQ(ask(connect(), get()).body, "again");
 }
 
+// A host that leaves in order: the client hears of it while its requests go on.
+TEST_F(H2Test, AHostThatGoesAwayAnswersWhatItHasSeen) {
+  serve_ = [](H2Peer&, std::int32_t) {};
+  start_host();
+  H2Peer& client = connect();
+  const std::int32_t id = client.ask(get());
+  EXPECT_TRUE(await(io_, host().until([&] { return hosts_[0]->streams.contains(1); })));
+  host().session().go_away(H2Code::None);
+  host().flush();
+  EXPECT_TRUE(await(io_, client.until([&] { return client.going_away; })));
+  EXPECT_FALSE(client.streams[id].closed);
+  host().answer(1, 200, "at last");
+  host().flush();
+  EXPECT_TRUE(await(io_, client.until_ended(id)));
+  EXPECT_EQ(client.streams[id].body, "at last");
+}
+
+TEST_F(H2Test, AClientThatLeavesEndsItsRequests) {
+  serve_ = [](H2Peer&, std::int32_t) {};
+  start_host();
+  H2Peer& client = connect();
+  client.ask(get());
+  EXPECT_TRUE(await(io_, host().until([&] { return hosts_[0]->streams.contains(1); })));
+  client.leave();
+  EXPECT_TRUE(await(io_, host().until([&] { return hosts_[0]->over; })));
+  EXPECT_THAT(rules_.served, ElementsAre(Pair(kHost, 499)));
+}
+
+TEST_F(H2Test, OnlyContinueComesBeforeAnAnswer) {
+  serve_ = [](H2Peer& self, std::int32_t id) {
+    self.session().respond_interim(id, 103);
+    self.session().respond_interim(id, 100);
+  };
+  start_host();
+  H2Peer& client = connect();
+  std::vector<int> statuses;
+  client.serve = [&](H2Peer& self, std::int32_t id) { statuses.push_back(self.streams[id].head.status); };
+  const std::int32_t id = client.ask(post("/path", {{"expect", "100-continue"}}), true);
+  EXPECT_TRUE(await(io_, client.until([&] { return !statuses.empty(); })));
+  client.say(id, "body", true);
+  EXPECT_TRUE(await(io_, host().until_ended(1)));
+  host().answer(1, 200, "");
+  host().flush();
+  EXPECT_TRUE(await(io_, client.until_ended(id)));
+  EXPECT_THAT(statuses, ElementsAre(100, 200));
+}
+
+TEST_F(H2Test, OurOwnAnswersHaveTheFormOfTheirRequests) {
+  rules_.answer = "50% of \xc3\xa4\n";
+  start_host();
+  H2Peer& client = connect();
+  H2Head only_head = get();
+  only_head.method = "HEAD";
+  EXPECT_EQ(ask(client, get()).body, *rules_.answer);
+  const auto& seen = ask(client, only_head);
+  EXPECT_EQ(seen.head.status, 403);
+  EXPECT_EQ(seen.body, "");
+  EXPECT_NE(seen.closed, H2Code::Protocol);
+  const auto& grpc = ask(client, post("/", {{"content-type", "application/grpc"}}), "message");
+  EXPECT_EQ(grpc.head.fields.get("grpc-status"), "7");
+  EXPECT_EQ(grpc.head.fields.get("grpc-message"), "50%25 of %C3%A4");
+}
+
+TEST_F(H2Test, FieldsThatAreTooLongEndTheirStreamAlone) {
+  const http::Headers large = {{"x-long", std::string(70'000, 'x')}};
+  serve_ = [&](H2Peer& self, std::int32_t id) {
+    const std::string& path = self.streams[id].head.path;
+    if (path == "/head") return self.answer(id, 200, "", large);
+    if (path == "/trailers") return self.answer(id, 200, "text", {}, large);
+    if (path == "/small") self.answer(id, 200, "");
+  };
+  start_host();
+  H2Peer& client = connect({.head = 1 << 20});
+  const auto& head = ask(client, get("/head"));
+  EXPECT_EQ(head.head.status, 502);
+  EXPECT_THAT(head.body, HasSubstr("too long"));
+  const auto& trailers = ask(client, get("/trailers"));
+  EXPECT_FALSE(trailers.ended);
+  EXPECT_NE(trailers.closed, H2Code::None);
+  const std::int32_t request = client.ask(post("/request"), true);
+  client.streams[request].last_trailers = large;
+  client.say(request, "text", true);
+  EXPECT_TRUE(await(io_, client.until_ended(request)));
+  EXPECT_EQ(client.streams[request].closed, H2Code::Calm);
+  EXPECT_EQ(ask(client, get("/small")).head.status, 200);
+  EXPECT_FALSE(host().streams[5].ended);
+}
+
+TEST_F(H2Test, RequestsAreFilteredAndTheirTrailersFollow) {
+  rules_.scrub_requests = true;
+  serve_ = [](H2Peer&, std::int32_t) {};
+  start_host();
+  H2Peer& client = connect();
+  const std::string body = "<" + std::string(kSecret) + ">";
+  const std::int32_t id = client.ask(post("/", {{"content-length", std::to_string(body.size())}}), true);
+  client.streams[id].last_trailers = {{"x-sum", "7"}};
+  client.say(id, body, true);
+  EXPECT_TRUE(await(io_, host().until_ended(1)));
+  EXPECT_EQ(host().streams[1].body, "<[REDACTED]>");
+  EXPECT_FALSE(host().streams[1].head.fields.contains("content-length"));
+  EXPECT_EQ(host().streams[1].trailers.get("x-sum"), "7");
+}
+
 TEST_F(H2Test, SecretsInBodiesAreScrubbedWhereThatIsWanted) {
   rules_.scrub_bodies = true;
   serve_ = [](H2Peer& self, std::int32_t id) {
     const H2Head& head = self.streams[id].head;
     EXPECT_EQ(head.fields.get("accept-encoding"), "identity");
-    http::Headers fields;
+    if (head.fields.contains("content-type")) {
+      EXPECT_EQ(head.fields.get("grpc-accept-encoding"), "identity");
+    }
+    const std::string body = "<" + std::string(head.fields.get("authorization")) + ">";
+    http::Headers fields = {{"content-length", std::to_string(body.size())}};
     if (head.path == "/zipped") fields.add("content-encoding", "gzip");
-    self.answer(id, 200, "<" + std::string(head.fields.get("authorization")) + ">", std::move(fields));
+    if (head.path == "/grpc") fields.add("grpc-encoding", "gzip");
+    self.answer(id, 200, body, std::move(fields));
   };
   start_host();
   H2Peer& client = connect();
@@ -240,6 +308,8 @@ TEST_F(H2Test, SecretsInBodiesAreScrubbedWhereThatIsWanted) {
   const auto& zipped = ask(client, get("/zipped"));
   EXPECT_EQ(zipped.head.status, 502);
   EXPECT_THAT(zipped.body, AllOf(HasSubstr("compressed"), Not(HasSubstr(std::string(kSecret)))));
+  const http::Headers grpc = {{"content-type", "application/grpc"}, {"grpc-accept-encoding", "gzip"}};
+  EXPECT_EQ(ask(client, post("/grpc", grpc), "message").head.fields.get("grpc-status"), "14");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class TableRules final : public Rules {
   std::vector<IpAddress> addresses = {kLoopback};
   std::optional<std::string> answer;  // to every request, instead of passing it on
   std::string denied_path;            // requests for it are answered with 403
-  bool scrub_bodies = false;
+  std::optional<std::string> target;  // of requests to bound hosts, in the place of their own
+  bool scrub_bodies = false, scrub_requests = false;
   std::vector<std::string> failures;  // of connections
   std::function<void()> on_failed;
   std::vector<std::pair<std::string, int>> served;  // host and status
@@ -90,6 +91,8 @@ inline Verdict TableRules::judge(const Flow&, std::string_view, std::string_view
     verdict.clean_value = [](std::string& value) {
       if (const auto at = value.find(kSecret); at != std::string::npos) value.replace(at, kSecret.size(), "[REDACTED]");
     };
+    verdict.target = target;
+    if (scrub_requests) verdict.filter_request = [] { return std::make_unique<SecretFilter>(); };
     if (scrub_bodies) verdict.filter_answer = [] { return std::make_unique<SecretFilter>(); };
   }
   return verdict;
