@@ -26,7 +26,8 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
 
   std::map<std::string, runtime::Instance> alive;
   std::vector<std::string> creates, removes;  // as they were asked for
-  bool hold_creates = false, hold_snapshots = false, hold_watch = false;
+  bool hold_creates = false, hold_snapshots = false, hold_watch = false, hold_resumes = false;
+  int resumes = 0;
   std::optional<Error> create_error, remove_error, pause_error, volume_error, remove_snapshot_error;
   std::optional<Error> away;  // said when it is looked for
   bool returned = false;      // back when it is looked for
@@ -47,6 +48,10 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
   }
   void release_watch() {
     hold_watch = false;
+    changed.notify_all();
+  }
+  void release_resumes() {
+    hold_resumes = false;
     changed.notify_all();
   }
   void say(const std::string& id) {
@@ -110,7 +115,9 @@ class FakeBackend final : public runtime::Backend, public runtime::Lifecycle, pu
     return freeze(std::move(id), runtime::InstanceState::Paused);
   }
   net::awaitable<Result<void>> resume(std::string id) override {
-    return freeze(std::move(id), runtime::InstanceState::Running);
+    ++resumes;
+    if (hold_resumes) (void)co_await changed.wait_until([this] { return !hold_resumes; });
+    co_return co_await freeze(std::move(id), runtime::InstanceState::Running);
   }
   net::awaitable<Result<void>> remove(std::string id) override {
     removes.push_back(id);

@@ -1,5 +1,8 @@
 #include "server/service/idle_policies.h"
 
+#include <algorithm>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "http/server.h"
@@ -9,6 +12,10 @@ namespace osb::server {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct LocalPorts final : runtime::PortMap {
   explicit LocalPorts(std::string address) : origin(std::move(address)) {}
@@ -166,6 +173,44 @@ TEST_F(IdlePoliciesTest, AWakeThatFailsIsAnError) {
   ASSERT_FALSE(woken);
   EXPECT_NE(woken.error().message.find("the disk is gone"), std::string::npos);
   EXPECT_EQ(state(id), "Paused");
+}
+
+TEST_F(IdlePoliciesTest, AtMost256RequestsWaitForAWakeAndGoOnInTheirOrder) {
+  const std::string id = running(kHalfAMinute), other = running(kHalfAMinute);
+  pass(seconds(30));
+  ASSERT_EQ(state(id) + state(other), "PausedPaused");
+  backend_.hold_resumes = true;
+  std::vector<int> woken, refused;
+  std::string why;
+  const auto request = [&](int number) -> net::awaitable<void> {
+    const auto outcome = co_await idle().wake(id);
+    (outcome ? woken : refused).push_back(number);
+    if (!outcome) why = outcome.error().message;
+    backend_.changed.notify_all();
+  };
+  for (int i = 0; i < 260; ++i) net::co_spawn(io_, request(i), net::detached);
+  until([&] { return refused.size() >= 4; });
+  EXPECT_THAT(refused, ElementsAre(256, 257, 258, 259)) << "those that came last";
+  EXPECT_THAT(why, AllOf(HasSubstr("256"), HasSubstr(id), HasSubstr("send the request again")));
+  EXPECT_THAT(woken, IsEmpty());
+  EXPECT_EQ(state(id), "Resuming");
+  bool other_woken = false;
+  net::co_spawn(
+      io_,
+      [&]() -> net::awaitable<void> {
+        other_woken = (co_await idle().wake(other)).has_value();
+        backend_.changed.notify_all();
+      },
+      net::detached);
+  backend_.release_resumes();
+  until([&] { return woken.size() == 256 && other_woken; });
+  EXPECT_TRUE(std::ranges::is_sorted(woken));
+  EXPECT_EQ(state(id), "Running");
+  EXPECT_EQ(backend_.resumes, 2) << "one for each sandbox";
+  EXPECT_EQ(refused.size(), 4u);
+  pass(seconds(30));
+  ASSERT_EQ(state(id), "Paused");
+  EXPECT_TRUE(osb::testing::await(io_, idle().wake(id))) << "there is room again";
 }
 
 TEST_F(IdlePoliciesTest, TheNextProcessKnowsThePolicy) {
