@@ -304,7 +304,10 @@ TEST_F(H2Test, SecretsInBodiesAreScrubbedWhereThatIsWanted) {
   };
   start_host();
   H2Peer& client = connect();
-  EXPECT_EQ(ask(client, get("/", {{"accept-encoding", "gzip"}})).body, "<Bearer [REDACTED]>");
+  const auto& scrubbed = ask(client, get("/", {{"accept-encoding", "gzip"}}));
+  EXPECT_EQ(scrubbed.body, "<Bearer [REDACTED]>");
+  EXPECT_FALSE(scrubbed.head.fields.contains("content-length"));
+  EXPECT_TRUE(scrubbed.ended);
   const auto& zipped = ask(client, get("/zipped"));
   EXPECT_EQ(zipped.head.status, 502);
   EXPECT_THAT(zipped.body, AllOf(HasSubstr("compressed"), Not(HasSubstr(std::string(kSecret)))));
