@@ -1,6 +1,7 @@
 #include "http/reverse_proxy.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -107,7 +108,7 @@ TEST_F(ProxyTest, BodiesStreamBothWaysWithoutBeingHeld) {
   auto connection = connect();
   send(*connection,
        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + std::to_string(kSize) + "\r\n\r\n");
-  auto sender = net::co_spawn(
+  net::co_spawn(
       io,
       [&]() -> net::awaitable<void> {
         const std::string piece(1 << 20, 'z');
@@ -115,7 +116,7 @@ TEST_F(ProxyTest, BodiesStreamBothWaysWithoutBeingHeld) {
           if (!co_await connection->write_all(piece)) co_return;
         }
       },
-      net::use_future);
+      net::detached);
   const std::string answer = read_to_end(*connection);
   EXPECT_EQ(body_of(answer).size(), kSize);
 }

@@ -182,8 +182,8 @@ TEST_F(ServerTest, AStreamOfKnownLengthMustKeepItsPromise) {
 TEST_F(ServerTest, FilesAreSentWithTheirRange) {
   TempDir dir;
   const std::string path = dir / "f";
-  UniqueFd(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-  ASSERT_EQ(::truncate(path.c_str(), 5'000'000), 0);
+  const UniqueFd file(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_EQ(::ftruncate(file.get(), 5'000'000), 0);
   serve([&](Request&) -> net::awaitable<Response> {
     Response response;
     response.body = FileBody{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 1000, 4'000'000};

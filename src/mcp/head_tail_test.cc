@@ -41,7 +41,9 @@ TEST(HeadTail, TheEncodedSizeCountsToo) {
 TEST(HeadTail, ALongLineIsCutInsideAndItsMemoryIsBounded) {
   HeadTail output(64);
   output.append("first", 0, 5);
-  output.append(std::string(50'000'000, 'a') + "end", 1, 6);
+  std::string line;
+  line.resize(50'000'000, 'a');
+  output.append(line + "end", 1, 6);
   const auto part = output.fit({64, 400});
   EXPECT_EQ(part.head, "first\n" + std::string(26, 'a'));
   EXPECT_EQ(part.tail, std::string(28, 'a') + "end\n");

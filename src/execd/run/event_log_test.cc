@@ -1,6 +1,5 @@
 #include "execd/run/event_log.h"
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +21,7 @@ void add(EventLog& log, std::size_t size = 10) {
   event.resize(std::max(size, event.size() + 2), '.');
   event.replace(event.size() - 2, 2, "\n\n");
   char* at = log.room(event.size());
-  std::memcpy(at, event.data(), event.size());
+  event.copy(at, event.size());
   log.commit(at + event.size());
 }
 

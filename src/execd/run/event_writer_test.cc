@@ -45,11 +45,11 @@ TEST(EventWriter, EventsHaveTheFieldsOfTheContractAndANumber) {
       R"({"type":"stderr","text":"\n","timestamp":1700000000123,"seq":3})",
       R"({"type":"execution_complete","execution_time":12,"timestamp":1700000000123,"seq":4})",
       R"({"type":"execution_complete","timestamp":1700000000123,"seq":5})",
-      R"({"type":"error","error":{"ename":"CommandExecError","evalue":"3","traceback":["exit status 3","b"]},)"
-      R"("timestamp":1700000000123,"seq":6})",
+      (R"({"type":"error","error":{"ename":"CommandExecError","evalue":"3","traceback":["exit status 3","b"]},)"
+       R"("timestamp":1700000000123,"seq":6})"),
       R"({"type":"error","error":{"ename":"X","evalue":"","traceback":[]},"timestamp":1700000000123,"seq":7})",
-      R"({"type":"error","error":{"ename":"X","evalue":"-1","traceback":[]},"reason":"OUT_OF_MEMORY",)"
-      R"x("reason_message":"out of memory (limit 256 MiB)","timestamp":1700000000123,"seq":8})x",
+      (R"({"type":"error","error":{"ename":"X","evalue":"-1","traceback":[]},"reason":"OUT_OF_MEMORY",)"
+       R"x("reason_message":"out of memory (limit 256 MiB)","timestamp":1700000000123,"seq":8})x"),
   };
   EXPECT_EQ(r.events(), want);
 }

@@ -295,10 +295,11 @@ TEST(SlotPool, AnAdoptedIndexThatComesBackIsInOneHandOnly) {
       const Inhabitant inside(second);
       world.restart();
       Slot adopted = must(world.pool->adopt(second.index, NetworkMode::None, inside.pid()));
-      if (before_start) world.pool->give_back(std::move(adopted), true);
+      const auto give_back = [&] { world.pool->give_back(std::move(adopted), true); };
+      if (before_start) give_back();
       must(world.firewall->install());
       must(world.pool->start());
-      if (!before_start) world.pool->give_back(std::move(adopted), true);
+      if (!before_start) give_back();
       world.pool->wait_until_idle();
       std::vector<Slot> slots;
       std::set<unsigned> indices;

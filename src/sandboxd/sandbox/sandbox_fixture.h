@@ -266,7 +266,9 @@ class FakeHost final : public Slots, public SlotRules, public Volumes {
   [[noreturn]] static void serve(int listener, bool answers) {
     ::dup2(listener, 3);
     ::close_range(4, ~0U, 0);
-    while (!answers) ::pause();
+    if (!answers) {
+      for (;;) ::pause();
+    }
     constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     for (char request[4096];;) {
       const int peer = ::accept(3, nullptr, nullptr);

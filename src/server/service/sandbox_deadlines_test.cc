@@ -7,9 +7,7 @@ namespace {
 using osb::testing::await;
 using std::chrono::microseconds;
 using std::chrono::seconds;
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class SandboxDeadlinesTest : public testing::SandboxServiceTest {};
 
@@ -38,13 +36,13 @@ TEST_F(SandboxDeadlinesTest, SettingTheClockNeitherEndsASandboxNorKeepsIt) {
     EXPECT_EQ(*store_->find(before)->expires_at, shown) << "what was answered";
     clock_.advance(microseconds(1));
     service_->check_deadlines();
-    until([&] { return state(before) == ""; });
+    until([&] { return state(before).empty(); });
     clock_.advance(seconds(30) - microseconds(1));
     service_->check_deadlines();
     EXPECT_EQ(state(renewed) + state(after), "RunningRunning") << by.count();
     clock_.advance(microseconds(1));
     service_->check_deadlines();
-    until([&] { return state(renewed) + state(after) == ""; });
+    until([&] { return state(renewed).empty() && state(after).empty(); });
   }
 }
 

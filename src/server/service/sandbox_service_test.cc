@@ -7,7 +7,6 @@ using osb::testing::await;
 using std::chrono::microseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
-using testing::FakeBackend;
 using ::testing::IsEmpty;
 using testing::SandboxServiceTest;
 using ::testing::SizeIs;
@@ -386,8 +385,8 @@ TEST_F(SandboxServiceTest, ASnapshotOfAnEarlierProcessIsReadyIfItWasMade) {
   // As a process finds it that comes after one that was killed.
   backend_.kept_snapshots = {(*made)->id};
   for (const auto& each : {*made, *lost}) {
-    await(io_, store_->erase_snapshot(each->id));
-    await(io_, store_->create_snapshot(*each));
+    EXPECT_TRUE(await(io_, store_->erase_snapshot(each->id)));
+    EXPECT_TRUE(await(io_, store_->create_snapshot(*each)));
   }
   begin();
   io_.restart();

@@ -33,7 +33,7 @@ net::awaitable<void> client(Store& store, int fd, std::string name) {
     say(fd, "try create " + id + " 100");
     if (!co_await store.create(sandbox(id, at(0), at(100)), IdempotencyKey{"key-" + id, "f", "answer"})) ::_exit(4);
     say(fd, "did create " + id + " 100");
-    store.change_status(id, {"Pending"}, {"Running", "", "", at(1)});
+    if (!store.change_status(id, {"Pending"}, {"Running", "", "", at(1)})) ::_exit(4);
     for (int i = 1; i <= 3; ++i) {
       const std::string value = std::to_string(100 + i);
       say(fd, "try renew " + id + " " + value);
