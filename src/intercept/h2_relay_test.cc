@@ -27,6 +27,9 @@ TEST_F(H2Test, ARequestGetsItsCredentialAndTheAnswerLosesIt) {
   EXPECT_EQ(arrived.fields.get("x-own"), "kept");
   EXPECT_EQ(arrived.authority, kHost);
   EXPECT_THAT(rules_.served, ElementsAre(Pair(kHost, 200)));
+  rules_.target = "/key/of/the/vault";
+  EXPECT_EQ(ask(client, get("/key/placeholder")).head.status, 200);
+  EXPECT_EQ(host().streams[3].head.path, *rules_.target);
 }
 
 TEST_F(H2Test, MessagesPassInBothDirectionsAndTrailersFollow) {
