@@ -5,15 +5,6 @@
 
 namespace osb::config {
 
-void declare_missing_egress(Settings& s) {
-  constexpr std::string_view kProxy = "proxy for the connections of sidecars";
-  s.section("egress.upstream_proxy", true);
-  s.missing("url", "Proxy behind the sidecar.", "", kProxy);
-  s.missing("authorization", "Its `Proxy-Authorization`.", "", kProxy);
-  s.missing("ca_cert_path", "Its certificate authority, on docker.", "", kProxy);
-  s.missing("ca_secret_name", "The same, on kubernetes.", "", kProxy);
-}
-
 void declare_missing_kubernetes(Settings& s) {
   constexpr std::string_view kFastPath = "fast path";
   s.missing("insecure_skip_tls_verify", "Does not check the API server's certificate.", "false",

@@ -150,6 +150,7 @@ void check_sections(TomlReader& r, const ServerConfig& config) {
   if (docker.port_range_max < docker.port_range_min + 100) {
     r.reject("docker", "port_range_max", "must be at least 100 above port_range_min");
   }
+  check_upstream_proxy(r, config.runtime.type, config.egress);
   const RenewIntentSection::Redis& redis = config.renew_intent.redis;
   if (redis.enabled && redis.dsn.find_first_not_of(" \t") == std::string::npos) {
     r.reject("renew_intent.redis", "dsn", "required with enabled = true");

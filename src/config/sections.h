@@ -14,6 +14,9 @@ void read_credentials(TomlReader& reader, CredentialsSection& out);
 // The rules between keys and between sections.
 void check_sections(TomlReader& reader, const ServerConfig& config);
 
+// [egress.upstream_proxy] with the backend and the rest of [egress].
+void check_upstream_proxy(TomlReader& reader, RuntimeType runtime, const EgressSection& egress);
+
 // Standard base64, padding optional; nothing when it is something else.
 std::optional<std::string> decode_base64(std::string_view text);
 

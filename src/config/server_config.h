@@ -159,6 +159,15 @@ struct IngressSection {
   bool operator==(const IngressSection&) const = default;
 };
 
+// A proxy that intercepted connections of sandboxes on docker go through; without a url there is none.
+struct UpstreamProxySection {
+  std::string url;
+  std::string authorization;           // a secret
+  std::filesystem::path ca_cert_path;  // a file with certificates, for a proxy that opens TLS
+
+  bool operator==(const UpstreamProxySection&) const = default;
+};
+
 struct EgressSection {
   std::string image;
   std::string mode = "dns+nft";  // or "dns"
@@ -171,6 +180,7 @@ struct EgressSection {
   std::vector<std::string> pins;  // "HOST=ADDRESS"
   std::chrono::duration<double> readiness_timeout{30};
   std::map<std::string, std::string> requests, limits;  // resources of a sidecar
+  UpstreamProxySection upstream_proxy;
 
   bool operator==(const EgressSection&) const = default;
 };

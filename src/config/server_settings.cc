@@ -313,7 +313,7 @@ void declare_backends(Settings& s, ServerConfig& c) {
         {.positive = true});
   s.key("requests", c.egress.requests, Restart, "Resources that a sidecar asks for, on kubernetes.", {.written = "{}"});
   s.key("limits", c.egress.limits, Restart, "Resources that a sidecar may use: `cpu` and `memory`.", {.written = "{}"});
-  declare_missing_egress(s);
+  declare_upstream_proxy(s, c.egress.upstream_proxy);
 
   s.section("policies");
   s.key("directory", c.policies.directory, Live,

@@ -131,9 +131,9 @@ class Settings {
 void declare_server_settings(Settings& settings, ServerConfig& config);
 // Its second part: [kubernetes], [agent_sandbox], [ingress] and [secure_runtime].
 void declare_cluster_settings(Settings& settings, ServerConfig& config);
+void declare_upstream_proxy(Settings& settings, UpstreamProxySection& section);
 
 // Keys of parts that do not exist yet, for their places in the two above.
-void declare_missing_egress(Settings& settings);
 void declare_missing_kubernetes(Settings& settings);
 void declare_missing_parts(Settings& settings);
 

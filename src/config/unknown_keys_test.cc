@@ -58,7 +58,9 @@ TEST(MissingParts, AreRefusedByName) {
       {"[otel]\nenabled = true", "[otel] enabled: this server has no OTLP export"},
       {"[store]\ntype = 'postgresql'", "[store] type: expected one of \"sqlite\""},
       {"[store.postgresql]\ndsn = 'postgres://u:secret@h'", "[store.postgresql] dsn: this server has no PostgreSQL"},
-      {"[egress.upstream_proxy]\nurl = 'http://h'", "[egress.upstream_proxy] url: this server has no proxy for the connections of sidecars"},
+      {"[egress.upstream_proxy]\nca_secret_name = 'x'",
+       "[egress.upstream_proxy] ca_secret_name: this server has no proxy for the connections of sidecars on "
+       "kubernetes"},
   };
   for (const auto& row : rows) {
     EXPECT_THAT(refused(row.toml), HasSubstr(row.message));

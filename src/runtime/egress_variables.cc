@@ -30,6 +30,11 @@ api::StringMap egress_variables(const SandboxSpec& spec, const config::EgressSec
     if (egress.scrub_bodies) set("CREDENTIAL_VAULT_SCRUB_BODIES", "true");
     if (!egress.pins.empty()) set("CREDENTIAL_VAULT_PINS", joined(egress.pins, ","));
   }
+  // Also without interception: the sidecar then refuses to start, instead of passing by the proxy.
+  if (!egress.upstream_proxy.url.empty()) set("UPSTREAM_PROXY", egress.upstream_proxy.url);
+  if (!egress.upstream_proxy.authorization.empty()) {
+    set("UPSTREAM_PROXY_AUTH_FILE", in_state(kProxyAuthorizationFile));
+  }
   if (!resolvers.empty()) set("DNS_UPSTREAM", joined(resolvers, ","));
   if (is_audited(*spec.create)) set("AUDIT", "true");
   if (!egress.otlp_endpoint.empty()) out["OTEL_EXPORTER_OTLP_ENDPOINT"] = egress.otlp_endpoint;

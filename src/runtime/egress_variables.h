@@ -12,6 +12,7 @@ namespace osb::runtime {
 // further certificates that servers may be signed by.
 inline constexpr std::string_view kSidecarState = "/var/lib/opensandbox";
 inline constexpr std::string_view kAuthorityFile = "authority.pem", kExtraTrustFile = "upstream-ca.pem";
+inline constexpr std::string_view kProxyAuthorizationFile = "proxy-authorization";
 
 // The variables of the egress sidecar of a sandbox with a network policy. `resolvers`: servers that it asks; none means
 // those of its own /etc/resolv.conf.

@@ -14,6 +14,7 @@ import threading
 
 RESOLVER = "9.9.9.9"
 OTHER_RESOLVER = "9.9.9.10"
+GATEWAY = "192.0.2.1"  # this side of it
 NAMES = {"allowed.example.com": ["93.184.216.34"], "other.example.com": ["93.184.216.35"],
          "a.wild.example.org": ["93.184.216.36"], "deep.a.wild.example.org": ["93.184.216.37"],
          "private.example.com": ["10.9.9.9"], "metadata.example.com": ["169.254.169.254"]}
@@ -29,7 +30,7 @@ class FakeInternet:
                                         stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "namespace\n"
         self._ip(f"link add internet type veth peer name eth0 netns {self.process.pid}")
-        self._ip("addr add 192.0.2.1/24 dev internet")
+        self._ip(f"addr add {GATEWAY}/24 dev internet")
         self._ip("link set internet up")
         for address in ADDRESSES:
             self._ip(f"route add {address}/32 via 192.0.2.2")
@@ -97,7 +98,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 def serve():
     print("namespace", flush=True)
     sys.stdin.readline()
-    for line in ["link set lo up", "addr add 192.0.2.2/24 dev eth0", "link set eth0 up", "route add default via 192.0.2.1",
+    for line in ["link set lo up", "addr add 192.0.2.2/24 dev eth0", "link set eth0 up", f"route add default via {GATEWAY}",
                  *(f"addr add {address}/32 dev lo" for address in ADDRESSES)]:
         subprocess.run(["ip", *line.split()], check=True)
     socketserver.ThreadingTCPServer.allow_reuse_address = True

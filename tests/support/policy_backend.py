@@ -26,8 +26,15 @@ def make_policy_daemon(number=0, egress=None):
             settings["network"] = {"subnet": f"10.{90 + number}.0.0/16", "table": f"osb_test_{number}",
                                    "interface_prefix": f"osb{number}-", "first_id": (16 + 8192 * number) * 65536}
         return Sandboxd(settings=settings), {}
-    from docker_engine import EGRESS_IMAGE, Engine, Podman
+    from docker_engine import Engine, Podman
 
     daemon = (Podman if backend() == "podman" else Engine)(number)
     daemon.load_egress()
-    return daemon, {"egress": {"image": EGRESS_IMAGE, "dns_upstream": [RESOLVER]}}
+    return daemon, sidecar_settings()
+
+
+def sidecar_settings():
+    """The settings that a server on containers needs."""
+    from docker_engine import EGRESS_IMAGE
+
+    return {"egress": {"image": EGRESS_IMAGE, "dns_upstream": [RESOLVER]}}

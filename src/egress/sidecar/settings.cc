@@ -4,6 +4,7 @@
 
 #include "base/parse_number.h"
 #include "policy/text.h"
+#include "sys/text_file.h"
 
 namespace osb::egress {
 namespace {
@@ -125,7 +126,16 @@ Result<void> read_upstream_proxy(const GetVariable& get, Settings& out) {
     return fail(Code::InvalidRequest, kPrefix + "UPSTREAM_PROXY: expected http://HOST:PORT");
   }
   out.upstream_proxy = std::move(*url);
-  out.upstream_proxy_authorization = trimmed(get(kPrefix + "UPSTREAM_PROXY_AUTH").value_or(""));
+  std::string authorization = get(kPrefix + "UPSTREAM_PROXY_AUTH").value_or("");
+  if (const std::string file = get(kPrefix + "UPSTREAM_PROXY_AUTH_FILE").value_or(""); !file.empty()) {
+    auto held = sys::read_text(file);
+    if (!held) return with_context(kPrefix + "UPSTREAM_PROXY_AUTH_FILE", held.error());
+    authorization = std::move(*held);
+  }
+  out.upstream_proxy_authorization = trimmed(authorization);
+  if (out.upstream_proxy_authorization.find_first_of("\r\n") != std::string::npos) {
+    return fail(Code::InvalidRequest, kPrefix + "UPSTREAM_PROXY_AUTH: expected one line");
+  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "egress/sidecar/settings.h"
 
+#include <fstream>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -90,6 +91,29 @@ TEST(SidecarSettings, AProxyNeedsInterceptionAndAPlainAddress) {
     ASSERT_FALSE(refused) << wrong;
     EXPECT_THAT(refused.error().message, ::testing::HasSubstr("UPSTREAM_PROXY"));
   }
+}
+
+TEST(SidecarSettings, TheAuthorizationOfAProxyMayBeInAFile) {
+  const osb::testing::TempDir directory;
+  const std::string path = directory.path().string() + "/authorization";
+  const auto with = [&path] {
+    return read({{"OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT", "1"},
+                 {"OPENSANDBOX_EGRESS_CA_FILE", "/ca.pem"},
+                 {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY", "http://proxy.corp:3128"},
+                 {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH_FILE", path}});
+  };
+  const auto missing = with();
+  ASSERT_FALSE(missing) << "the proxy would be asked without it";
+  EXPECT_THAT(missing.error().message, ::testing::HasSubstr("UPSTREAM_PROXY_AUTH_FILE"));
+  std::ofstream(path) << "Basic eDp5\n";
+  const auto good = with();
+  ASSERT_TRUE(good) << good.error().message;
+  EXPECT_EQ(good->upstream_proxy_authorization, "Basic eDp5");
+  std::ofstream(path) << "Basic eDp5\r\nX-More: 1";
+  const auto wrong = with();
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, ::testing::AllOf(::testing::HasSubstr("expected one line"),
+                                                      ::testing::Not(::testing::HasSubstr("eDp5"))));
 }
 
 TEST(SidecarSettings, NameServersOfResolvConf) {

@@ -211,6 +211,11 @@ net::awaitable<Result<void>> DockerCreates::prepare(const SandboxSpec& spec, Cre
                                                     ContainerPlan& plan) {
   const api::CreateSandbox& wanted = *spec.create;
   // Before anything is waited for, and so before the server answers.
+  if (wanted.network_policy && !is_intercepted(wanted) && !context_.options.egress.upstream_proxy.url.empty()) {
+    co_return api::invalid_parameter("/networkPolicy",
+                                     "connections leave this host through a proxy ([egress.upstream_proxy] of the "
+                                     "server), which needs \"credentialProxy\": {\"enabled\": true}");
+  }
   if (context_.options.docker.network_mode != "host") {
     for (std::uint16_t* port : {&plan.execd_port, &plan.http_port, &plan.egress_port}) {
       // The engine would pass requests without the token of secure access; execd asks for its own token.

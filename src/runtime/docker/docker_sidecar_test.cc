@@ -1,10 +1,13 @@
 // Sandboxes with a network policy: their sidecar comes first, goes last and sleeps with them.
 
+#include <fstream>
+
 #include <gmock/gmock.h>
 
 #include "runtime/docker/docker_backend.h"
 #include "runtime/docker/engine_fixture.h"
 #include "runtime/labels.h"
+#include "support/temp_dir.h"
 
 namespace osb::runtime {
 namespace {
@@ -121,6 +124,52 @@ TEST_F(DockerSidecarTest, TheKeyOfACredentialProxyGoesToTheSidecarsVolumeAndNowh
     EXPECT_THAT(json::serialize(each->body), ::testing::Not(HasSubstr("PRIVATE KEY")));
   }
   EXPECT_EQ(sandbox.put, "");
+}
+
+TEST_F(DockerSidecarTest, AProxyNeedsInterceptionAndItsAuthorizationIsInTheSidecarsVolumeOnly) {
+  const osb::testing::TempDir directory;
+  const auto file = [&](const char* name, const char* text) {
+    std::ofstream(directory.path() / name) << text;
+    return directory.path() / name;
+  };
+  options_.egress.upstream_ca = file("servers.pem", "of servers");
+  options_.egress.upstream_proxy = {.url = "http://proxy.corp:3128",
+                                    .authorization = "Basic c2VjcmV0",
+                                    .ca_cert_path = file("proxy.pem", "of the proxy")};
+  connect();
+  const auto refused = create();
+  ASSERT_FALSE(refused) << "connections would pass by the proxy";
+  EXPECT_EQ(refused.error().code, Code::InvalidRequest);
+  EXPECT_EQ(refused.error().reason, "SANDBOX::INVALID_PARAMETER");
+  EXPECT_THAT(refused.error().message, ::testing::AllOf(HasSubstr("/networkPolicy"), HasSubstr("credentialProxy"),
+                                                        HasSubstr("[egress.upstream_proxy]")));
+  EXPECT_TRUE(engine_.containers.empty());
+  api::CreateSandbox intercepted = wanted();
+  intercepted.credential_proxy = true;
+  ASSERT_TRUE(create(intercepted));
+  const auto& sidecar = engine_.containers.at("sandbox-egress-a");
+  EXPECT_THAT(engine::string_list(sidecar.body, {"Env"}),
+              ::testing::IsSupersetOf(
+                  {"OPENSANDBOX_EGRESS_UPSTREAM_PROXY=http://proxy.corp:3128",
+                   "OPENSANDBOX_EGRESS_UPSTREAM_PROXY_AUTH_FILE=/var/lib/opensandbox/proxy-authorization"}));
+  EXPECT_THAT(sidecar.put, ::testing::AllOf(HasSubstr("proxy-authorization"), HasSubstr("Basic c2VjcmV0"),
+                                            HasSubstr("of servers\nof the proxy\n")));
+  const auto& sandbox = engine_.containers.at("sandbox-a");
+  for (const auto* each : {&sidecar, &sandbox}) {
+    EXPECT_THAT(json::serialize(each->body), ::testing::Not(HasSubstr("c2VjcmV0")));
+  }
+  EXPECT_EQ(sandbox.put, "");
+}
+
+TEST_F(DockerSidecarTest, AFileOfTheProxyThatCannotBeReadIsNamed) {
+  options_.egress.upstream_proxy = {.url = "http://proxy.corp:3128", .authorization = {}, .ca_cert_path = "/no/such"};
+  connect();
+  api::CreateSandbox intercepted = wanted();
+  intercepted.credential_proxy = true;
+  const auto made = create(intercepted);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("[egress.upstream_proxy] ca_cert_path"));
+  EXPECT_TRUE(engine_.containers.empty()) << "nothing is left";
 }
 
 TEST_F(DockerSidecarTest, ASandboxWithoutAPolicyHasNoSidecar) {

@@ -31,7 +31,8 @@ std::string sidecar_id(std::string_view sandbox) { return "egress-" + std::strin
 std::string sidecar_archive(const SidecarFiles& files) {
   std::string out;
   for (const auto& [name, text] : {std::pair(kAuthorityFile, std::string_view(files.authority)),
-                                   std::pair(kExtraTrustFile, std::string_view(files.extra_trust))}) {
+                                   std::pair(kExtraTrustFile, std::string_view(files.extra_trust)),
+                                   std::pair(kProxyAuthorizationFile, std::string_view(files.proxy_authorization))}) {
     archive::TarEntry entry;
     entry.path = name;
     entry.mode = 0600;

@@ -21,8 +21,9 @@ std::string sidecar_id(std::string_view sandbox);
 
 // Files of a sidecar, in the volume that goes with its container and that nothing else mounts.
 struct SidecarFiles {
-  std::string authority = {};    // key and certificate (PEM) of this sandbox alone; "" intercepts nothing
-  std::string extra_trust = {};  // certificates (PEM) of servers, besides the list of the image
+  std::string authority = {};            // key and certificate (PEM) of this sandbox alone; "" intercepts nothing
+  std::string extra_trust = {};          // certificates (PEM) of servers, besides the list of the image
+  std::string proxy_authorization = {};  // [egress.upstream_proxy] authorization
 };
 // For PUT /containers/{id}/archive of the directory kSidecarState.
 std::string sidecar_archive(const SidecarFiles& files);

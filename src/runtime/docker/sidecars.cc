@@ -112,11 +112,17 @@ net::awaitable<Result<void>> Sidecars::make(const SandboxSpec& spec, std::string
 }
 
 net::awaitable<Result<void>> Sidecars::put_files(const SandboxSpec& spec, std::string authority) {
-  SidecarFiles files{.authority = std::move(authority)};
-  if (const std::string file = context_.options.egress.upstream_ca.string(); !file.empty()) {
-    auto text = co_await context_.pool.run([&] { return sys::read_text(file); });
-    if (!text) co_return with_context("[egress] upstream_ca", text.error());
-    files.extra_trust = std::move(*text);
+  const config::EgressSection& egress = context_.options.egress;
+  SidecarFiles files{
+      .authority = std::move(authority), .extra_trust = {}, .proxy_authorization = egress.upstream_proxy.authorization};
+  const std::pair<const char*, std::string> trusted[] = {
+      {"[egress] upstream_ca", egress.upstream_ca.string()},
+      {"[egress.upstream_proxy] ca_cert_path", egress.upstream_proxy.ca_cert_path.string()}};
+  for (const auto& [key, file] : trusted) {
+    if (file.empty()) continue;
+    const auto text = co_await context_.pool.run([&] { return sys::read_text(file); });
+    if (!text) co_return with_context(key, text.error());
+    files.extra_trust.append(*text).append("\n");
   }
   co_return co_await context_.engine.put(path_of(spec.id, "/archive?path=" + http::percent_encode(kSidecarState)),
                                          "application/x-tar", sidecar_archive(files));

@@ -1,14 +1,10 @@
 """A server whose sandboxes live beside a small internet of the tests' own; BACKEND says on what."""
 
 import pytest
-from backend import backend
 from fake_internet import FakeInternet
 from policy_backend import make_policy_daemon
 from server_process import Server
 
-
-# Containers have no interception, which a proxy needs.
-collect_ignore = [] if backend() == "native" else ["test_upstream_proxy.py"]
 
 TEMPLATES = {
     "web": '[overrides]\negress = [{action = "allow", target = "*.example.com"}, {action = "deny", target = "93.184.216.35"}]\n',

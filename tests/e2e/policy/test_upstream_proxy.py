@@ -1,11 +1,15 @@
-"""[egress.upstream_proxy]: connections of sandboxes with a policy leave through the operator's proxy, or not at all."""
+"""[egress] upstream_proxy of sandboxd, [egress.upstream_proxy] of a server on containers: connections of sandboxes with a
+policy leave through the operator's proxy, or not at all."""
 
 import contextlib
+import json
 import socket
 import threading
 
 import pytest
-from policy_backend import make_policy_daemon
+from backend import backend
+from fake_internet import GATEWAY
+from policy_backend import make_policy_daemon, sidecar_settings
 from server_process import Server
 from test_clients import ALLOWED, OTHER, POLICY, reaches
 
@@ -15,10 +19,10 @@ AUTHORIZATION = "Basic dXNlcjpuZXZlci1pbi1sb2dz"
 class Proxy:
     """Leads each CONNECT to its host, by the addresses that the test knows, and keeps the heads of the requests."""
 
-    def __init__(self, addresses):
+    def __init__(self, host, addresses):
         self.addresses, self.heads, self.away = addresses, [], False
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        self.listener = socket.create_server((host, 0))
+        self.url = "http://{}:{}".format(*self.listener.getsockname())
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -54,18 +58,41 @@ class Proxy:
         self.listener.close()
 
 
+@contextlib.contextmanager
+def other_backend(server, url):
+    """(daemon, settings of a server on it): beside the suite's on native, its own engine without its server elsewhere."""
+    if backend() == "native":
+        daemon, settings = make_policy_daemon(number=1, egress={"upstream_proxy": url,
+                                                                 "upstream_proxy_authorization": AUTHORIZATION})
+        yield daemon, settings
+        daemon.close()
+        return
+    server.stop()
+    yield server.daemon, {**sidecar_settings(), "egress.upstream_proxy": {"url": url, "authorization": AUTHORIZATION}}
+    server.start()
+
+
 @pytest.fixture(scope="module")
 def proxied(server):
-    """(server, proxy), beside the internet of the suite's server."""
-    proxy = Proxy({ALLOWED: "93.184.216.34", OTHER: "93.184.216.35"})
-    daemon, settings = make_policy_daemon(number=1, egress={"upstream_proxy": f"http://127.0.0.1:{proxy.port}",
-                                                             "upstream_proxy_authorization": AUTHORIZATION})
-    running = Server(daemon, settings=settings)
-    yield running, proxy
-    running.remove_all()
-    running.close()
-    daemon.close()
+    """(server, proxy), in the internet of the suite's server."""
+    # Sidecars have a loopback interface of their own.
+    proxy = Proxy("127.0.0.1" if backend() == "native" else GATEWAY, {ALLOWED: "93.184.216.34", OTHER: "93.184.216.35"})
+    with other_backend(server, proxy.url) as (daemon, settings):
+        running = Server(daemon, settings=settings)
+        yield running, proxy
+        running.remove_all()
+        running.close()
     proxy.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(proxied):
+    """Instead of the one that asks the suite's server, which does not run now."""
+    yield
+    server, _ = proxied
+    left = server.daemon.list()
+    server.remove_all()
+    assert left == [], server.log()[-3000:]
 
 
 def create(server):
@@ -90,6 +117,18 @@ def test_connections_go_through_the_proxy_by_name_and_denied_ones_do_not_get_the
     assert len(proxy.heads) == 1
     for log in (server.log(), server.daemon.log()):
         assert AUTHORIZATION not in log
+    server.delete(id)
+
+
+@pytest.mark.skipif(backend() == "native", reason="there is no sidecar")
+def test_the_engine_does_not_show_the_authorization(proxied):
+    server, _ = proxied
+    id = create(server)
+    sidecar = f"/containers/sandbox-egress-{id}"
+    shown = json.dumps([server.daemon.ask("GET", f"{each}/json") for each in (sidecar, f"/containers/sandbox-{id}")])
+    assert "OPENSANDBOX_EGRESS_UPSTREAM_PROXY=" in shown and AUTHORIZATION not in shown
+    log = server.daemon.ask("GET", f"{sidecar}/logs", params={"stdout": "1", "stderr": "1"}).text
+    assert "egress" in log and AUTHORIZATION not in log
     server.delete(id)
 
 
