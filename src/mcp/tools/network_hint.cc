@@ -20,7 +20,7 @@ std::string denied_names_hint(const std::vector<opensandbox::EgressDecision>& de
   }
   if (names.empty()) return "";
   return "The sandbox's network policy denied: " + names +
-         ". egress_patch_rules can allow them, if the user wants that.";
+         ". egress_patch_rules (offered with --all-tools) can allow them, if the user wants that.";
 }
 
 net::awaitable<void> add_network_hint(json::object& out, sdk::Sandbox sandbox, Timestamp began) {

@@ -22,9 +22,10 @@ TEST(NetworkHint, NamesThatWereDeniedMeanwhileAreTold) {
   all.push_back(decision("b.com", "deny", "2026-11-18T01:00:03Z"));
   all.push_back(decision("tried.com", "deny", "2026-11-18T01:00:04Z"));
   all.back().audited = true;
-  EXPECT_EQ(denied_names_hint(all, since),
-            "The sandbox's network policy denied: b.com, a.com. egress_patch_rules can allow them, if the user wants "
-            "that.");
+  EXPECT_EQ(
+      denied_names_hint(all, since),
+      "The sandbox's network policy denied: b.com, a.com. egress_patch_rules (offered with --all-tools) can allow "
+      "them, if the user wants that.");
 }
 
 }  // namespace
