@@ -98,7 +98,7 @@ up: build ## sandboxd and the server in the foreground on 127.0.0.1:8080 (PORT=n
 down: ## stops what `make up` has started; PURGE=1 also deletes its sandboxes, images, snapshots and volumes
 	@build/release/bin/osb down $(if $(PURGE),--purge) $(if $(DIR),--dir $(DIR))
 
-bench: ## side-by-side measurements, half an hour; results in build/bench and docs/benchmarks.md. QUICK=1: only to see that it works
+bench: ## side-by-side measurements, half an hour; results in bench/results and docs/benchmarks.md. QUICK=1: only to see that it works
 	@scripts/setup bench
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target benches $(apps)

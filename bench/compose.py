@@ -1,6 +1,7 @@
-"""docs/benchmarks.md and its plots from the results of a run (build/bench/*.json)."""
+"""docs/benchmarks.md and its plots from the newest results of all parts (bench/results/*.json)."""
 
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "peers"))
@@ -14,14 +15,14 @@ HEAD = """# Benchmarks
 
 Written by `make bench`, which measures everything side by side on the machine it runs on (`make bench QUICK=1`: a few
 minutes, to see that it works). Ratios travel between machines, absolute figures do not. Raw numbers are in
-`build/bench/*.json`; `bench/run.py --report` writes this page from them again. Where other programs took more than a
+`bench/results/*.json`, from which `bench/run.py --report` writes this page again; `bench/run.py PART` measures one part. Where other programs took more than a
 tenth of the machine during a part, its targets are not judged."""
 
 
 def _machine(results):
-    first = next(result["machine"] for name in ORDER if (result := results.get(name)))
-    return (f"{first['cpu']}, {first['cores']} cores, {first['memory_gib']} GiB of memory, Linux {first['kernel']}; "
-            f"{first['date']}; `make bench`. Caches are warm unless a part says otherwise.")
+    machines = {f"{each['cpu']}, {each['cores']} cores, {each['memory_gib']} GiB of memory, Linux {each['kernel']}": None
+                for name in ORDER if name in results and (each := results[name]["machine"])}
+    return "; ".join(machines) + ". Caches are warm unless a part says otherwise."
 
 
 def _parts(results):
@@ -29,17 +30,17 @@ def _parts(results):
     for name in ORDER:
         result = results.get(name)
         if result is None:
-            rows.append([f"bench/{name}", "", "", "", "", "", "not run"])
+            rows.append([f"bench/{name}", "", "", "", "", "", "", "not run"])
             continue
         others = result.get("data", {}).get("others")
         rows.append([f"[{result['title']}](#{anchor(result['title'])})", f"`{result['command']}`",
-                     result["machine"]["commit"], f"{result['seconds']:.0f} s", result["machine"]["load"],
+                     result["machine"]["commit"], result["machine"]["date"], f"{result['seconds']:.0f} s", result["machine"]["load"],
                      "" if others is None else f"{others:.0%}", "**failed**" if "failed" in result else ""])
-    return report.table(["part", "command", "commit", "took", "load at its start", "others took", ""], rows)
+    return report.table(["part", "command", "commit", "day", "took", "load at its start", "others took", ""], rows)
 
 
 def anchor(title):
-    return title.lower().replace(" ", "-")
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
 def _section(result):

@@ -17,6 +17,7 @@ import traceback
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"  # of every part, the newest; in git, so that one part can be measured anew
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import report  # noqa: E402
 
@@ -27,7 +28,7 @@ PR_SET_CHILD_SUBREAPER = 36
 class Part:
     """One section of the report.
 
-    measure(options, work) gives what is written to build/bench/NAME.json, "others" (the share of the machine that other
+    measure(options, work) gives what is written to bench/results/NAME.json, "others" (the share of the machine that other
     programs took) among it, and "failures" if some of it failed; markdown(data, options) is its section. `options` has
     build, rounds, quick, only, and what `arguments(parser)` adds.
     """
@@ -50,7 +51,7 @@ class Part:
 def _parse(part):
     parser = argparse.ArgumentParser(description=part.description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="what is measured")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench", help="where the result goes")
+    parser.add_argument("--out", type=pathlib.Path, default=RESULTS, help="where the result goes")
     parser.add_argument("--rounds", type=int, default=part.rounds)
     parser.add_argument("--quick", action="store_true", help="one round of few: to see that it works")
     parser.add_argument("--no-publish", action="store_true", help="print only")

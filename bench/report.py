@@ -151,7 +151,7 @@ def without_root(text):
 def machine():
     cpu = re.search(r"^model name\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
     memory = re.search(r"^MemTotal:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!bench/results")
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cores": os.cpu_count(),

@@ -91,7 +91,7 @@ def run(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=harness.ROOT / "build" / "release")
-    parser.add_argument("--out", type=pathlib.Path, help="results; default build/bench, or build/bench/quick")
+    parser.add_argument("--out", type=pathlib.Path, help="results; default bench/results, or build/bench/quick")
     parser.add_argument("--page", type=pathlib.Path, help="default docs/benchmarks.md; with --quick in --out")
     parser.add_argument("--quick", action="store_true", help="one round of few: to see that it works, not for figures")
     parser.add_argument("--report", action="store_true", help="write the page from results that are there")
@@ -102,8 +102,8 @@ def main():
     if os.geteuid() != 0 and not options.report:
         parser.error("needs root")
     options.build = options.build.resolve()
-    results = harness.ROOT / "build" / "bench"
-    options.out = (options.out or (results / "quick" if options.quick else results)).resolve()
+    results = harness.ROOT / "build" / "bench" / "quick" if options.quick else harness.RESULTS
+    options.out = (options.out or results).resolve()
     page = options.page or (options.out if options.quick else harness.ROOT / "docs") / "benchmarks.md"
     options.out.mkdir(parents=True, exist_ok=True)
     failed = [] if options.report else run(options)

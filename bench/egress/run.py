@@ -40,14 +40,13 @@ class Host:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
         udp.bind(("127.0.0.1", 0))
-        tcp = socket.create_server(("127.0.0.1", 0))
+        tcp, intercept = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
         self.port, self.link = udp.getsockname()[1], ours
-        words = ["--host"]
-        for name, each in (("link", link), ("udp", udp), ("tcp", tcp)):
-            words += [f"--{name}-fd", str(each.fileno())]
+        sockets = {"link": link, "udp": udp, "tcp": tcp, "intercept": intercept}
+        words = ["--host", *(word for name, each in sockets.items() for word in (f"--{name}-fd", str(each.fileno())))]
         self.process = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), program, *words],
-                                        pass_fds=[link.fileno(), udp.fileno(), tcp.fileno()], stderr=subprocess.DEVNULL)
-        for each in (link, udp, tcp):
+                                        pass_fds=[each.fileno() for each in sockets.values()], stderr=subprocess.DEVNULL)
+        for each in sockets.values():
             each.close()
         assert b"ready" in ours.recv(100)
         ours.sendall(frame({"type": "hello", "resolvers": [f"127.0.0.1:{upstream}"], "maxAddresses": 4096}))

@@ -113,7 +113,8 @@ def measure(options, work):
 def without_slots(options, work, root):
     """Creates of a daemon that keeps no network slots: namespace, veth, address and rules are made in the create."""
     (work / "w").mkdir()
-    with contextlib.closing(fixtures.sandboxd(work / "w", root, {"network": {"ready_slots": 0}})) as daemon:
+    network = {"ready_slots": 0, "subnet": "10.80.0.0/16", "table": "osb_noslots", "interface_prefix": "onoslots-"}
+    with contextlib.closing(fixtures.sandboxd(work / "w", root, {"network": network})) as daemon:
         load(options, daemon, "create", 3, 50)
         runs = [load(options, daemon, "create", 40, 50) for _ in range(options.rounds)]
     return {key: statistics.median(each[key] for each in runs) for key in ("p50", "p90", "p99")}
