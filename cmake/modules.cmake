@@ -1,7 +1,11 @@
 # A module is a folder of src/ with x.h, x.cc and x_test.cc side by side: one static library, one test program.
 # Files are found by name, so adding one means adding the file and nothing else.
 
-include(GoogleTest)
+# How many unit tests a ctest entry has at least. With sanitizers the start and the end of a process are dear.
+set(tests_of_an_entry 1)
+if(OSB_SANITIZE)
+  set(tests_of_an_entry 60)
+endif()
 
 # osb_library(NAME [DEPS ...]): library osb_NAME, and NAME_test when the folder has tests.
 function(osb_library name)
@@ -31,7 +35,7 @@ function(osb_library name)
   endif()
 endfunction()
 
-# osb_test(NAME sources... DEPS libraries... [LABEL label]): a GoogleTest program; each TEST is a ctest entry.
+# osb_test(NAME sources... DEPS libraries... [LABEL label]): a GoogleTest program; each test suite is a ctest entry.
 function(osb_test name)
   cmake_parse_arguments(ARG "" "LABEL" "DEPS" ${ARGN})
   if(NOT ARG_LABEL)
@@ -41,8 +45,16 @@ function(osb_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} osb_test_support GTest::gmock GTest::gtest_main)
   target_compile_options(${name} PRIVATE -O0)  # half the time to compile; what is tested is optimised all the same
   osb_precompile(${name} test)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 120)
+  string(REGEX REPLACE "_test$" "" module ${name})
+  set(discover ${CMAKE_CURRENT_BINARY_DIR}/${name}_discover.cmake)
+  set(entries ${CMAKE_CURRENT_BINARY_DIR}/${name}_entries.cmake)
+  file(GENERATE OUTPUT ${discover} CONTENT
+"include([==[${CMAKE_SOURCE_DIR}/cmake/discover_suites.cmake]==])
+osb_discover_suites(PROGRAM [==[$<TARGET_FILE:${name}>]==] MODULE ${module} LABEL ${ARG_LABEL}
+                    TESTS ${tests_of_an_entry} OUT [==[${entries}]==])
+include([==[${entries}]==])
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${discover})
 endfunction()
 
 # osb_embed(NAME files...): osb_NAME gets a function osb::NAME::embedded(file name) that gives back their text.

@@ -9,18 +9,46 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-GTEST_SKIP = """[ RUN      ] Things.Work
+GTEST_SKIP = """[ RUN      ] Things.Rest
+[       OK ] Things.Rest (0 ms)
+[ RUN      ] Things/Few.Work/pids
 ../../src/things_test.cc:7: Skipped
 needs root
-[  SKIPPED ] Things.Work (0 ms)
-[  PASSED  ] 0 tests.
-[  SKIPPED ] 1 test, listed below:
-[  SKIPPED ] Things.Work
+[  SKIPPED ] Things/Few.Work/pids (0 ms)
+[ RUN      ] Things.AreMute
+[  SKIPPED ] Things.AreMute (0 ms)
+[  PASSED  ] 1 test.
+[  SKIPPED ] 2 tests, listed below:
+[  SKIPPED ] Things/Few.Work/pids
+[  SKIPPED ] Things.AreMute
+"""
+GTEST_FAILURES = """[ RUN      ] Things.Work
+../../src/things_test.cc:9: Failure
+[  FAILED  ] Things.Work (3 ms)
+[ RUN      ] Things.Rest
+[       OK ] Things.Rest (0 ms)
+[ RUN      ] Things/Few.Work/0
+no newline here[  FAILED  ] Things/Few.Work/0, where GetParam() = 7 (0 ms)
+[  PASSED  ] 1 test.
+[  FAILED  ] 2 tests, listed below:
+[  FAILED  ] Things.Work
+[  FAILED  ] Things/Few.Work/0, where GetParam() = 7
+"""
+GTEST_CRASH = """[ RUN      ] Things.Work
+[       OK ] Things.Work (3 ms)
+[ RUN      ] Things.Crash
+AddressSanitizer: heap-use-after-free
 """
 PYTEST_SKIP = """..s..
 =========================== short test summary info ============================
 SKIPPED [2] ../../tests/e2e/test_things.py:12: needs a moon
 3 passed, 2 skipped in 0.01s
+"""
+PYTEST_FAILURES = """.F.E
+=========================== short test summary info ============================
+FAILED ../../tests/e2e/test_things.py::test_all[in time] - AssertionError: assert 1 == 2
+ERROR ../../tests/e2e/test_others.py::test_more
+1 failed, 3 passed, 1 error in 61.01s (0:01:01)
 """
 
 
@@ -37,8 +65,7 @@ class RunCtest(unittest.TestCase):
         for number, (test, (output, code)) in enumerate(tests.items()):
             text = build / f"{number}.txt"
             text.write_text(output)
-            lines += [f'add_test([=[{test}]=] sh -c "cat {text}; exit {code}")',
-                      f'set_tests_properties([=[{test}]=] PROPERTIES SKIP_REGULAR_EXPRESSION "\\\\[  SKIPPED \\\\]")']
+            lines.append(f'add_test([=[{test}]=] sh -c "cat {text}; exit {code}")')
         (build / "CTestTestfile.cmake").write_text("\n".join(lines))
         return build
 
@@ -53,16 +80,30 @@ class RunCtest(unittest.TestCase):
         self.assertEqual(lines[-2:], ["No test was skipped.", "2 passed, 0 failed, 0 skipped"])
 
     def test_skipped_tests_say_why(self):
-        build = self.build("a", {"Things.Work/pids  # GetParam() = 1": (GTEST_SKIP, 0), "e2e.things": (PYTEST_SKIP, 0),
-                                 "mute": ("[  SKIPPED ] mute\n", 0)})
+        build = self.build("a", {"unit.things": (GTEST_SKIP, 0), "e2e.things": (PYTEST_SKIP, 0), "mute": ("skip me", 0)})
+        with open(build / "CTestTestfile.cmake", "a") as file:
+            file.write('\nset_tests_properties(mute PROPERTIES SKIP_REGULAR_EXPRESSION "skip me")\n')
         code, lines = self.run_tests(build)
         self.assertEqual(code, 0)
-        self.assertEqual(lines[-5:], [
+        self.assertEqual(lines[-6:], [
             "Skipped tests:",
-            "  Things.Work/pids: needs root",
             "  mute: the test gives no reason",
+            "  unit.things, Things/Few.Work/pids: needs root",
+            "  unit.things, Things.AreMute: the test gives no reason",
             "  e2e.things, test_things.py:12: needs a moon (2 cases)",
-            "1 passed, 0 failed, 2 skipped (and 2 cases inside tests that passed)"])
+            "2 passed (4 cases), 0 failed, 1 skipped (and 4 cases inside tests that passed)"])
+
+    def test_failed_cases_are_named(self):
+        code, lines = self.run_tests(self.build("a", {
+            "unit.things": (GTEST_FAILURES, 1), "unit.crash": (GTEST_CRASH, 134), "e2e.things": (PYTEST_FAILURES, 1)}))
+        self.assertNotEqual(code, 0)
+        self.assertEqual(lines[-6:], [
+            "Failed tests:",
+            "  unit.things: Things.Work, Things/Few.Work/0",
+            "  unit.crash: Things.Crash did not end",
+            "  e2e.things: test_things.py::test_all[in time], test_others.py::test_more",
+            "No test was skipped.",
+            "0 passed, 3 failed, 0 skipped"])
 
     def test_reasons_are_found_after_much_output(self):
         _, lines = self.run_tests(self.build("a", {"e2e.things": ("much\n" * 100_000 + PYTEST_SKIP, 0)}))

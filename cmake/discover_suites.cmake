@@ -1,0 +1,61 @@
+# Makes the ctest entries of a GoogleTest program when ctest starts. An entry runs whole test suites in one process: the start
+# of a process costs more than most tests do.
+
+# osb_discover_suites(PROGRAM file MODULE name LABEL label TESTS number OUT file): writes add_test() commands into OUT, unless
+# it is newer than the program. With TESTS 1 each suite is an entry, unit.MODULE.SUITE; otherwise an entry has as many
+# suites as have TESTS tests together, unit.MODULE.NUMBER.
+function(osb_discover_suites)
+  cmake_parse_arguments(ARG "" "PROGRAM;MODULE;LABEL;TESTS;OUT" "" ${ARGN})
+  if(NOT EXISTS ${ARG_PROGRAM})  # an entry that cannot run fails
+    file(WRITE ${ARG_OUT} "add_test([==[unit.${ARG_MODULE}]==] [==[${ARG_PROGRAM}]==])\n")
+    return()
+  endif()
+  set(fresh YES)
+  foreach(source ${ARG_PROGRAM} ${CMAKE_CURRENT_LIST_FILE} ${CMAKE_CURRENT_FUNCTION_LIST_FILE})
+    if(NOT EXISTS ${ARG_OUT} OR ${source} IS_NEWER_THAN ${ARG_OUT})
+      set(fresh NO)
+    endif()
+  endforeach()
+  if(fresh)
+    return()
+  endif()
+
+  execute_process(COMMAND ${ARG_PROGRAM} --gtest_list_tests TIMEOUT 120 OUTPUT_VARIABLE listed RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${ARG_PROGRAM} --gtest_list_tests: ${result}\n${listed}")
+  endif()
+  # "Suite.", and below it "  Test" for each test; both may be followed by "# " and the value of a parameter, any text.
+  string(REGEX REPLACE " +#[^\n]*" "" listed "${listed}")
+  string(REGEX MATCHALL "[^ \n]+\\.\n(  [^\n]+\n)+" suites "${listed}")
+  set(script "")
+  set(filter "")
+  set(tests 0)
+  set(number 0)
+  list(LENGTH suites left)
+  foreach(suite IN LISTS suites)
+    math(EXPR left "${left} - 1")
+    string(REGEX MATCH "^[^\n]+" name "${suite}")
+    string(REGEX MATCHALL "\n  " each "${suite}")
+    list(LENGTH each here)
+    math(EXPR tests "${tests} + ${here}")
+    string(APPEND filter ":${name}*")
+    if(tests LESS ARG_TESTS AND left GREATER 0)
+      continue()
+    endif()
+    math(EXPR number "${number} + 1")
+    if(ARG_TESTS GREATER 1)
+      set(name "${number}.")
+    endif()
+    string(REGEX REPLACE "\\.$" "" name "unit.${ARG_MODULE}.${name}")
+    string(SUBSTRING "${filter}" 1 -1 filter)
+    string(APPEND script "add_test([==[${name}]==] [==[${ARG_PROGRAM}]==] [==[--gtest_filter=${filter}]==])\n"
+                         "set_tests_properties([==[${name}]==] PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300\n"
+                         "                     FAIL_REGULAR_EXPRESSION [==[Running 0 tests]==])\n")
+    set(filter "")
+    set(tests 0)
+  endforeach()
+  if(number EQUAL 0)
+    message(FATAL_ERROR "${ARG_PROGRAM} lists no tests:\n${listed}")
+  endif()
+  file(WRITE ${ARG_OUT} "${script}")
+endfunction()
