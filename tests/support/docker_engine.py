@@ -30,15 +30,17 @@ LEFT_OUT = ("/share/", "/gconv/", "/audit/", "/pydoc_data/", "/test/", "/lib2to3
 
 def _packages(names):
     """These Debian packages and what they need, without alternatives that are not installed."""
+    shown = subprocess.run(["dpkg-query", "-W", "-f=${Package}\t${db:Status-Status}\t${Depends}, ${Pre-Depends}\n"],
+                           capture_output=True, text=True, check=True).stdout
+    needs = {name: depends for name, status, depends in (line.split("\t") for line in shown.splitlines())
+             if status == "installed"}
     wanted, seen = list(names), set()
     while wanted:
         name = wanted.pop()
-        shown = subprocess.run(["dpkg-query", "-W", "-f=${db:Status-Status}\t${Depends}, ${Pre-Depends}", name],
-                               capture_output=True, text=True).stdout
-        if name in seen or not shown.startswith("installed"):
+        if name in seen or name not in needs:
             continue
         seen.add(name)
-        for group in shown.partition("\t")[2].split("\n")[0].split(","):
+        for group in needs[name].split(","):
             wanted += [each.split()[0].split(":")[0] for each in group.split("|") if each.strip()]
     return sorted(seen - {"perl-base", "debconf", "install-info", "passwd", "login", "adduser"})
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -26,9 +27,11 @@ def server_binary():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Not one of those that the kernel gives to connections: such a port may be taken while the server does not run."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", random.randrange(20_000, 30_000)))
+            return probe.getsockname()[1]
 
 
 class Server:
