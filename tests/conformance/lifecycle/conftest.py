@@ -13,6 +13,18 @@ from spec_check import every_answer_checked  # noqa: E402
 if os.geteuid() != 0:
     pytest.exit("these tests need root", returncode=1)
 
+# On sandboxd every case runs. What execd and the server do by themselves is alike on all backends, and container engines
+# are slow: there only the cases run that have one of these marks. BACKEND=docker without -m runs all of them by hand.
+MARKERS = [
+    "on_docker: rests on what a container engine does: tried on Docker too",
+    "on_podman: rests on what Podman does otherwise than Docker: tried on both",
+]
+
+
+def pytest_configure(config):
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def every_answer_is_in_the_document():

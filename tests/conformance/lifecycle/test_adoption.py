@@ -5,6 +5,8 @@ import socket
 import sqlite3
 import uuid
 
+import pytest
+
 from backend import backend
 
 
@@ -15,6 +17,7 @@ def forget_all(server):
         path.unlink()
 
 
+@pytest.mark.on_podman
 def test_sandboxes_are_taken_over(make_server):
     server = make_server()
     made = server.create(timeout=3600, metadata={"team": "a"}, env={"SECRET": "s"},
@@ -61,6 +64,7 @@ def test_one_lost_record(make_server):
     server.remove_all()
 
 
+@pytest.mark.on_podman
 def test_a_sandbox_past_its_deadline_is_removed(make_server):
     server = make_server()
     server.stop()
@@ -73,6 +77,7 @@ def test_a_sandbox_past_its_deadline_is_removed(make_server):
     assert server.client.get("/v1/sandboxes").json()["items"] == []
 
 
+@pytest.mark.on_podman
 def test_a_create_that_fails_without_a_waiter_says_why(make_server):
     server = make_server()
     with socket.create_server(("127.0.0.1", 0)) as registry:

@@ -37,6 +37,7 @@ def ended(server, script, **fields):
     return id
 
 
+@pytest.mark.on_docker
 def test_logs_are_the_output_of_the_entrypoint(server, matches):
     id = ended(server, "for i in 1 2 3 4; do echo line $i; done; echo wrong >&2")
     said = server.daemon.entrypoint_output(text_of(ask(server, id, "logs"), deprecated=True)).splitlines()
@@ -54,6 +55,7 @@ def test_logs_are_the_output_of_the_entrypoint(server, matches):
     assert len(server.daemon.entrypoint_output(whole["content"]).splitlines()) == 5
 
 
+@pytest.mark.on_docker
 def test_a_silent_sandbox_has_no_logs(server):
     id = server.create()["id"]
     assert text_of(ask(server, id, "logs"), deprecated=True) == "(no logs)\n"
@@ -82,6 +84,7 @@ def test_other_scopes_are_refused_with_the_known_ones(server, kind, scope, known
         "message": f"Unsupported {kind} diagnostics scope '{scope}'. Supported scopes: {known}."})
 
 
+@pytest.mark.on_docker
 def test_the_context_names_the_sandbox_where_it_runs(server, matches):
     id = server.create()["id"]
     body = ask(server, id, "context").json()
@@ -97,6 +100,7 @@ def test_the_context_names_the_sandbox_where_it_runs(server, matches):
     assert server.client.get("/sandboxes/unknown/diagnostics/context").status_code == 404
 
 
+@pytest.mark.on_docker
 def test_bytes_that_are_no_text_are_still_json(server, matches):
     id = ended(server, r"printf 'a\377\000b\n'")
     matches("diagnostics.yaml", "DiagnosticContentResponse", ask(server, id, "logs", scope="container").json())
@@ -117,6 +121,7 @@ def test_events_follow_the_life_of_a_sandbox(server, matches):
     assert "Paused" in ask(server, id, "events").text
 
 
+@pytest.mark.on_docker
 def test_a_bad_end_is_an_event(server):
     id = ended(server, "exit 3")
     events = text_of(ask(server, id, "events"), deprecated=True)
@@ -125,6 +130,7 @@ def test_a_bad_end_is_an_event(server):
     assert "Exit code:    3\n" in ask(server, id, "inspect").text
 
 
+@pytest.mark.on_docker
 def test_inspect_shows_state_and_no_secrets(server):
     id = server.create(env={"API_TOKEN": "hunter2", "PLAIN": "shown"}, metadata={"team": "a"},
                        resourceLimits={"cpu": "500m", "memory": "256Mi"})["id"]
@@ -138,6 +144,7 @@ def test_inspect_shows_state_and_no_secrets(server):
     assert token not in text and token not in ask(server, id, "summary").text
 
 
+@pytest.mark.on_docker
 def test_summary_is_all_three(server):
     id = ended(server, "echo out; echo more")
     text = text_of(ask(server, id, "summary", tail=1, event_limit=5))
@@ -145,6 +152,7 @@ def test_summary_is_all_three(server):
     assert text.endswith("more\n") and "\nout\n" not in text
 
 
+@pytest.mark.on_docker
 def test_a_sandbox_that_never_ran_has_diagnostics_too(server):
     id = server.create_failing(image={"uri": "127.0.0.1:1/no/such:image"})
     assert ask(server, id, "logs").text == "(no logs)\n"
@@ -177,6 +185,7 @@ def test_after_a_restart_the_record_tells(make_server):
     server.remove_all()
 
 
+@pytest.mark.on_docker
 def test_without_the_backend_the_records_are_shown(make_server, matches):
     server = make_server()
     id = server.create()["id"]

@@ -108,6 +108,7 @@ def test_only_at_the_root(server):
         assert server.client.get(path).status_code == 404
 
 
+@pytest.mark.on_docker
 def test_alive_and_ready(make_server):
     server = make_server()
     bare = httpx.Client(base_url=server.url, trust_env=False)
@@ -137,6 +138,7 @@ def test_client_measurements_are_taken(server):
     check.close()
 
 
+@pytest.mark.on_docker
 def test_signed_routes_need_a_gateway(server):
     id = server.create()["id"]
     response = server.client.get(f"/v1/sandboxes/{id}/endpoints/80", params={"expires": 4102444800})

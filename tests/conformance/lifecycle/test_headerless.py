@@ -95,6 +95,7 @@ def test_only_the_clients_that_are_listed_get_it(server, sandbox):
     assert stranger.status == 401
 
 
+@pytest.mark.on_docker
 def test_commands_files_and_terminals_work_on_both_ways(server, sandbox):
     for base in endpoints(server, sandbox)[0]:
         assert raw(base, "/ping").status == 200
@@ -107,6 +108,7 @@ def test_commands_files_and_terminals_work_on_both_ways(server, sandbox):
             assert json.loads(socket.recv(timeout=60))["type"] == "connected"
 
 
+@pytest.mark.on_docker
 def test_ports_are_reached_without_headers(server, sandbox):
     server.run(sandbox, f"python3 - <<'END'\n{LISTENER}END\n")
     for query in ({}, {"use_server_proxy": "true"}):

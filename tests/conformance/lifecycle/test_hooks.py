@@ -4,6 +4,7 @@ import contextlib
 import json
 
 import httpx
+import pytest
 
 IDLE = ["tail", "-f", "/dev/null"]
 
@@ -58,6 +59,7 @@ def test_capabilities_name_hooks_and_policies(server):
     assert features["lifecycleHooks"] and features["idlePolicy"]
 
 
+@pytest.mark.on_docker
 def test_pre_start_ends_before_the_entrypoint_begins(server):
     id = server.create(lifecycle={"preStart": {"command": sh("echo prepared | tee /tmp/prepared")}},
                        entrypoint=sh("cat /tmp/prepared; echo begun; exec tail -f /dev/null"))["id"]
@@ -72,12 +74,13 @@ def test_pre_start_ends_before_the_entrypoint_begins(server):
 def test_execd_serves_while_pre_start_runs(server):
     wait = "mkfifo /tmp/made && mv /tmp/made /tmp/gate && read line </tmp/gate && echo passed"
     id = server.create(lifecycle={"preStart": {"command": sh(wait)}}, entrypoint=sh(": >/tmp/begun; " + " ".join(IDLE)))["id"]
-    assert server.run(id, "until [ -p /tmp/gate ]; do :; done; ls /tmp; echo go >/tmp/gate") == "gate"
+    assert server.run(id, "until [ -p /tmp/gate ]; do sleep 0.05; done; ls /tmp; echo go >/tmp/gate") == "gate"
     wait_for_line(server, id, "passed")
-    assert server.run(id, "until [ -e /tmp/begun ]; do :; done; echo yes") == "yes"
+    assert server.run(id, "until [ -e /tmp/begun ]; do sleep 0.05; done; echo yes") == "yes"
     assert server.state(id) == "Running"
 
 
+@pytest.mark.on_podman
 def test_a_pre_start_that_fails_ends_the_sandbox_and_says_why(server):
     ended = failed(server, preStart={"command": sh("echo all is well; echo 'but \"this\" broke' >&2; exit 3")})
     message = ended["status"]["message"]
@@ -112,6 +115,7 @@ def test_a_gibibyte_of_output_is_read_and_dropped(server):
     assert len(log) < 1 << 20
 
 
+@pytest.mark.on_docker
 def test_hooks_cannot_kill_execd(server):
     """It is the first process of its namespace, which no signal from inside kills."""
     id = server.create(lifecycle={"preStart": {"command": sh("kill -9 $PPID; kill -9 1; echo still here")}},
@@ -147,6 +151,7 @@ def test_a_zone_that_the_image_lacks_is_a_failure(server):
     assert "Nowhere/Land" in ended["status"]["message"], ended
 
 
+@pytest.mark.on_docker
 def test_hooks_go_on_after_a_pause(server):
     hook = {"name": "tick", "schedule": "@every 1s", "command": ["echo", "tick"]}
     id = server.create(lifecycle={"preStart": {"command": ["echo", "once"]}, "periodic": [hook]})["id"]
@@ -160,6 +165,7 @@ def test_hooks_go_on_after_a_pause(server):
     assert log_of(server, id).count("once") == 1
 
 
+@pytest.mark.on_docker
 def test_hooks_survive_the_server(make_server):
     server = make_server()
     hook = {"name": "tick", "schedule": "@every 1s", "command": ["echo", "tick"]}
@@ -171,13 +177,14 @@ def test_hooks_survive_the_server(make_server):
     assert log_of(server, id).count("once") == 1
 
 
+@pytest.mark.on_podman
 def test_a_failure_is_known_after_a_restart(make_server):
     server = make_server()
     gate = "mkfifo /tmp/made && mv /tmp/made /tmp/gate && read line </tmp/gate; echo late; exit 5"
     id = server.create(lifecycle={"preStart": {"command": sh(gate)}})["id"]
     endpoint = server.client.get(f"/v1/sandboxes/{id}/endpoints/44772").json()
     server.kill()
-    open_gate = "until [ -p /tmp/gate ]; do :; done; echo go >/tmp/gate"
+    open_gate = "until [ -p /tmp/gate ]; do sleep 0.05; done; echo go >/tmp/gate"
     httpx.post(f"http://{endpoint['endpoint']}/command", headers=endpoint["headers"], trust_env=False, timeout=60,
                json={"command": open_gate, "background": True})
     server.start()
@@ -185,10 +192,11 @@ def test_a_failure_is_known_after_a_restart(make_server):
     assert "exit code 5" in ended["status"]["message"] and "late" in ended["status"]["message"], ended
 
 
+@pytest.mark.on_podman
 def test_a_snapshot_does_not_bring_hooks_along(server):
     id = server.create(lifecycle={"preStart": {"command": sh("echo hooked >>/tmp/hooked")}},
                        entrypoint=sh(": >/tmp/begun; exec tail -f /dev/null"))["id"]
-    server.run(id, "until [ -e /tmp/begun ]; do :; done")
+    server.run(id, "until [ -e /tmp/begun ]; do sleep 0.05; done")
     snapshot = server.client.post(f"/v1/sandboxes/{id}/snapshots", json={}).json()["id"]
     while (state := server.client.get(f"/v1/snapshots/{snapshot}").json()["status"]["state"]) != "Ready":
         assert state in ("Creating", "Pending"), state

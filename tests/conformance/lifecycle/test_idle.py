@@ -7,6 +7,7 @@ import signal
 import threading
 
 import httpx
+import pytest
 
 from backend import backend
 from registry import busybox_layer, docker_archive
@@ -68,6 +69,7 @@ def stopped(daemon):
         daemon.process.send_signal(signal.SIGCONT)  # an engine's parent stops itself when its child is stopped
 
 
+@pytest.mark.on_podman
 def test_a_paused_sandbox_wakes_when_it_is_accessed(server):
     id = serving(server)
     pause(server, id)
@@ -110,6 +112,7 @@ def test_requests_of_many_clients_wake_it_once_and_each_arrives_once(server):
     assert sorted(arrived) == sorted(f"{round}-{number}" for round in range(3) for number in range(40))
 
 
+@pytest.mark.on_docker
 def test_requests_are_forwarded_while_it_is_paused_and_resumed_all_the_time(server):
     id = serving(server)
     done = threading.Event()
@@ -138,6 +141,7 @@ def test_requests_are_forwarded_while_it_is_paused_and_resumed_all_the_time(serv
     assert sorted(arrived) == sorted(sent)
 
 
+@pytest.mark.on_docker
 def test_a_paused_sandbox_whose_image_is_gone_wakes(server):
     archive = docker_archive("gone:1", [busybox_layer()])
     if backend() == "native":
@@ -154,6 +158,7 @@ def test_a_paused_sandbox_whose_image_is_gone_wakes(server):
     assert server.state(id) == "Running"
 
 
+@pytest.mark.on_docker
 def test_requests_do_not_wait_for_a_paused_sandbox_that_is_gone(server):
     """Removed behind the server's back. Until the backend has said so, a request is told to come again."""
     id = serving(server)
@@ -172,6 +177,7 @@ def test_endpoints_lead_through_the_server(server):
         assert endpoint.startswith(f"127.0.0.1:{server.port}/") and f"/sandboxes/{id}/proxy/{port}" in endpoint
 
 
+@pytest.mark.on_docker
 def test_idle_sandboxes_are_paused_and_busy_ones_are_not(server):
     """All at the same time: each would take half a minute."""
     quiet = serving(server, **SOON)
@@ -214,6 +220,7 @@ def test_the_policy_survives_the_server(make_server):
     assert proxied(server, idle).text == "hello"
 
 
+@pytest.mark.on_docker
 def test_a_wake_that_takes_too_long_is_told_and_nothing_was_forwarded(make_server):
     server = make_server()
     id = serving(server)

@@ -72,6 +72,7 @@ def test_a_snapshot_becomes_an_image(server):
         assert server.client.delete("/v1/images", params={"uri": uri}).status_code == 204
 
 
+@pytest.mark.on_docker
 def test_exports_that_are_refused(server):
     unknown = server.client.get("/v1/snapshots/6b0a2c7e-0000-4000-8000-000000000000/export")
     assert (unknown.status_code, unknown.json()["code"]) == (404, "SNAPSHOT::NOT_FOUND")
@@ -117,6 +118,7 @@ def test_a_pull_that_fails_says_so_in_its_stream(server):
     assert last["type"] == "error" and last["error"]["code"] == server.code("SANDBOX_IMAGE_PULL_FAILED")
 
 
+@pytest.mark.on_docker
 @pytest.mark.skipif(backend() == "native", reason="sandboxd keeps images: see above")
 @pytest.mark.parametrize("method, path", [("GET", "/v1/images"), ("POST", "/images/pull"), ("POST", "/v1/images/load"),
                                           ("DELETE", "/v1/images?uri=host")])

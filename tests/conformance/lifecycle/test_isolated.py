@@ -72,6 +72,7 @@ def test_a_sandbox_without_the_extension_has_none(make):
     assert refused.value.status_code == 503 if hasattr(refused.value, "status_code") else True
 
 
+@pytest.mark.on_docker
 def test_life_of_a_session(sandbox):
     capabilities = sandbox.isolation.capabilities()
     assert capabilities.available and capabilities.setpriv_available and capabilities.userns_available
@@ -137,6 +138,7 @@ def test_options(sandbox):
         sandbox.isolation.create(wanted(extra_writable=["/etc"]))
 
 
+@pytest.mark.on_docker
 def test_user_namespaces(sandbox):
     sandbox.commands.run(f"mkdir -p {WORKSPACE}")
     sessions = [sandbox.isolation.create(wanted(mode="rw", uid=1234, gid=2345, uid_mode="userns")) for _ in range(3)]
@@ -153,6 +155,7 @@ ESCAPES = ["mount -t tmpfs none /mnt", "unshare -m true", "unshare -U true", "ns
            "head -c 1 /proc/kcore"]
 
 
+@pytest.mark.on_podman
 @pytest.mark.parametrize("profile", ["strict", "balanced"])
 def test_walls(sandbox, profile):
     sandbox.commands.run(f"mkdir -p {WORKSPACE}")

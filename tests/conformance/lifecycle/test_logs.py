@@ -80,6 +80,7 @@ def let_go(server, id, number):
     assert response.status_code in (200, 502), response.text
 
 
+@pytest.mark.on_docker
 def test_lines_come_as_they_are_written_until_the_end(server, matches):
     id = waiting(server, "echo first; go 1; echo second; go 2; exit 3")
     with followed(server, id) as events:
@@ -97,6 +98,7 @@ def test_lines_come_as_they_are_written_until_the_end(server, matches):
     assert first["time"] < second["time"]
 
 
+@pytest.mark.on_docker
 def test_one_that_has_ended_is_told_at_once(server, matches):
     id = ended(server, "echo one; echo two")
     events = events_of(server, id)
@@ -109,6 +111,7 @@ def test_one_that_has_ended_is_told_at_once(server, matches):
     assert bytes_of(events_of(server, id, since="1h", tail=100)) == b"one\ntwo\n"
 
 
+@pytest.mark.on_docker
 def test_without_follow_it_ends_with_the_present_output(server):
     id = waiting(server, "echo one; echo two; go 1")
     with followed(server, id) as events:
@@ -132,6 +135,7 @@ def asked_in_between(before, after, ask):
     raise AssertionError("never answered quickly enough to know what it had been asked")
 
 
+@pytest.mark.on_docker
 def test_since_begins_in_the_middle(server):
     id = waiting(server, "echo early; go 1; sleep 6; echo late; go 2")
     with followed(server, id) as events:
@@ -166,6 +170,7 @@ def test_of_many_lines_none_is_lost(server):
     assert bytes_of(everything) == many_lines()
 
 
+@pytest.mark.on_docker
 def test_a_reader_that_is_slow_gets_all_of_it_later(server):
     # More than all buffers on the way together take.
     id = waiting(server, f"go 1; {MANY_LINES}")
@@ -182,6 +187,7 @@ def test_a_reader_that_is_slow_gets_all_of_it_later(server):
     assert events[-1]["type"] == "end"
 
 
+@pytest.mark.on_docker
 def test_a_last_line_without_an_end(server):
     id = waiting(server, "printf 'one\\nname? '; go 1; printf 'x'")
     with followed(server, id) as events:
@@ -198,6 +204,7 @@ def test_a_last_line_without_an_end(server):
     assert bytes_of(events_of(server, id)).rstrip(b"\n") == b"one\nname? x"
 
 
+@pytest.mark.on_docker
 def test_bytes_that_are_no_text_arrive_as_they_were_written(server, matches):
     id = ended(server, r"printf 'a\377\000\033[1mb\r\nz\303\274rich\n'")
     events = events_of(server, id)
@@ -210,6 +217,7 @@ def test_bytes_that_are_no_text_arrive_as_they_were_written(server, matches):
         matches("diagnostics.yaml", "LogEvent", event)
 
 
+@pytest.mark.on_docker
 def test_output_that_looks_like_a_time_is_output(server):
     id = ended(server, "echo 2001-01-01T00:00:00.000000000Z fake; echo next")
     events = events_of(server, id, since="1h")
@@ -217,6 +225,7 @@ def test_output_that_looks_like_a_time_is_output(server):
     assert all(event["time"] > "2020" for event in events if event["type"] == "output")
 
 
+@pytest.mark.on_docker
 def test_a_sandbox_that_is_removed_ends_its_streams_with_an_error(server, matches):
     id = waiting(server, "echo one; go 1")
     with followed(server, id) as events:
@@ -263,6 +272,7 @@ def test_one_that_never_ran_has_an_empty_log(server):
     assert [(event["type"], event["state"]) for event in events_of(server, id)] == [("end", "Failed")]
 
 
+@pytest.mark.on_docker
 def test_a_server_that_stops_says_so_and_the_log_outlives_it(make_server):
     server = make_server()
     id = waiting(server, "echo before; go 1; echo after; go 2")

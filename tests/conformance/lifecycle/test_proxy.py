@@ -145,6 +145,7 @@ def raw(server, method, path, **options):
     return client.send(client.build_request(method, httpx.URL(server.url).copy_with(raw_path=path.encode()), **options))
 
 
+@pytest.mark.on_podman
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 def test_requests_pass_as_they_are(server, echo, method):
     response = raw(server, method, f"/sandboxes/{echo}/proxy/8000/a%2Fb/c?x=%20y&flag", content=b"hello",
@@ -206,6 +207,7 @@ def test_a_broken_handshake_is_a_400(server, echo):
     assert (response.status_code, response.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER")
 
 
+@pytest.mark.on_docker
 def test_a_port_has_a_host_name_of_its_own(server, echo):
     def ask(host, method="GET", target="/", headers=None, body=None):
         """Not with httpx: the check against the specification goes by paths, and these are no paths of the API."""
@@ -228,12 +230,14 @@ def test_a_port_has_a_host_name_of_its_own(server, echo):
     assert ask("no-such-sandbox-80.localhost")[0].status == 404
 
 
+@pytest.mark.on_podman
 def test_execd_asks_for_its_token(server, echo):
     assert raw(server, "GET", f"/sandboxes/{echo}/proxy/44772/command/status/x").status_code == 401
     headers = server.token(echo)
     assert raw(server, "GET", f"/sandboxes/{echo}/proxy/44772/ping", headers=headers).status_code == 200
 
 
+@pytest.mark.on_podman
 def test_a_port_without_a_server_is_a_502(server, echo):
     response = raw(server, "GET", f"/sandboxes/{echo}/proxy/9/")
     assert (response.status_code, response.json()["code"]) == (502, "BACKEND_CONNECTION_FAILED")
@@ -287,6 +291,7 @@ def test_ports_out_of_range(server, echo):
         assert response.status_code == 400, port
 
 
+@pytest.mark.on_podman
 def test_upgrades_become_a_plain_connection(server, echo):
     """execd's terminal speaks WebSocket."""
     headers = server.token(echo)
@@ -412,6 +417,7 @@ def test_access_renews_unless_the_request_skips_it(make_server):
     assert deadline_after({"OpenSandbox-Access-Renew": "Skip"}) > before, "only the exact word"
 
 
+@pytest.mark.on_podman
 def test_the_proxy_works_where_addresses_of_sandboxes_cannot_be_reached(make_server):
     """On an engine the requests go through execd's published port then."""
     server = make_server(settings={"proxy": {"resolve_internal": False}})
@@ -426,6 +432,7 @@ def test_the_proxy_works_where_addresses_of_sandboxes_cannot_be_reached(make_ser
     assert (refused.status_code, refused.json()["code"]) == (502, "BACKEND_CONNECTION_FAILED")
 
 
+@pytest.mark.on_docker
 def test_secure_access_asks_for_the_token_of_the_endpoint(server, echo):
     id = server.create(secureAccess=True)["id"]
     try:
@@ -447,6 +454,7 @@ def test_secure_access_asks_for_the_token_of_the_endpoint(server, echo):
     assert "OpenSandbox-Secure-Access" not in server.token(echo)
 
 
+@pytest.mark.on_podman
 def test_direct_endpoints_reach_the_same_execd(server, echo):
     endpoint = server.client.get(f"/v1/sandboxes/{echo}/endpoints/44772").json()
     assert endpoint["endpoint"] == server.daemon.direct_endpoint(echo, 44772)

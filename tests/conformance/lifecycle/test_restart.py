@@ -9,6 +9,7 @@ import pytest
 from backend import backend
 
 
+@pytest.mark.on_podman
 def test_records_survive_a_kill(make_server):
     server = make_server()
     id = server.create(timeout=3600, metadata={"a": "1"})["id"]
@@ -25,6 +26,7 @@ def test_records_survive_a_kill(make_server):
     assert server.daemon.list() == []
 
 
+@pytest.mark.on_podman
 def test_a_sandbox_that_ended_meanwhile_is_reported(make_server):
     server = make_server()
     gone = server.create()["id"]
@@ -56,6 +58,7 @@ def until_not_ready(server):
     return response
 
 
+@pytest.mark.on_docker
 def test_a_create_is_refused_while_the_backend_is_away(make_server):
     server = make_server()
     id = server.create()["id"]
@@ -76,6 +79,7 @@ def test_a_create_is_refused_while_the_backend_is_away(make_server):
     assert server.daemon.list() == []
 
 
+@pytest.mark.on_podman
 def test_a_create_accepted_before_the_backend_died_is_carried_out_by_the_next(make_server):
     server = make_server()
     id = accept_without_carrying_out(server)
@@ -87,6 +91,7 @@ def test_a_create_accepted_before_the_backend_died_is_carried_out_by_the_next(ma
     server.remove_all()
 
 
+@pytest.mark.on_podman
 def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
     server = make_server()
     id = accept_without_carrying_out(server)
@@ -102,6 +107,7 @@ def test_an_accepted_create_is_carried_out_after_a_kill(make_server):
     server.remove_all()
 
 
+@pytest.mark.on_docker
 def test_a_server_without_a_backend_says_so_and_is_ready_when_it_comes(make_server):
     server = make_server()
     server.stop()
@@ -120,6 +126,7 @@ def test_a_server_without_a_backend_says_so_and_is_ready_when_it_comes(make_serv
     server.delete(server.create()["id"])
 
 
+@pytest.mark.on_podman
 def test_a_delete_is_finished_after_a_kill(make_server):
     server = make_server()
     id = server.create()["id"]
@@ -135,6 +142,7 @@ def test_a_delete_is_finished_after_a_kill(make_server):
     assert server.get(id).status_code == 404
 
 
+@pytest.mark.on_podman
 def test_the_daemon_may_be_restarted_under_the_server(make_server):
     server = make_server()
     id = server.create()["id"]

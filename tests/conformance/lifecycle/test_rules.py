@@ -90,6 +90,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.on_docker
 @pytest.mark.parametrize("fields, status, code", WRONG)
 def test_unsupported_requests_are_refused_at_once(server, fields, status, code):
     response = server.post_sandbox(**fields)
@@ -120,6 +121,7 @@ def test_ids_of_other_shapes_are_unknown(server):
         assert response.json()["code"]
 
 
+@pytest.mark.on_docker
 def test_endpoints_say_what_is_wrong(server):
     id = server.create()["id"]
     cases = [("/endpoints/x", 422, "SANDBOX::INVALID_PARAMETER"), ("/endpoints/0", 400, server.code("INVALID_PORT")),

@@ -28,6 +28,7 @@ def sandbox(config):
     made.close()
 
 
+@pytest.mark.on_docker
 def test_commands(sandbox):
     result = sandbox.commands.run("echo $GREETING; echo oops >&2; exit 3")
     assert [line.text for line in result.logs.stdout] == ["hello"]
@@ -46,6 +47,7 @@ def test_files(sandbox):
     assert sandbox.commands.run("wc -l < /root/a.txt").logs.stdout[0].text.strip() == "2"
 
 
+@pytest.mark.on_docker
 def test_life(sandbox, config):
     info = sandbox.get_info()
     assert info.status.state == "Running"
@@ -64,6 +66,7 @@ def test_life(sandbox, config):
     connected.close()
 
 
+@pytest.mark.on_docker
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
 def test_an_image_that_cannot_be_had_is_named(server, config, late):
     """The SDK neither polls the state nor waits for less than 30 seconds, so it has to be told."""

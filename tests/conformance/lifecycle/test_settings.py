@@ -47,6 +47,7 @@ def test_a_server_ends_within_its_time(make_server):
         server.stop()
 
 
+@pytest.mark.on_docker
 def test_capabilities_say_what_there_is(server):
     answer = server.client.get("/v1/capabilities").json()
     assert answer == server.client.get("/capabilities").json()
@@ -62,6 +63,7 @@ def test_capabilities_say_what_there_is(server):
 
 
 if DOCKER:
+    @pytest.mark.on_docker
     def test_operators_give_every_sandbox_environment_mounts_and_ports(make_server, tmp_path):
         (tmp_path / "file").write_text("from the host")
         server = make_server(settings={
@@ -77,6 +79,7 @@ if DOCKER:
         port = int(server.client.get(f"/v1/sandboxes/{id}/endpoints/8000").json()["endpoint"].split("/")[0].split(":")[1])
         assert 31000 <= port <= 31100
 
+    @pytest.mark.on_docker
     def test_published_ports_have_an_ipv4_address(make_server):
         assert "[docker] publish_host: expected an IPv4 address" in start_failure(make_server, docker={"publish_host": "::1"})
 else:

@@ -81,6 +81,7 @@ def no_templates_left(request):
             assert server.client.delete(f"/v1/templates/{item['templateId']}").status_code in (204, 404)
 
 
+@pytest.mark.on_podman
 def test_a_template_is_built_once_and_started_from(server):
     id = make(server, entrypoint=WARM, env={"COLOUR": "blue"}, metadata={"team": "a"},
               readiness={"probe": "cmd://test -f /root/warm"})
@@ -127,6 +128,7 @@ def test_a_port_is_waited_for(server):
     built(server, id)
 
 
+@pytest.mark.on_docker
 def test_a_failed_build_says_why_and_leaves_nothing(server):
     # It ends after a probe, whose line of execd's log stands behind its own.
     broken = "echo it is broken; until test -e /tmp/probed; do sleep 0.1; done; exit 3"
@@ -168,6 +170,7 @@ def test_a_deleted_template_leaves_its_sandboxes_alone(server):
         server.delete(sandbox)
 
 
+@pytest.mark.on_docker
 def test_a_template_that_is_being_built_can_be_deleted(server):
     id = make(server, readiness={"probe": "cmd://false"})
     while not (building := [s for s in sandboxes(server) if s.get("metadata") == {"template": id}]):
@@ -250,6 +253,7 @@ def test_capabilities_name_templates(server):
     assert features["templates"] == {"name": "templates", "available": True}
 
 
+@pytest.mark.on_podman
 def test_a_template_is_published_into_a_listed_directory(make_server, tmp_path):
     server = make_server(settings={"templates": {"publish_directories": [str(tmp_path)]}})
     image = "host"
@@ -282,6 +286,7 @@ def test_a_template_is_published_into_a_listed_directory(make_server, tmp_path):
     until_clean(server)
 
 
+@pytest.mark.on_podman
 def test_a_template_is_published_into_a_listed_registry(make_server, tmp_path):
     (tmp_path / "registry").mkdir()
     (tmp_path / "auth.json").touch(mode=0o600)
@@ -322,6 +327,7 @@ def test_a_build_that_takes_too_long_fails(make_server):
     until_clean(server)
 
 
+@pytest.mark.on_docker
 def test_builds_survive_the_death_of_the_server(make_server):
     """Killed again and again, at any step: every template is built in the end, and nothing is left beside it."""
     server = make_server()
@@ -351,6 +357,7 @@ def test_builds_survive_the_death_of_the_server(make_server):
     assert server.daemon.list() == []
 
 
+@pytest.mark.on_docker
 def test_a_half_deleted_template_goes_after_a_restart(make_server):
     server = make_server()
     id = make(server, entrypoint=WARM, readiness={"probe": "cmd://test -f /root/warm"})
