@@ -26,6 +26,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "wall(name, second): of a file: the wall that its attacks try, and the wall behind it")
     config.addinivalue_line("markers", "attack(by, on, holds_on_podman): who attacks, the backends where that is possible, and "
                             "False for a wall that Podman's own profile or network lacks")
+    config.addinivalue_line("markers", "alike: the wall is all in the egress program, which does in gVisor what it does on "
+                            "sandboxd, and on Podman what it does on Docker: tried on one of each two")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -42,6 +44,8 @@ def backends(item):
     found = (mark.kwargs.get("on", default) if mark else default).split()
     if "docker" in found and "podman" not in found and not (mark and mark.kwargs.get("holds_on_podman") is False):
         found.append("podman")  # both make containers
+    if item.get_closest_marker("alike"):
+        found = [each for each in found if each not in ("gvisor", "podman")]
     return found
 
 

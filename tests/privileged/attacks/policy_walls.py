@@ -24,9 +24,13 @@ CLOSED = {"timeout", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "E
           "ENOTCONN", "no such name"}
 
 
-def said(inmate, expression, **values):
-    """The value of an expression inside."""
-    return attack(inmate, INSIDE + f"report({expression})", **values)
+def said(inmate, expression, functions=INSIDE, **values):
+    """The value of an expression inside. In the shared sandbox the same program asks for the allowed name afterwards."""
+    if not inmate.is_shared:
+        return attack(inmate, functions + f"report({expression})", **values)
+    program = functions + f"got = {expression}\nreport([got, reach_name('www.allowed.test')])"
+    got, inmate.reached_since = attack(inmate, program, **values)
+    return got
 
 
 class Walls:
@@ -86,15 +90,19 @@ def walls(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared(walls):
-    return walls.create()
+    made = walls.create()
+    made.is_shared = True
+    return made
 
 
 @pytest.fixture
 def inmate(walls, shared):
     """One sandbox for all attacks that do it no harm. Afterwards the allowed name still works, and no other name server was
     asked."""
+    shared.reached_since = None
     yield shared
-    assert said(shared, "reach_name('www.allowed.test')") == HOST
+    if shared.reached_since != HOST:
+        assert said(shared, "reach_name('www.allowed.test')") == HOST
     assert walls.internet.leaked() == []
 
 

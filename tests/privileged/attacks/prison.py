@@ -63,6 +63,9 @@ class Prisoner:
         self.prison = prison
         self.id = id
         self.headers = prison.server.token(id)
+        self.tried = {}  # attack_each_way()
+        self.is_shared = False
+        self.reached_since = None  # what policy_walls.py asked after the last attack
 
     @property
     def token(self):
@@ -80,6 +83,7 @@ class Prisoner:
 
     def execd(self, path, body):
         """The answer of its execd to a POST, through the server's proxy."""
+        self.reached_since = None
         return httpx.post(f"{self.prison.server.url}/sandboxes/{self.id}/proxy/44772{path}", headers=self.headers, json=body,
                           timeout=180, trust_env=False)
 

@@ -66,6 +66,7 @@ def test_unbound_hosts_keep_their_own_certificate(vaults, holder):
         != vaults.sites[BOUND].context.der
 
 
+@pytest.mark.alike
 def test_a_secret_that_the_server_echoes_is_not_seen_inside(vaults):
     """In a header, in a trailer, on an error page; in a body only where the operator has asked for that."""
     secret = "s3cret/with+signs?0123456789"
@@ -85,6 +86,7 @@ def test_a_secret_that_the_server_echoes_is_not_seen_inside(vaults):
 
 # --- the wrong host
 
+@pytest.mark.alike
 @pytest.mark.parametrize("host", [PLAIN, EVIL, BOUND + ":8443", "other.bound.test", f"{BOUND}, {EVIL}", f"{EVIL}@{BOUND}"])
 def test_a_host_that_differs_from_the_tls_name_is_refused(vaults, holder, host):
     answer = inside(holder, "raw(address, sni, text)", address=ALLOWED, sni=BOUND, text=plain(host=host))
@@ -92,6 +94,7 @@ def test_a_host_that_differs_from_the_tls_name_is_refused(vaults, holder, host):
     assert vaults.take(BOUND) == []
 
 
+@pytest.mark.alike
 def test_a_bound_host_in_a_request_to_another_server_gets_no_secret(vaults, holder):
     inside(holder, f"socket.gethostbyname('{EVIL}')")
     answer = inside(holder, "raw(address, sni, text)", address=THIRD, sni=EVIL, text=plain(host=BOUND))
@@ -125,6 +128,7 @@ def test_plain_http_to_a_host_that_is_bound_for_https_gets_no_secret(vaults, hol
     assert "authorization" not in vaults.take("http " + BOUND)[0]["headers"]
 
 
+@pytest.mark.alike
 def test_a_redirect_to_another_host_carries_no_secret(vaults, holder):
     said = holder.output(f"curl -sSkL --location-trusted https://{BOUND}/to/{EVIL}")
     assert f"here is {EVIL}" in said, said
@@ -153,6 +157,7 @@ def test_a_name_that_turns_into_the_host_or_a_sandbox_gets_no_connection(vaults)
     prisoner.remove()
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("what", ["itself", "expired", "wrong name"])
 def test_a_server_without_a_good_certificate_gets_no_secret(vaults, what):
     name = f"{what.replace(' ', '-')}.bound.test"
@@ -172,6 +177,7 @@ def test_a_server_without_a_good_certificate_gets_no_secret(vaults, what):
 
 # --- requests that are read in two ways
 
+@pytest.mark.alike
 @pytest.mark.parametrize("text", [
     plain(method="POST", more="Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", body="0\r\n\r\nG"),
     plain(method="POST", more="Content-Length: 1\r\nContent-Length: 2\r\n", body="xx"),
@@ -227,6 +233,7 @@ def test_another_sandbox_has_no_part_in_the_vault(vaults, holder):
     other.remove()
 
 
+@pytest.mark.alike
 def test_the_api_of_the_vault_never_tells_a_value(vaults, holder):
     for path in ("", "/credentials", "/credentials/key", "/bindings", "/bindings/api"):
         assert SECRET not in json.dumps(vaults.vault(holder, path=path))
@@ -238,6 +245,7 @@ def test_the_api_of_the_vault_never_tells_a_value(vaults, holder):
     assert "connected" not in got
 
 
+@pytest.mark.alike
 def test_a_policy_that_closes_a_bound_host_is_refused(vaults, holder):
     answer = vaults.server.client.request("DELETE", f"/v1/sandboxes/{holder.id}/networkpolicy", json=["*.bound.test"])
     assert answer.status_code == 400 and "credential vault" in answer.text, answer.text
@@ -273,6 +281,7 @@ def test_the_key_of_a_sandbox_is_its_sidecars_alone(vaults, holder):
 
 # --- names without a vault
 
+@pytest.mark.alike
 @pytest.mark.parametrize("verified", ["true", "false"])
 def test_a_name_that_shares_an_address_with_an_allowed_one_is_closed_by_verify_sni(vaults, verified):
     """And stays reachable without it, as the packets do not name a host."""

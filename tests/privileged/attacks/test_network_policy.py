@@ -88,12 +88,14 @@ def test_a_name_server_on_another_port_is_not_asked(inmate, port):
         assert said(inmate, "reach(address, port)", address=address, port=port) in CLOSED
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("name", ["evil.test", "allowed.test", "x.www.allowed.test", "wwwxallowed.test", "wild.test",
                                   "evilwild.test", "www.allowed.test.evil.test", "WWW.EVIL.TEST", "denied.test"])
 def test_a_name_that_looks_like_an_allowed_one_is_denied(inmate, name):
     assert said(inmate, "resolve(name)", name=name)[0] == 3
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("kind", [2, 5, 6, 12, 15, 16, 33, 64, 65, 252, 255, 10, 41, 249, 65535])
 def test_no_kind_of_question_gets_a_denied_name_out(walls, inmate, kind):
     got = said(inmate, "resolve('secret.evil.test', kind=kind, timeout=2)", kind=kind)
@@ -103,6 +105,7 @@ def test_no_kind_of_question_gets_a_denied_name_out(walls, inmate, kind):
 
 # --- answers that lie
 
+@pytest.mark.alike
 @pytest.mark.parametrize("address", [METADATA, PRIVATE, "127.0.0.1", HOST, GATEWAY, "0.0.0.0", "224.0.0.1", "100.100.100.200",
                                      "168.63.129.16", "192.168.77.1", "172.17.0.1", "100.64.0.1", "10.95.0.2", "240.0.0.1"])
 def test_a_name_that_turns_into_a_closed_address_opens_nothing(walls, inmate, address):
@@ -113,6 +116,7 @@ def test_a_name_that_turns_into_a_closed_address_opens_nothing(walls, inmate, ad
     assert name in walls.internet.names.asked  # it was asked for, and answered so
 
 
+@pytest.mark.alike
 def test_a_name_whose_second_answer_is_a_closed_address_opens_nothing(walls, newcomer):
     answers = iter([THIRD] + [METADATA] * 100)
     walls.internet.names.answers["rebind.test"] = lambda name: ([record(name, next(answers), 0)], [])
@@ -122,6 +126,7 @@ def test_a_name_whose_second_answer_is_a_closed_address_opens_nothing(walls, new
     assert said(newcomer, "reach(address)", address=METADATA) in CLOSED
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("answers", [
     ([record("poison.test", THIRD)], [record("www.other.test", OTHER)]),
     ([record("poison.test", THIRD), record("www.other.test", OTHER)], []),
@@ -138,6 +143,7 @@ def test_records_of_other_names_open_nothing(walls, newcomer, answers):
     assert said(newcomer, "reach(address)", address=OTHER) in CLOSED
 
 
+@pytest.mark.alike
 def test_an_answer_for_another_question_is_not_believed(walls, newcomer):
     walls.internet.names.answers["poison.test"] = ([record("evil.test", OTHER)], [])
     got = said(newcomer, "resolve('poison.test', timeout=3)")
@@ -147,6 +153,7 @@ def test_an_answer_for_another_question_is_not_believed(walls, newcomer):
 
 # --- messages that are none
 
+@pytest.mark.alike
 @pytest.mark.parametrize("message", [
     "b''", "bytes(11)", "bytes(12)", "os.urandom(400)", "bytes([255]) * 512",
     "bytes(2) + bytes([1, 0, 0, 2]) + bytes(6) + wire('a.wild.test') * 2", "question('a.wild.test')[:-3]",
@@ -172,6 +179,7 @@ def flood(name_bytes, seconds):
 """
 
 
+@pytest.mark.alike
 def test_names_under_a_wildcard_carry_less_than_a_kibibyte_a_second(walls, newcomer):
     names = walls.internet.names
     before = len(names.asked)
@@ -181,6 +189,7 @@ def test_names_under_a_wildcard_carry_less_than_a_kibibyte_a_second(walls, newco
     assert 0 < carried < 1024 * seconds, f"{carried} bytes in {seconds} s"
 
 
+@pytest.mark.alike
 def test_a_flood_of_questions_does_not_keep_a_neighbour_from_its_names(inmate, newcomer):
     from policy_world import INSIDE
     attack(newcomer, INSIDE + FLOOD + "if os.fork() == 0:\n    os.setsid()\n    null = os.open('/dev/null', os.O_RDWR)\n"

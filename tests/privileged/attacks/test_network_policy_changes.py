@@ -153,6 +153,7 @@ def test_the_operators_rules_beat_the_policy_as_soon_as_they_are_written(walls, 
                           "time.sleep(0.02))") == [0, [ALLOWED]]
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("body", [[{"action": "allow", "target": "a.*.com"}], [{"action": "block", "target": "a.com"}], [],
                                   [{"action": "allow", "target": f"n{i}.test"} for i in range(5000)]],
                          ids=["target", "action", "empty", "too-many"])

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from attack import attack, number_of
+from attack import attack, attack_each_way, number_of
 
 pytestmark = pytest.mark.wall("System calls", second="no capability in the host's user namespace")
 
@@ -29,8 +29,8 @@ CALLS = {
 @pytest.mark.attack(on="native docker", holds_on_podman=False)  # six of them pass its profile (docs/docker.md)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_dangerous_system_call_is_refused(prisoner, name):
-    assert attack(prisoner, "report(in_child(lambda: syscall(number, *args)))", number=number_of(name),
-                  args=CALLS[name]) in REFUSED
+    calls = {name: {"number": number_of(name), "args": args} for name, args in CALLS.items()}
+    assert attack_each_way(prisoner, "def do(number, args): return syscall(number, *args)", calls)[name] in REFUSED
 
 
 @pytest.mark.attack(on="native")
@@ -42,9 +42,12 @@ def test_rings_of_the_kernel_are_refused(prisoner):
 @pytest.mark.attack(on="native docker", holds_on_podman=False)  # its profile allows user namespaces
 @pytest.mark.parametrize("kind", CLONE_FLAGS)
 def test_no_namespace_is_made_inside(prisoner, kind):
-    got = attack(prisoner, "report([in_child(lambda: syscall(unshare, flag)), "
-                           "in_child(lambda: syscall(clone, flag | 17, 0, 0, 0, 0))])",
-                 unshare=number_of("unshare"), clone=number_of("clone"), flag=CLONE_FLAGS[kind])
+    calls = {name: {"unshare": number_of("unshare"), "clone": number_of("clone"), "flag": flag}
+             for name, flag in CLONE_FLAGS.items()}
+    got = attack_each_way(prisoner, """
+def do(unshare, clone, flag):
+    return [in_child(lambda: syscall(unshare, flag)), in_child(lambda: syscall(clone, flag | 17, 0, 0, 0, 0))]
+""", calls)[kind]
     assert set(got) <= REFUSED, got
 
 
@@ -86,11 +89,12 @@ SOCKETS = {"packets": (17, 3, 3), "kernel crypto": (38, 5, 0), "firewall": (16, 
 @pytest.mark.attack(on="native")
 @pytest.mark.parametrize("name", SOCKETS)
 def test_a_socket_into_a_corner_of_the_kernel_is_not_made(prisoner, name):
-    got = attack(prisoner, """
+    got = attack_each_way(prisoner, """
 def make(family, kind, protocol):
     socket.socket(family, kind, protocol).close()
     return 'made'
-report([attempt(make, *wanted), attempt(make, 2, 1, 0), attempt(make, 1, 1, 0)])
-""", wanted=SOCKETS[name])
+def do(wanted):
+    return [attempt(make, *wanted), attempt(make, 2, 1, 0), attempt(make, 1, 1, 0)]
+""", {name: {"wanted": wanted} for name, wanted in SOCKETS.items()})[name]
     assert got[0] in ("EAFNOSUPPORT", "EPROTONOSUPPORT", "EPERM", "EACCES"), got
     assert got[1:] == ["made", "made"]
