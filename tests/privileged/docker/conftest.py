@@ -63,20 +63,41 @@ def make_server(engine):
         each.start()
 
 
+def engine_beside(number, **options):
+    made = Engine(number, host_image=False, **options)
+    made.load_busybox()
+    return made
+
+
 @pytest.fixture
 def own_engine():
-    """For tests that do it harm: beside the one of the session, one at a time."""
+    """For tests that leave it broken or set it up otherwise: beside the one of the session, one at a time."""
     made = []
 
     def make(**options):
         assert made == []
-        made.append(Engine(1, host_image=False, **options))
-        made[-1].load_busybox()
+        made.append(engine_beside(2, **options))
         return made[-1]
 
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture(scope="session")
+def engine_to_stop():
+    running = engine_beside(1)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def spare_engine(engine_to_stop):
+    """For tests that stop or kill it, between two requests: it is as before when it has been started again."""
+    yield engine_to_stop
+    if not engine_to_stop.running:
+        engine_to_stop.start()
+    engine_to_stop.remove_all()
 
 
 @pytest.fixture(scope="session")

@@ -31,8 +31,8 @@ def listening(server):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_an_engine_that_keeps_containers_alive_is_restarted(own_engine, make_server, how):
-    engine = own_engine()
+def test_an_engine_that_keeps_containers_alive_is_restarted(spare_engine, make_server, how):
+    engine = spare_engine
     server = make_server(engine)
     id = server.create()["id"]
     engine.stop(how)
@@ -57,8 +57,8 @@ def test_an_engine_that_ends_its_containers_is_restarted(own_engine, make_server
     assert engine.inventory()["containers"] == []
 
 
-def test_without_the_engine_records_are_shown_and_accepted_creates_wait(own_engine, make_server):
-    engine = own_engine()
+def test_without_the_engine_records_are_shown_and_accepted_creates_wait(spare_engine, make_server):
+    engine = spare_engine
     server = make_server(engine)
     id = server.create(metadata={"a": "1"})["id"]
     paused = server.create()["id"]
@@ -91,9 +91,9 @@ def test_without_the_engine_records_are_shown_and_accepted_creates_wait(own_engi
     assert engine.inventory()["containers"] == []
 
 
-def test_a_server_starts_before_its_engine_can_be_used(own_engine, make_server):
+def test_a_server_starts_before_its_engine_can_be_used(spare_engine, make_server):
     """An engine that was never there is a mistake in the configuration; for one that was there the server waits."""
-    engine = own_engine()
+    engine = spare_engine
     server = make_server(engine)
     id = server.create()["id"]
     server.kill()
@@ -255,8 +255,8 @@ def test_a_sandbox_is_deleted_in_the_middle_of_its_pull(server, engine):
     assert listening(server) == before
 
 
-def test_the_engine_is_killed_in_the_middle_of_a_pull(own_engine, make_server):
-    engine = own_engine()
+def test_the_engine_is_killed_in_the_middle_of_a_pull(spare_engine, make_server):
+    engine = spare_engine
     server = make_server(engine)
     with stalling_registry() as (port, came):
         made = server.post_sandbox(wait=0, image={"uri": f"127.0.0.1:{port}/slow:1"}).json()
@@ -294,8 +294,8 @@ def test_the_engine_is_killed_in_the_middle_of_creates(own_engine, make_server):
     assert listening(server) == [server.port]
 
 
-def test_the_socket_goes_away_and_comes_back(own_engine, make_server):
-    engine = own_engine()
+def test_the_socket_goes_away_and_comes_back(spare_engine, make_server):
+    engine = spare_engine
     server = make_server(engine)
     id = server.create()["id"]
     hidden = engine.socket.with_suffix(".hidden")

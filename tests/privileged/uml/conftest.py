@@ -25,7 +25,7 @@ def copy_program(name, root):
         shutil.copy(path, copy)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def daemon():
     root = pathlib.Path("/var/lib/opensandbox/busybox")
     (root / "bin").mkdir(parents=True)
@@ -56,7 +56,7 @@ def nothing_left(daemon):
     assert host_state.cgroups(daemon) == host_state.processes(daemon) == set()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def create(daemon):
     def make(id, network="none", **fields):
         # Not from the host's own files: they come through hostfs, which cannot be idmapped.
