@@ -23,6 +23,8 @@ OWN, GATEWAY = "172.30.0.2", "172.30.0.1"
 RESOLVER, ROGUE = "5.5.5.53", "9.9.9.9"
 WWW, OTHER, THIRD = "93.184.216.34", "93.184.216.35", "93.184.216.36"
 METADATA, PRIVATE = "169.254.169.254", "10.1.2.3"
+OF_VECTORS = ["10.0.0.1", "1.1.1.1"]  # specs/egress-vectors.json
+OWN_6, GATEWAY_6, SIX = "fd00:52::2", "fd00:52::1", "2606:2800:220:1::1"
 PORTS = [80, 443, 853, 5353, 8080]
 ECHO = 7777  # over UDP
 TOKEN = "dG9rZW4tb2YtdGhlLXRlc3Q"
@@ -41,11 +43,15 @@ class Internet:
         for device in ("lo", "eth0"):
             sh(*inside, "ip", "link", "set", device, "up")
         sh("ip", "link", "set", "eth0", "up")
-        for address in (RESOLVER, ROGUE, WWW, OTHER, THIRD, METADATA, PRIVATE):
+        for address in (RESOLVER, ROGUE, WWW, OTHER, THIRD, METADATA, PRIVATE, *OF_VECTORS):
             sh(*inside, "ip", "addr", "add", f"{address}/32", "dev", "lo")
         sh("ip", "route", "add", "default", "via", GATEWAY)
-        self.server = subprocess.Popen([*inside, sys.executable, "-c", SERVER, *map(str, PORTS)], stdout=subprocess.PIPE,
-                                       text=True)
+        sh("ip", "addr", "add", f"{OWN_6}/64", "dev", "eth0", "nodad")
+        for address, device in ((f"{GATEWAY_6}/64", "eth0"), (f"{SIX}/128", "lo")):
+            sh(*inside, "ip", "addr", "add", address, "dev", device, "nodad")
+        sh("ip", "-6", "route", "add", "default", "via", GATEWAY_6)
+        self.server = subprocess.Popen([*inside, sys.executable, "-c", SERVER, *map(str, PORTS), f"{SIX}:80"],
+                                       stdout=subprocess.PIPE, text=True)
         assert self.server.stdout.readline() == "listening\n"
         self.echo = [self.serve_echo(address) for address in (WWW, OTHER, PRIVATE)]
         self.names = NameServer(RESOLVER, self.socket)
