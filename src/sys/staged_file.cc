@@ -24,9 +24,9 @@ std::string hidden_name() {
   return text;
 }
 
-Result<StagedFile> StagedFile::create(int directory) {
+Result<StagedFile> StagedFile::create(int directory, mode_t mode) {
   StagedFile staged;
-  const int nameless = ::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0777);
+  const int nameless = ::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
   if (nameless >= 0) {
     staged.file_.reset(nameless);
     // Without /proc there is no way to give it a name later.
@@ -38,7 +38,7 @@ Result<StagedFile> StagedFile::create(int directory) {
   staged.directory_.reset(::fcntl(directory, F_DUPFD_CLOEXEC, 0));
   if (!staged.directory_) return from_errno("dup", errno);
   const std::string name = hidden_name();
-  auto file = open_at(directory, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW, 0777);
+  auto file = open_at(directory, name, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW, mode);
   if (!file) return Failure(file.error());
   staged.file_ = std::move(*file);
   staged.hidden_name_ = name;

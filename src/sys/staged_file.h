@@ -13,8 +13,8 @@ namespace osb::sys {
 // so that not even a killed daemon leaves it behind; otherwise a hidden one, which goes with the object.
 class StagedFile {
  public:
-  // In (or on the file system of) `directory`; mode 0777 less the umask.
-  static Result<StagedFile> create(int directory);
+  // In (or on the file system of) `directory`; with `mode` less the umask.
+  static Result<StagedFile> create(int directory, mode_t mode = 0777);
   StagedFile(StagedFile&&) noexcept = default;
   StagedFile& operator=(StagedFile&& other) noexcept;
   ~StagedFile();

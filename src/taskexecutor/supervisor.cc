@@ -19,6 +19,7 @@
 #include "base/unique_fd.h"
 #include "sys/cgroup.h"
 #include "sys/process_tree.h"
+#include "sys/replace_file.h"
 #include "sys/spawn.h"
 #include "sys/syscall.h"
 #include "sys/write_all.h"
@@ -58,7 +59,7 @@ int shell_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 
 void record_exit(int code) {
   // Without this record the executor reports a crash, which is the best that is left to say.
-  (void)write_durably(kDirectoryFd, "exit", std::to_string(code));
+  (void)sys::replace_file(kDirectoryFd, "exit", std::to_string(code));
 }
 
 std::string variable(const char* name, const char* otherwise) {

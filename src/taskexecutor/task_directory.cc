@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/parse_number.h"
 #include "sys/remove_tree.h"
+#include "sys/replace_file.h"
 #include "sys/staged_file.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
@@ -135,16 +136,6 @@ api::Task to_task(const TaskRecord& record) {
   return out;
 }
 
-Result<void> write_durably(int directory, const std::string& name, std::string_view text) {
-  auto staged = sys::StagedFile::create(directory);
-  if (!staged) return Failure(staged.error());
-  if (auto written = staged->write(text); !written) return written;
-  if (::fchmod(staged->fd(), 0600) < 0 || ::fsync(staged->fd()) < 0) return sys::from_errno("write " + name, errno);
-  if (auto placed = staged->place(directory, name); !placed) return placed;
-  if (::fsync(directory) < 0) return sys::from_errno("sync " + name, errno);
-  return {};
-}
-
 Result<TaskDirectory> TaskDirectory::create(const std::string& data, const TaskRecord& record) {
   if (!is_file_name(record.name)) {
     return fail(Code::InvalidRequest, "task name " + in_quotes(record.name) + " cannot be the name of a directory");
@@ -157,7 +148,7 @@ Result<TaskDirectory> TaskDirectory::create(const std::string& data, const TaskR
   if (!fd) {
     done = Failure(fd.error());
   } else {
-    done = write_durably(fd->get(), "task.json", encode_record(record));
+    done = sys::replace_file(fd->get(), "task.json", encode_record(record));
     if (done && ::renameat2(AT_FDCWD, hidden.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) < 0) {
       done = errno == EEXIST ? Result<void>(fail(Code::Conflict, "task " + record.name + " already exists"))
                              : sys::from_errno("make " + path, errno);
@@ -200,13 +191,13 @@ Result<TaskRecord> TaskDirectory::load() const {
 }
 
 Result<void> TaskDirectory::save(const TaskRecord& record) const {
-  return write_durably(directory_.get(), "task.json", encode_record(record));
+  return sys::replace_file(directory_.get(), "task.json", encode_record(record));
 }
 
 Result<void> TaskDirectory::save_supervisor(const SupervisorRecord& s) const {
   const json::object out{{"pid", s.pid}, {"start", s.start}, {"bootId", s.boot_id}, {"cgroup", s.cgroup}};
-  if (auto written = write_durably(directory_.get(), "supervisor.json", json::serialize(out)); !written) return written;
-  return write_durably(directory_.get(), "pid", std::to_string(s.pid));
+  if (auto written = sys::replace_file(directory_.get(), "supervisor.json", json::serialize(out)); !written) return written;
+  return sys::replace_file(directory_.get(), "pid", std::to_string(s.pid));
 }
 
 std::optional<SupervisorRecord> TaskDirectory::supervisor() const {

@@ -81,9 +81,6 @@ class TaskDirectory {
   UniqueFd directory_;
 };
 
-// Writes the file through a temporary one; durable when it returns.
-Result<void> write_durably(int directory, const std::string& name, std::string_view text);
-
 inline constexpr int kCrashExitCode = 137;
 
 }  // namespace osb::taskexecutor

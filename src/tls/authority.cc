@@ -10,7 +10,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
-#include "sys/staged_file.h"
+#include "sys/replace_file.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 #include "tls/host_name.h"
@@ -183,18 +183,8 @@ Result<CertificateAuthority> CertificateAuthority::load_or_create(const std::fil
   if (existing.error().code != Code::NotFound) return Failure(existing.error());
   auto made = create();
   if (!made) return made;
-  const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
-  const auto parent = sys::open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY);
-  if (!parent) return Failure(parent.error());
-  auto staged = sys::StagedFile::create(parent->get());
-  if (!staged) return with_context(name, staged.error());
-  if (::fchmod(staged->fd(), 0600) < 0) return sys::from_errno("chmod " + name, errno);
   const SecretText secret{made->secret_pem()};
-  if (auto written = staged->write(secret.text); !written) return with_context(name, written.error());
-  if (::fsync(staged->fd()) < 0) return sys::from_errno("fsync " + name, errno);
-  if (auto placed = staged->place(parent->get(), file.filename().string()); !placed) {
-    return with_context(name, placed.error());
-  }
+  if (auto written = sys::replace_file(file, secret.text); !written) return Failure(written.error());
   return made;
 }
 

@@ -13,6 +13,7 @@
 #include "cli/local/service_network.h"
 #include "cli/local/service_removal.h"
 #include "cli/local/service_settings.h"
+#include "sys/replace_file.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
 
@@ -125,7 +126,7 @@ class Start {
   // True: it runs with these settings and is ready. A daemon with other settings than `text` is stopped before its file
   // changes: the file always tells what a daemon that runs was started with.
   Result<bool> keep_running(std::optional<DaemonProcess>& process, const fs::path& log, const fs::path& file,
-                            const std::string& text, gid_t group) {
+                            const std::string& text, const sys::FileAccess& access) {
     const auto before = sys::read_text(file);
     const bool same = before && *before == text;
     if (process && same) {
@@ -135,14 +136,14 @@ class Start {
     if (process) stop_daemon(*process);
     process.reset();
     if (same) return false;
-    if (auto done = replace_file(file, text, group); !done) return Failure(done.error());
+    if (auto done = sys::replace_file(file, text, access); !done) return Failure(done.error());
     return false;
   }
 
   Result<void> run_sandboxd() {
     const fs::path program = options_.programs / "sandboxd", log = directory_ / "sandboxd.log";
     const auto running =
-        keep_running(record_.sandboxd, log, sandboxd_settings(directory_), sandboxd_settings_text(record_), 0);
+        keep_running(record_.sandboxd, log, sandboxd_settings(directory_), sandboxd_settings_text(record_), {});
     if (!running) return Failure(running.error());
     if (*running) return {};
     say_("Starting sandboxd");
@@ -163,7 +164,8 @@ class Start {
     const fs::path log = directory_ / "opensandbox-server.log";
     const uid_t user = server_id_of(record_.network);
     const auto running =
-        keep_running(record_.server, log, server_settings(directory_), server_settings_text(directory_, record_), user);
+        keep_running(record_.server, log, server_settings(directory_), server_settings_text(directory_, record_),
+                     {.mode = 0640, .group = user});
     if (!running) return Failure(running.error());
     if (*running) return {};
     say_("Starting the server");

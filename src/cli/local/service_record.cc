@@ -13,9 +13,9 @@
 #include "api/json.h"
 #include "cli/local/service_network.h"
 #include "sys/process_tree.h"
+#include "sys/replace_file.h"
 #include "sys/syscall.h"
 #include "sys/text_file.h"
-#include "sys/write_all.h"
 
 namespace osb::cli {
 namespace {
@@ -115,23 +115,7 @@ Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& di
 }
 
 Result<void> write_record(const std::filesystem::path& directory, const ServiceRecord& record) {
-  return replace_file(file_of(directory), json::serialize(to_json(record)));
-}
-
-Result<void> replace_file(const std::filesystem::path& path, std::string_view text, gid_t group) {
-  const std::string next = path.string() + ".new";
-  (void)::unlink(next.c_str());
-  const UniqueFd out(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (out.get() < 0) return sys::from_errno("write " + next, errno);
-  if (auto done = sys::write_all(out.get(), text, next); !done) return done;
-  if (group != 0 && (::fchown(out.get(), ::geteuid(), group) != 0 || ::fchmod(out.get(), 0640) != 0)) {
-    return sys::from_errno("set the owner of " + next, errno);
-  }
-  if (::fsync(out.get()) != 0) return sys::from_errno("write " + next, errno);
-  if (::rename(next.c_str(), path.c_str()) != 0) return sys::from_errno("write " + path.string(), errno);
-  const UniqueFd around(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (around.get() >= 0) (void)::fsync(around.get());
-  return {};
+  return sys::replace_file(file_of(directory), json::serialize(to_json(record)));
 }
 
 Result<UniqueFd> lock_service(const std::filesystem::path& directory, const std::function<void()>& waiting) {

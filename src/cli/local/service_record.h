@@ -61,9 +61,6 @@ Result<std::optional<ServiceRecord>> read_record(const std::filesystem::path& di
 // Replaces it as a whole; on the disk when this returns.
 Result<void> write_record(const std::filesystem::path& directory, const ServiceRecord& record);
 
-// A small file, replaced as a whole and on the disk when this returns. Readers are its owner, root, and `group`.
-Result<void> replace_file(const std::filesystem::path& path, std::string_view text, gid_t group = 0);
-
 // Held while a service is started, stopped or removed. Waits for another osb that holds it; `waiting` is called first.
 // Code::NotFound when there is no such directory, also when the other osb has removed it meanwhile.
 Result<UniqueFd> lock_service(const std::filesystem::path& directory, const std::function<void()>& waiting);

@@ -16,15 +16,15 @@ class PolicyFile {
 
   // Nothing: there is no file, or it is blank.
   Result<std::optional<policy::Policy>> load() const;
-  // See replace_file().
+  // See keep_text().
   Result<void> save(const policy::Policy& policy) const;
 
  private:
   std::string path_;
 };
 
-// In the place of a file. Durable when it returns. A new file has mode 0600, an old one keeps its mode. Blocks.
-Result<void> replace_file(const std::string& path, std::string_view text);
+// sys::replace_file(): a new file has mode 0600, an old one keeps its mode. Blocks.
+Result<void> keep_text(const std::string& path, std::string_view text);
 
 // Two blanks for each level, and a newline at the end.
 std::string pretty(const policy::Policy& policy);

@@ -92,7 +92,7 @@ class VaultFile {
   net::awaitable<Result<void>> save(BlockingPool& pool, std::optional<vault::StoredVault> stored) const {
     if (path_.empty()) co_return Result<void>();
     const std::string text = stored ? boost::json::serialize(*stored) : "null";
-    co_return co_await pool.run([&] { return replace_file(path_, text); });
+    co_return co_await pool.run([&] { return keep_text(path_, text); });
   }
 
  private:
