@@ -23,7 +23,7 @@ TEST(YamlReaderTest, WordsThatOnlyLookLikeNumbersStayWords) {
 
 TEST(YamlReaderTest, AnchorsTagsAndSeveralDocumentsAreRefused) {
   for (const char* bad :
-       {"a: &x 1\nb: *x", "a: !!binary x", "a: !!set {x}", "a: &x [1]", "a: 1\n---\nb: 2", "a: [", "? [a]\n: b"}) {
+       {"a: &x 1\nb: *x", "a: !!binary x", "a: !!set {x}", "a: &x [1]", "a: 1\n---\nb: 2", "a: [", "? [a]\n: b", "\tx: 1"}) {
     EXPECT_TRUE(as_json(bad).starts_with("error: ")) << bad << ": " << as_json(bad);
   }
 }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/output/spinner.h"
 #include "sys/pty.h"
+#include "yaml/writer.h"
 
 namespace osb::cli {
 namespace {
@@ -193,7 +194,7 @@ void Output::flush() {
 }
 
 void Output::data(const json::value& value) {
-  write(out_, format_ == Format::Yaml ? to_yaml(value) : to_pretty_json(value) + "\n");
+  write(out_, format_ == Format::Yaml ? yaml::to_text(value, yaml::Keys::Sorted) : to_pretty_json(value) + "\n");
 }
 
 void Output::json_line(const json::value& value) {
@@ -295,7 +296,7 @@ void Output::problem(const Problem& problem) {
     if (problem.status != 0) error["status"] = problem.status;
     if (!problem.request_id.empty()) error["request_id"] = problem.request_id;
     const json::object body{{"error", std::move(error)}};
-    return write(err_, format_ == Format::Yaml ? to_yaml(body) : to_pretty_json(body) + "\n");
+    return write(err_, format_ == Format::Yaml ? yaml::to_text(body, yaml::Keys::Sorted) : to_pretty_json(body) + "\n");
   }
   std::string sentence = problem.message;
   if (!sentence.empty() && std::string_view(".!?").find(sentence.back()) == std::string_view::npos) sentence += '.';

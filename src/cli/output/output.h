@@ -87,8 +87,6 @@ Sink standard_error(bool color);
 // Indented by two, keys in their order; text that is not UTF-8 has its bad bytes replaced.
 std::string to_pretty_json(const json::value& value);
 std::string to_json_line(const json::value& value);
-// Block style, keys sorted.
-std::string to_yaml(const json::value& value);
 // A cell of a table: strings as they are, null as "-", true as "True", lists and objects as JSON.
 std::string to_cell(const json::value& value);
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "api/json.h"
-#include "yaml/reader.h"
 
 namespace osb::cli {
 namespace {
@@ -94,67 +93,6 @@ TEST(Output, ProblemsAreOneSentenceOrData) {
 TEST(Output, JsonHasNumbersThatReadBackTheSame) {
   EXPECT_EQ(to_json_line(json::array{1, 2.0, 0.1, 1e300, true, nullptr, "é\n\"", json::object{}}),
             "[1, 2.0, 0.1, 1e+300, true, null, \"é\\n\\\"\", {}]");
-}
-
-// A YAML reader must read back the same data that was written.
-TEST(Output, YamlReadsBackAsTheSameData) {
-  const json::value value = {
-      {"text",
-       {"plain",
-        "with: colon",
-        "- dash",
-        "yes",
-        "null",
-        "3",
-        "3.5",
-        "1e3",
-        "~",
-        "",
-        " lead",
-        "trail ",
-        "a#b",
-        "two\nlines",
-        "tab\t",
-        "é",
-        "0x1F",
-        "2025-01-02T03:04:05Z",
-        "{",
-        "[x]",
-        "&a",
-        "*a",
-        "!t",
-        "%",
-        "@",
-        "`",
-        "|",
-        ">",
-        "'q'",
-        "\"q\"",
-        "a\\b",
-        "\x7F",
-        "\xC2\x85\xC2\x9F",
-        "\xEF\xBB\xBF",
-        "\xEF\xBF\xBF"}},
-      {"number", {1, -2, 0.5, 2.0}},
-      {"other", {true, false, nullptr}},
-      {"empty", {{"list", json::array{}}, {"map", json::object{}}}},
-      {"nested", {{{"a", 1}, {"b", {1, {2, 3}}}}, {{"c", {{"d", "e"}}}}}},
-      {"key with: colon", 1},
-  };
-  const std::string text = to_yaml(value);
-  const auto back = yaml::parse(text);
-  ASSERT_TRUE(back) << back.error().message << "\n" << text;
-  EXPECT_EQ(*back, value) << text;
-  EXPECT_LT(text.find("empty:"), text.find("nested:")) << "keys are sorted";
-}
-
-TEST(YamlReader, TakesJsonAndRefusesWhatIsNoPlainData) {
-  const auto parsed = yaml::parse(R"({"a": [1, "2", null], "b": {"c": true}})");
-  ASSERT_TRUE(parsed);
-  EXPECT_EQ(*parsed, (json::value{{"a", {1, "2", nullptr}}, {"b", {{"c", true}}}}));
-  for (const char* bad : {"a: [1", "a: &x 1\nb: *x", "--- 1\n--- 2\n", "? [a]\n: b\n", "\tx: 1"}) {
-    EXPECT_FALSE(yaml::parse(bad)) << bad;
-  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 
 #include "controller/names.h"
+#include "yaml/writer.h"
 
 namespace osb::controller {
 namespace {
@@ -226,7 +227,7 @@ std::vector<CrdFile> crds() {
 }
 
 std::string crd_text(const CrdFile& file) {
-  return "# Made by scripts/settings from src/controller/crds/crds.cc.\n" + to_yaml(file.definition);
+  return "# Made by scripts/settings from src/controller/crds/crds.cc.\n" + yaml::to_text(file.definition, yaml::Keys::AsTheyAre);
 }
 
 }  // namespace osb::controller

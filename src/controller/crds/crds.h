@@ -4,7 +4,6 @@
 #include <vector>
 
 #include <boost/json/object.hpp>
-#include <boost/json/value.hpp>
 
 namespace osb::controller {
 
@@ -16,9 +15,6 @@ struct CrdFile {
 // The three CustomResourceDefinitions, from one table of fields. The schemas are structural and use nothing newer than
 // Kubernetes 1.20.
 std::vector<CrdFile> crds();
-
-// Block style. Reading it back gives the same value.
-std::string to_yaml(const boost::json::value& value);
 
 // One of them, as `--print-crds` and the files of deploy/kubernetes/crds have it.
 std::string crd_text(const CrdFile& file);

@@ -22,15 +22,6 @@ TEST(Crds, TextReadsBackAsTheSameDefinition) {
   }
 }
 
-TEST(Yaml, ValuesThatLookLikeOthersAreQuoted) {
-  for (const char* text : {"true", "No", "null", "12", "", "*", "- a", "a: b", "a #b", "x\ny", "1e3", "~"}) {
-    const json::object value{{"key", text}};
-    const auto read = yaml::parse(to_yaml(value));
-    ASSERT_TRUE(read) << text;
-    EXPECT_EQ(*read, json::value(value)) << text;
-  }
-}
-
 // The rules of a structural schema: each field has a type, or says that it has none.
 void check_structural(const json::object& schema, const std::string& at) {
   const bool typed = schema.contains("type") || schema.contains("x-kubernetes-int-or-string");

@@ -1,14 +1,23 @@
-#include <algorithm>
-#include <cstdlib>
+#include "yaml/writer.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <fmt/format.h>
 
 #include "base/json_escape.h"
 #include "base/text.h"
-#include "cli/output/output.h"
 
-namespace osb::cli {
+namespace osb::yaml {
 namespace {
+
+namespace json = boost::json;
 
 bool looks_like_number(const std::string& text) {
   char* end = nullptr;
@@ -66,9 +75,17 @@ std::string scalar(std::string_view text) {
   return without_unprintable(quoted);
 }
 
+// YAML 1.1 readers take 5E-1, JSON's form, for a text.
+std::string number(double value) {
+  if (!std::isfinite(value)) return "null";
+  std::string out = fmt::format("{}", value);
+  return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
+}
+
 std::string inline_value(const json::value& value) {
   if (value.is_string()) return scalar(std::string_view(value.get_string()));
-  return to_json_line(value);  // numbers, booleans, null, [] and {}
+  if (value.is_double()) return number(value.get_double());
+  return json::serialize(value);  // integers, booleans, null, [] and {}
 }
 
 bool is_block(const json::value& value) {
@@ -76,22 +93,22 @@ bool is_block(const json::value& value) {
 }
 
 // Lines of `value`, each behind `indent` blanks; the first without, when it follows a "- ".
-void append(std::string& out, const json::value& value, std::size_t indent, bool first_inline) {
+void append(std::string& out, const json::value& value, Keys keys, std::size_t indent, bool first_inline) {
   const std::string blanks(indent, ' ');
   const auto begin_line = [&] {
     if (!std::exchange(first_inline, false)) out += blanks;
   };
   if (const json::object* object = value.if_object()) {
-    std::vector<std::string_view> keys;
-    for (const auto& [key, unused] : *object) keys.emplace_back(key);
-    std::ranges::sort(keys);
-    for (const std::string_view key : keys) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, unused] : *object) names.emplace_back(name);
+    if (keys == Keys::Sorted) std::ranges::sort(names);
+    for (const std::string_view key : names) {
       const json::value& item = object->at(key);
       begin_line();
       out += scalar(key) + ":";
       if (is_block(item)) {
         out += '\n';
-        append(out, item, item.is_array() ? indent : indent + 2, false);
+        append(out, item, keys, item.is_array() ? indent : indent + 2, false);
       } else {
         out += " " + inline_value(item) + "\n";
       }
@@ -101,7 +118,7 @@ void append(std::string& out, const json::value& value, std::size_t indent, bool
       begin_line();
       out += "- ";
       if (is_block(item)) {
-        append(out, item, indent + 2, true);
+        append(out, item, keys, indent + 2, true);
       } else {
         out += inline_value(item) + "\n";
       }
@@ -111,11 +128,11 @@ void append(std::string& out, const json::value& value, std::size_t indent, bool
 
 }  // namespace
 
-std::string to_yaml(const json::value& value) {
+std::string to_text(const json::value& value, Keys keys) {
   if (!is_block(value)) return inline_value(value) + "\n";
   std::string out;
-  append(out, value, 0, false);
+  append(out, value, keys, 0, false);
   return out;
 }
 
-}  // namespace osb::cli
+}  // namespace osb::yaml
