@@ -21,17 +21,6 @@ bool is_refused(const Query& query) {
   return query.record_class != kClassIn || type == ANY || type == AXFR || type == IXFR || type == OPT;
 }
 
-// How many bytes of the name the rule leaves to the asker.
-std::size_t free_bytes(std::string_view name, const policy::Verdict& verdict) {
-  if (verdict.rule == nullptr) return 0;  // allowed by default: other ways are open too
-  const auto* target = std::get_if<policy::NameTarget>(&verdict.rule->target);
-  if (target == nullptr || !target->below) return 0;
-  return name.size() - std::min(name.size(), target->name.size() + 1);
-}
-
-// Whether names are a way to somebody whom the policy does not name.
-bool is_metered(const Sandbox& sandbox) { return sandbox.opens_addresses() && !sandbox.audit; }
-
 }  // namespace
 
 void DnsProxy::send(const ReplyPath& reply, const Query& query, const PlainReply& plain) {
@@ -92,7 +81,7 @@ void DnsProxy::judge(const SandboxPtr& sandbox, const Query& query, const ReplyP
   }
   ++counters_.allowed;
   if (is_refused(query)) return send(reply, query, {.rcode = Rcode::NotImp});
-  const std::size_t free = is_metered(*sandbox) ? free_bytes(name, verdict) : 0;
+  const std::size_t free = sandbox->free_bytes(name, verdict);
   const Meter meter = free > 0 ? Meter::Wildcard : is_plain(query.question.type()) ? Meter::None : Meter::Text;
   if (auto found = resolver_.cached(query.question)) {
     ++counters_.cached;
@@ -124,17 +113,16 @@ bool DnsProxy::may_forward(Sandbox& sandbox, const Query& query, std::string_vie
   const SteadyTime now = clock_.steady_now();
   if (meter == Meter::None) return true;
   if (!sandbox.budget.has_answers(now)) return false;
-  if (!is_metered(sandbox) || resolver_.is_in_flight(query.question)) return true;
+  if (!sandbox.opens_addresses() || sandbox.audit || resolver_.is_in_flight(query.question)) return true;
   // The type is a message of 16 bits too: rare types cost as much as a name.
-  return sandbox.budget.take_name(hash_(name), free, now);
+  return sandbox.budget.take_name(name, free, now);
 }
 
 bool DnsProxy::may_tell(Sandbox& sandbox, const Answer& answer, Meter meter) {
   if (meter == Meter::None) return true;
   told_.clear();
-  answer.for_each_told([this](std::string_view content, std::size_t bytes) {
-    told_.push_back({.hash = hash_(content), .bytes = bytes});
-  });
+  answer.for_each_told(
+      [&](std::string_view content, std::size_t bytes) { told_.push_back(sandbox.budget.told(content, bytes)); });
   return sandbox.budget.take_answer(answer.number(), told_, meter == Meter::Text, clock_.steady_now());
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/keyed_hash.h"
 #include "egress/enforcer.h"
 #include "egress/proxy/endpoint.h"
 #include "egress/proxy/resolver.h"
@@ -93,7 +92,6 @@ class DnsProxy {
   Enforcer& enforcer_;
   const Clock& clock_;
   ProxyHooks hooks_;
-  KeyedHash hash_;
   Query query_;                     // of the message being handled
   std::vector<Budget::Told> told_;  // of the answer being judged
   std::string buffer_;

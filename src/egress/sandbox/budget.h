@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+
+#include "base/keyed_hash.h"
 
 namespace osb::egress {
 
@@ -53,8 +56,8 @@ class RecentHashes {
 };
 
 // How much a sandbox may ask and be told, so that it can neither take the proxy from other sandboxes nor exchange much
-// with somebody who runs a name server below a permitted wildcard. Hashes are those of base/keyed_hash.h: what a
-// sandbox has asked for or was told lately costs it little.
+// with somebody who runs a name server below a permitted wildcard. What it has asked for or was told lately costs
+// little.
 class Budget {
  public:
   static constexpr double kQuestionsPerSecond = 5000, kQuestionsAtOnce = 10'000;
@@ -64,14 +67,16 @@ class Budget {
   // Bytes of answers to names under a wildcard, and of answers with free text: the other direction of the same tunnel.
   static constexpr double kAnswerBytesPerSecond = 512, kAnswerBytesAtOnce = 4096;
 
+  // A record of an answer.
   struct Told {
     std::uint64_t hash = 0;
     std::size_t bytes = 0;
   };
+  Told told(std::string_view content, std::size_t bytes) const { return {.hash = hash_(content), .bytes = bytes}; }
 
   bool take_question(SteadyTime now) { return questions_.take(1, now); }
   // `below` is how many bytes of the name the policy leaves to the asker.
-  bool take_name(std::uint64_t name_hash, std::size_t below, SteadyTime now);
+  bool take_name(std::string_view name, std::size_t below, SteadyTime now);
   bool has_answers(SteadyTime now) { return answers_.has(1, now); }
   // `answer`: a number that no other answer has; the same answer costs nothing when it is told again. `overdraw`: an
   // answer of any size while something is left.
@@ -81,13 +86,15 @@ class Budget {
   TokenBucket questions_{kQuestionsPerSecond, kQuestionsAtOnce};
   TokenBucket names_{kNameBytesPerSecond, kNameBytesAtOnce};
   TokenBucket answers_{kAnswerBytesPerSecond, kAnswerBytesAtOnce};
-  RecentHashes recent_;  // of names, records, and answers by their numbers
+  KeyedHash hash_;
+  RecentHashes recent_;  // of names and records, and numbers of answers
 };
 
-inline bool Budget::take_name(std::uint64_t name_hash, std::size_t below, SteadyTime now) {
-  const bool known = recent_.has(name_hash);
+inline bool Budget::take_name(std::string_view name, std::size_t below, SteadyTime now) {
+  const std::uint64_t hash = hash_(name);
+  const bool known = recent_.has(hash);
   if (!names_.take(known ? kRepeated : static_cast<double>(below) + kRepeated, now)) return false;
-  recent_.add(name_hash);
+  recent_.add(hash);
   return true;
 }
 
