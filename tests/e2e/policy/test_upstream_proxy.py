@@ -59,7 +59,10 @@ class Proxy:
         with self.opens.wrap_socket(client, server_side=True) as opened:
             head = b""
             while b"\r\n\r\n" not in head:
-                head += opened.recv(4096)
+                piece = opened.recv(4096)
+                if not piece:
+                    return
+                head += piece
             self.opened.append(head.decode())
             server.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
             while piece := server.recv(65536):
