@@ -15,6 +15,9 @@ using namespace osb::egress;
 
 void check_answer(const Query& query, const Response& response) {
   const Answer answer(query.question, response);
+  answer.for_each_told([](std::string_view content, std::size_t bytes) {
+    if (bytes > content.size()) std::abort();
+  });
   std::string out;
   for (const bool hide : {false, true}) {
     const std::vector<bool> hidden(answer.addresses().size(), hide);

@@ -1,7 +1,8 @@
 // Asks a name server over UDP, from several addresses, with a fixed number of questions in flight on each.
 //
 // bench_dns_load PORT SOCKETS IN_FLIGHT SECONDS NAMES PREFIX: names are PREFIX0.test, PREFIX1.test, ... NAMES times,
-// then from the beginning. Socket i sends from 127.0.1.i. Prints one line of JSON.
+// then from the beginning. Socket i sends from 127.0.1.i. IN_FLIGHT 0: one question at a time, from each socket in
+// turn. Prints one line of JSON.
 
 #include <arpa/inet.h>
 #include <cstdint>
@@ -52,6 +53,8 @@ int main(int argc, char** argv) {
   const double seconds = std::atof(argv[4]);
   const long names = std::atol(argv[5]);
   const std::string prefix = argv[6];
+  const bool in_turn = in_flight == 0;
+  const int places = in_turn ? 1 : in_flight;
   long next = 0;
   std::size_t wrong = 0;
   osb::bench::Samples samples;
@@ -68,20 +71,23 @@ int main(int argc, char** argv) {
     const sockaddr_in to = address(0x7f000001, port);
     if (::bind(askers[i].fd, reinterpret_cast<const sockaddr*>(&own), sizeof own) < 0) std::abort();
     if (::connect(askers[i].fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) < 0) std::abort();
-    askers[i].began.resize(static_cast<std::size_t>(in_flight));
+    askers[i].began.resize(static_cast<std::size_t>(places));
     waits.push_back({askers[i].fd, POLLIN, 0});
   }
   const auto begin = Clock::now();
-  for (Asker& asker : askers) {
-    for (int i = 0; i < in_flight; ++i) ask(asker, static_cast<std::uint16_t>(i));
-  }
+  const auto ask_all = [&] {
+    for (Asker& asker : askers) {
+      for (int i = 0; i < places; ++i) ask(asker, static_cast<std::uint16_t>(i));
+      if (in_turn) return 1;
+    }
+    return sockets * places;
+  };
+  ask_all();
   std::size_t lost = 0;
   while (osb::bench::seconds_since(begin) < seconds) {
     if (::poll(waits.data(), waits.size(), 1000) == 0) {
       // Packets were lost: begin anew.
-      for (Asker& asker : askers) {
-        for (int i = 0; i < in_flight; ++i, ++lost) ask(asker, static_cast<std::uint16_t>(i));
-      }
+      lost += static_cast<std::size_t>(ask_all());
     }
     for (std::size_t i = 0; i < askers.size(); ++i) {
       if ((waits[i].revents & POLLIN) == 0) continue;
@@ -90,7 +96,7 @@ int main(int argc, char** argv) {
         const auto place = static_cast<std::uint16_t>(buffer[0] << 8 | buffer[1]);
         samples.add(osb::bench::seconds_since(askers[i].began[place]) * 1000);
         if ((buffer[3] & 15) != 0 || buffer[7] == 0) ++wrong;  // an rcode, or no answer
-        ask(askers[i], place);
+        ask(askers[in_turn ? (i + 1) % askers.size() : i], place);
       }
     }
   }

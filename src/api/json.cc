@@ -1,7 +1,6 @@
 #include "api/json.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <boost/json/parser.hpp>
 
@@ -27,8 +26,10 @@ std::string_view view(const json::string& text) { return {text.data(), text.size
 // An integral number, written as an integer or not (60.0); nothing when it is not integral or does not fit.
 std::optional<std::int64_t> whole_number(double number) {
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
-  if (!(number >= -kLimit && number < kLimit) || std::trunc(number) != number) return std::nullopt;
-  return static_cast<std::int64_t>(number);
+  if (!(number >= -kLimit && number < kLimit)) return std::nullopt;
+  const auto whole = static_cast<std::int64_t>(number);
+  if (static_cast<double>(whole) != number) return std::nullopt;
+  return whole;
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text) {

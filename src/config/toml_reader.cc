@@ -40,8 +40,10 @@ std::optional<std::int64_t> to_integer(const toml::node& node) {
   const auto* number = node.as_floating_point();
   if (number == nullptr) return std::nullopt;
   const double value = number->get();
-  if (std::trunc(value) != value || std::abs(value) > 9e15) return std::nullopt;
-  return static_cast<std::int64_t>(value);
+  if (!(std::abs(value) <= 9e15)) return std::nullopt;
+  const auto whole = static_cast<std::int64_t>(value);
+  if (static_cast<double>(whole) != value) return std::nullopt;
+  return whole;
 }
 
 std::optional<double> to_double(const toml::node& node) {

@@ -95,6 +95,13 @@ class Web(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class WebServer(http.server.ThreadingHTTPServer):
+    def server_bind(self):
+        # HTTPServer would ask a resolver for the name of the address, and wait for it.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address
+
+
 def serve():
     print("namespace", flush=True)
     sys.stdin.readline()
@@ -108,7 +115,7 @@ def serve():
         servers += [socketserver.ThreadingUDPServer((resolver, 53), Datagrams),
                     socketserver.ThreadingTCPServer((resolver, 53), Streams)]
     for address in ADDRESSES:
-        servers += [http.server.ThreadingHTTPServer((address, port), Web) for port in (80, 443, 8443, 853)]
+        servers += [WebServer((address, port), Web) for port in (80, 443, 8443, 853)]
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print("ready", flush=True)

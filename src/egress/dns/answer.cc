@@ -82,8 +82,8 @@ std::uint32_t soa_minimum(const Record& soa) {
 
 }  // namespace
 
-Answer::Answer(const Question& question, const Response& response)
-    : rcode_(static_cast<Rcode>(response.rcode)), authentic_(response.authentic), ttl_(kLongestTtl) {
+Answer::Answer(const Question& question, const Response& response, std::uint64_t number)
+    : number_(number), rcode_(static_cast<Rcode>(response.rcode)), authentic_(response.authentic), ttl_(kLongestTtl) {
   const bool found = add_chain(question, response);
   if (rcode_ == Rcode::NxDomain || !found) add_authority(question, response);
   targets_.clear();

@@ -208,15 +208,7 @@ TEST_F(HostDns, QuestionsOverTcpAreAnswered) {
   ASSERT_EQ(::send(socket.get(), framed.data(), framed.size(), 0), static_cast<ssize_t>(framed.size()));
   ::shutdown(socket.get(), SHUT_WR);
   (void)grant();
-  auto transport = http::make_plain_transport(io_.get_executor(), UniqueFd(::dup(socket.get())));
-  std::string in;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const auto got = await(io_, transport->read_some(buffer));
-    ASSERT_TRUE(got);
-    if (*got == 0) break;
-    in.append(buffer.data(), *got);
-  }
+  const std::string in = read_to_end(socket);
   const std::size_t first = WireReader(in).u16();
   ASSERT_GT(in.size(), first + 4);
   EXPECT_EQ(parse_response(in.substr(2, first))->rcode, 3);

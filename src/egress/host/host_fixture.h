@@ -109,6 +109,18 @@ class HostTest : public ::testing::Test {
     EXPECT_TRUE(response);
     return response.value_or(Response{});
   }
+  // All that a stream still brings.
+  std::string read_to_end(const UniqueFd& socket) {
+    auto transport = http::make_plain_transport(io_.get_executor(), UniqueFd(::dup(socket.get())));
+    std::string in;
+    std::array<char, 4096> buffer;
+    for (;;) {
+      const auto got = await(io_, transport->read_some(buffer));
+      EXPECT_TRUE(got);
+      if (!got || *got == 0) return in;
+      in.append(buffer.data(), *got);
+    }
+  }
   // Runs the loop until a question that was answered without enforcement has come back: everything before it is done.
   void settle() {
     if (!settled_) {

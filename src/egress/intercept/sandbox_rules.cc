@@ -147,6 +147,12 @@ Verdict SandboxRules::judge(const Flow& flow, std::string_view scheme, std::stri
   return verdict_of(std::move(decision), options_.scrub_bodies);
 }
 
+bool SandboxRules::may_ask(Sandbox& sandbox, std::string_view host, const Question& question) {
+  const std::size_t free = sandbox.free_bytes(host, sandbox.matcher->name(host));
+  if (free == 0 || resolver_.cached(question) || resolver_.is_in_flight(question)) return true;
+  return sandbox.budget.take_name(host, free, clock_.steady_now());
+}
+
 net::awaitable<std::shared_ptr<const Answer>> SandboxRules::look_up(SandboxPtr sandbox, Question question) {
   if (auto found = resolver_.cached(question)) co_return std::move(found->answer);
   struct Asked {
@@ -170,7 +176,9 @@ net::awaitable<Result<std::vector<IpAddress>>> SandboxRules::resolve(IpAddress f
   if (const auto pinned = options_.pins.find(host); pinned != options_.pins.end()) co_return pinned->second;
   const auto name = name_from_text(host);
   if (!name) co_return fail(Code::InvalidRequest, "no host name");
-  const auto answer = co_await look_up(sandbox, Question(*name, RecordType::A, false, false));
+  const Question question(*name, RecordType::A, false, false);
+  if (!may_ask(*sandbox, host, question)) co_return fail(Code::Unavailable, "rate limit");
+  const auto answer = co_await look_up(sandbox, question);
   if (!answer) co_return fail(Code::Unavailable, "no name server answered");
   std::vector<IpAddress> open;
   for (const auto& each : answer->addresses()) {

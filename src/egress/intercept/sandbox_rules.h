@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -44,6 +45,8 @@ class SandboxRules final : public intercept::Rules {
  private:
   // Whether a connection of the sandbox may be spliced to the address. `named`: it names a host that the policy allows.
   bool may_reach(const Sandbox& sandbox, const IpAddress& address, std::uint16_t port, bool named) const;
+  // Names in connections leave this host as questions do, and cost as much: see Budget.
+  bool may_ask(Sandbox& sandbox, std::string_view host, const Question& question);
   net::awaitable<std::shared_ptr<const Answer>> look_up(SandboxPtr sandbox, Question question);
 
   net::any_io_executor executor_;

@@ -185,6 +185,21 @@ TEST_F(SandboxRulesTest, AddressesThatTheSandboxMayNotReachGetNothing) {
   EXPECT_THAT(seen_, ElementsAre());
 }
 
+TEST_F(SandboxRulesTest, NamesOfConnectionsBelowAWildcardAreLimitedLikeQuestions) {
+  int resolved = 0;
+  for (int i = 0; i < 60; ++i) {
+    const std::string host = std::to_string(i) + std::string(50, 'x') + ".example.com";
+    server_.set(host, RecordType::A, {a(host, "127.0.0.1")});
+    const auto addresses = await(io_, rules_of_sandbox_.resolve(kSandbox, host));
+    resolved += addresses ? 1 : 0;
+    if (!addresses) EXPECT_EQ(addresses.error().message, "rate limit");
+    EXPECT_EQ(server_.asked(host) > 0, addresses.has_value()) << "the name server hears of no other name";
+  }
+  EXPECT_GT(resolved, 10);
+  EXPECT_LT(resolved, 25);
+  EXPECT_TRUE(await(io_, rules_of_sandbox_.resolve(kSandbox, "0" + std::string(50, 'x') + ".example.com"))) << "cached";
+}
+
 TEST_F(SandboxRulesTest, PathsThatServersReadInTwoWaysAreRefused) {
   server_.set("api.example.com", RecordType::A, {a("api.example.com", "127.0.0.1")});
   fill(vault::testing::one_binding(R"("hosts":["api.example.com"],"paths":["/v1/*"])",

@@ -7,7 +7,7 @@
 namespace osb::egress {
 namespace {
 
-// Types that hold addresses or names of hosts and no free text; all others are charged by their size.
+// Types that hold addresses or names of hosts and no free text.
 bool is_plain(RecordType type) {
   using enum RecordType;
   constexpr RecordType kPlain[] = {A, AAAA, CNAME, HTTPS, SVCB, NS, SOA, SRV, MX, PTR};
@@ -19,14 +19,6 @@ bool is_refused(const Query& query) {
   using enum RecordType;
   const RecordType type = query.question.type();
   return query.record_class != kClassIn || type == ANY || type == AXFR || type == IXFR || type == OPT;
-}
-
-// How many bytes of the name the rule leaves to the asker.
-std::size_t free_bytes(std::string_view name, const policy::Verdict& verdict) {
-  if (verdict.rule == nullptr) return 0;  // allowed by default: other ways are open too
-  const auto* target = std::get_if<policy::NameTarget>(&verdict.rule->target);
-  if (target == nullptr || !target->below) return 0;
-  return name.size() - std::min(name.size(), target->name.size() + 1);
 }
 
 }  // namespace
@@ -42,6 +34,11 @@ void DnsProxy::fail_question(Sandbox& sandbox, const ReplyPath& reply, const Que
   if (hooks_.failed) hooks_.failed(sandbox, name, why);
   encode_reply(buffer_, query, {.rcode = Rcode::ServFail});
   finish(sandbox, query, reply);
+}
+
+void DnsProxy::limit_question(Sandbox& sandbox, const ReplyPath& reply, const Query& query) {
+  ++counters_.limited;
+  fail_question(sandbox, reply, query, "rate limit");
 }
 
 void DnsProxy::finish(Sandbox& sandbox, const Query& query, const ReplyPath& reply) {
@@ -84,18 +81,18 @@ void DnsProxy::judge(const SandboxPtr& sandbox, const Query& query, const ReplyP
   }
   ++counters_.allowed;
   if (is_refused(query)) return send(reply, query, {.rcode = Rcode::NotImp});
+  const std::size_t free = sandbox->free_bytes(name, verdict);
+  const Meter meter = free > 0 ? Meter::Wildcard : is_plain(query.question.type()) ? Meter::None : Meter::Text;
   if (auto found = resolver_.cached(query.question)) {
     ++counters_.cached;
     const Answer& known = *found->answer;
+    if (!may_tell(*sandbox, known, meter)) return limit_question(*sandbox, reply, query);
     return answer(sandbox, query, reply, known, std::move(found->answer), found->age, again);
   }
-  if (!may_forward(*sandbox, query, name, verdict)) {
-    ++counters_.limited;
-    return fail_question(*sandbox, reply, query, "rate limit");
-  }
+  if (!may_forward(*sandbox, query, name, free, meter)) return limit_question(*sandbox, reply, query);
   ++counters_.forwarded;
   ++sandbox->waiting;
-  auto pending = std::make_shared<Pending>(Pending{sandbox, query, reply, again});
+  auto pending = std::make_shared<Pending>(Pending{sandbox, query, reply, again, meter});
   resolver_.resolve(
       sandbox->number, query.question, [this, pending](const std::shared_ptr<const Answer>& found, std::uint32_t age) {
         --pending->sandbox->waiting;
@@ -104,21 +101,29 @@ void DnsProxy::judge(const SandboxPtr& sandbox, const Query& query, const ReplyP
           ++counters_.failed;
           return fail_question(*pending->sandbox, pending->reply, pending->query, "no name server answered");
         }
-        if (!is_plain(pending->query.question.type())) pending->sandbox->budget.charge_text(found->size());
+        if (!may_tell(*pending->sandbox, *found, pending->meter)) {
+          return limit_question(*pending->sandbox, pending->reply, pending->query);
+        }
         answer(pending->sandbox, pending->query, pending->reply, *found, found, age, pending->again);
       });
 }
 
-bool DnsProxy::may_forward(Sandbox& sandbox, const Query& query, std::string_view name,
-                           const policy::Verdict& verdict) {
+bool DnsProxy::may_forward(Sandbox& sandbox, const Query& query, std::string_view name, std::size_t free, Meter meter) {
   if (sandbox.waiting >= kMostWaiting) return false;
   const SteadyTime now = clock_.steady_now();
-  if (!is_plain(query.question.type()) && !sandbox.budget.has_text(now)) return false;
+  if (meter == Meter::None) return true;
+  if (!sandbox.budget.has_answers(now)) return false;
   if (!sandbox.opens_addresses() || sandbox.audit || resolver_.is_in_flight(query.question)) return true;
   // The type is a message of 16 bits too: rare types cost as much as a name.
-  const std::size_t free = free_bytes(name, verdict);
-  if (free == 0 && is_plain(query.question.type())) return true;
-  return sandbox.budget.take_name(std::hash<std::string_view>()(name), free, now);
+  return sandbox.budget.take_name(name, free, now);
+}
+
+bool DnsProxy::may_tell(Sandbox& sandbox, const Answer& answer, Meter meter) {
+  if (meter == Meter::None) return true;
+  told_.clear();
+  answer.for_each_told(
+      [&](std::string_view content, std::size_t bytes) { told_.push_back(sandbox.budget.told(content, bytes)); });
+  return sandbox.budget.take_answer(answer.number(), told_, meter == Meter::Text, clock_.steady_now());
 }
 
 void DnsProxy::answer(const SandboxPtr& sandbox, const Query& query, const ReplyPath& reply, const Answer& found,

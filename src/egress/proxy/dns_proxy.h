@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "egress/enforcer.h"
@@ -58,16 +59,25 @@ class DnsProxy {
 
  private:
   static constexpr std::size_t kMostWaiting = 256;  // questions of one sandbox that wait for upstream servers
+  // What the answer to a question costs.
+  enum class Meter : std::uint8_t {
+    None,
+    Text,      // of a name that the policy names, with records of free text
+    Wildcard,  // of a name that the asker has chosen
+  };
   struct Pending {
     SandboxPtr sandbox;
     Query query;
     ReplyPath reply;
     bool again = false;  // it has been judged a second time, after a change of the policy
+    Meter meter = Meter::None;
   };
   using PendingPtr = std::shared_ptr<Pending>;
 
   void judge(const SandboxPtr& sandbox, const Query& query, const ReplyPath& reply, bool again);
-  bool may_forward(Sandbox& sandbox, const Query& query, std::string_view name, const policy::Verdict& verdict);
+  // `free`: bytes of the name that the policy leaves to the asker.
+  bool may_forward(Sandbox& sandbox, const Query& query, std::string_view name, std::size_t free, Meter meter);
+  bool may_tell(Sandbox& sandbox, const Answer& answer, Meter meter);
   void answer(const SandboxPtr& sandbox, const Query& query, const ReplyPath& reply, const Answer& answer,
               std::shared_ptr<const Answer> holder, std::uint32_t age, bool again);
   void open_and_send(PendingPtr pending, std::shared_ptr<const Answer> answer, std::uint32_t age,
@@ -75,13 +85,15 @@ class DnsProxy {
   void send(const ReplyPath& reply, const Query& query, const PlainReply& plain);
   // The end of an allowed question.
   void finish(Sandbox& sandbox, const Query& query, const ReplyPath& reply);
+  void limit_question(Sandbox& sandbox, const ReplyPath& reply, const Query& query);
   void fail_question(Sandbox& sandbox, const ReplyPath& reply, const Query& query, std::string_view why);
 
   Resolver& resolver_;
   Enforcer& enforcer_;
   const Clock& clock_;
   ProxyHooks hooks_;
-  Query query_;  // of the message being handled
+  Query query_;                     // of the message being handled
+  std::vector<Budget::Told> told_;  // of the answer being judged
   std::string buffer_;
   ProxyCounters counters_;
 };

@@ -16,7 +16,7 @@ void Resolver::finish(std::uint64_t owner, const Question& question, Result<Resp
   auto waiting = waiting_.extract(waiting_.find(question.key()));
   std::shared_ptr<const Answer> answer;
   if (response) {
-    answer = std::make_shared<const Answer>(question, *response);
+    answer = std::make_shared<const Answer>(question, *response, ++answers_);
     cache_.insert(owner, question.key(), answer, clock_.steady_now());
   }
   for (Done& done : waiting.mapped()) done(answer, 0);

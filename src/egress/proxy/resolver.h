@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,6 +41,7 @@ class Resolver {
   Upstreams& upstreams_;
   AnswerCache& cache_;
   const Clock& clock_;
+  std::uint64_t answers_ = 0;  // so far
   std::unordered_map<std::string, std::vector<Done>, TextHash, std::equal_to<>> waiting_;
 };
 

@@ -6,6 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/keyed_hash.h"
 
 namespace osb::egress {
 
@@ -37,42 +41,74 @@ class TokenBucket {
   SteadyTime last_{};
 };
 
-// How much a sandbox may ask, so that it can neither take the proxy from other sandboxes nor send much by its
-// questions.
+// Hashes that were added lately. A new one takes the place of an older one.
+class RecentHashes {
+ public:
+  bool has(std::uint64_t hash) const { return hashes_ && hash != 0 && (*hashes_)[hash % kPlaces] == hash; }
+  void add(std::uint64_t hash) {
+    if (!hashes_) hashes_ = std::make_unique<std::array<std::uint64_t, kPlaces>>();
+    (*hashes_)[hash % kPlaces] = hash;
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 1024;
+  std::unique_ptr<std::array<std::uint64_t, kPlaces>> hashes_;  // made by the first one
+};
+
+// How much a sandbox may ask and be told, so that it can neither take the proxy from other sandboxes nor exchange much
+// with somebody who runs a name server below a permitted wildcard. What it has asked for or was told lately costs
+// little.
 class Budget {
  public:
   static constexpr double kQuestionsPerSecond = 5000, kQuestionsAtOnce = 10'000;
-  // Bytes of names that leave this host under a wildcard: somebody who runs the name server below it reads them. A
-  // name that was asked for recently costs kRepeated.
-  static constexpr double kNameBytesPerSecond = 512, kNameBytesAtOnce = 1024, kRepeated = 4;
-  // Bytes of answers with free text, the other direction of the same tunnel.
-  static constexpr double kTextBytesPerSecond = 512, kTextBytesAtOnce = 4096;
+  static constexpr double kRepeated = 4;
+  // Bytes of names that leave this host under a wildcard.
+  static constexpr double kNameBytesPerSecond = 512, kNameBytesAtOnce = 1024;
+  // Bytes of answers to names under a wildcard, and of answers with free text: the other direction of the same tunnel.
+  static constexpr double kAnswerBytesPerSecond = 512, kAnswerBytesAtOnce = 4096;
+
+  // A record of an answer.
+  struct Told {
+    std::uint64_t hash = 0;
+    std::size_t bytes = 0;
+  };
+  Told told(std::string_view content, std::size_t bytes) const { return {.hash = hash_(content), .bytes = bytes}; }
 
   bool take_question(SteadyTime now) { return questions_.take(1, now); }
   // `below` is how many bytes of the name the policy leaves to the asker.
-  bool take_name(std::size_t name_hash, std::size_t below, SteadyTime now);
-  bool has_text(SteadyTime now) { return text_.has(1, now); }
-  void charge_text(std::size_t bytes) { text_.charge(static_cast<double>(bytes)); }
+  bool take_name(std::string_view name, std::size_t below, SteadyTime now);
+  bool has_answers(SteadyTime now) { return answers_.has(1, now); }
+  // `answer`: a number that no other answer has; the same answer costs nothing when it is told again. `overdraw`: an
+  // answer of any size while something is left.
+  bool take_answer(std::uint64_t answer, std::span<const Told> records, bool overdraw, SteadyTime now);
 
  private:
-  static constexpr std::size_t kRecentNames = 64;
-  struct Recent {
-    std::array<std::size_t, kRecentNames> hashes{};
-    std::size_t next = 0;
-  };
-
   TokenBucket questions_{kQuestionsPerSecond, kQuestionsAtOnce};
   TokenBucket names_{kNameBytesPerSecond, kNameBytesAtOnce};
-  TokenBucket text_{kTextBytesPerSecond, kTextBytesAtOnce};
-  std::unique_ptr<Recent> recent_;  // made by the first name under a wildcard
+  TokenBucket answers_{kAnswerBytesPerSecond, kAnswerBytesAtOnce};
+  KeyedHash hash_;
+  RecentHashes recent_;  // of names and records, and numbers of answers
 };
 
-inline bool Budget::take_name(std::size_t name_hash, std::size_t below, SteadyTime now) {
-  const bool known = recent_ && std::ranges::find(recent_->hashes, name_hash) != recent_->hashes.end();
+inline bool Budget::take_name(std::string_view name, std::size_t below, SteadyTime now) {
+  const std::uint64_t hash = hash_(name);
+  const bool known = recent_.has(hash);
   if (!names_.take(known ? kRepeated : static_cast<double>(below) + kRepeated, now)) return false;
-  if (known) return true;
-  if (!recent_) recent_ = std::make_unique<Recent>();
-  recent_->hashes[recent_->next++ % kRecentNames] = name_hash;
+  recent_.add(hash);
+  return true;
+}
+
+inline bool Budget::take_answer(std::uint64_t answer, std::span<const Told> records, bool overdraw, SteadyTime now) {
+  if (recent_.has(answer)) return true;
+  double price = 0;
+  for (const Told& record : records) {
+    price += kRepeated;
+    if (!recent_.has(record.hash)) price += static_cast<double>(record.bytes);
+  }
+  if (!answers_.has(overdraw ? 1 : price, now)) return false;
+  answers_.charge(price);
+  recent_.add(answer);
+  for (const Told& record : records) recent_.add(record.hash);
   return true;
 }
 

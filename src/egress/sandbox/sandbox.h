@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 
 #include "base/ip_address.h"
 #include "egress/metrics/sandbox_metrics.h"
@@ -46,6 +49,15 @@ struct Sandbox {
 
   // Names open nothing where addresses without a rule are open anyway.
   bool opens_addresses() const { return matcher->default_action() == policy::Action::Deny; }
+
+  // How many bytes of a name the policy leaves to the sandbox: those below a wildcard. They are counted, unless other
+  // ways out are open anyway.
+  std::size_t free_bytes(std::string_view name, const policy::Verdict& verdict) const {
+    if (verdict.rule == nullptr || !opens_addresses() || audit) return 0;
+    const auto* target = std::get_if<policy::NameTarget>(&verdict.rule->target);
+    if (target == nullptr || !target->below) return 0;
+    return name.size() - std::min(name.size(), target->name.size() + 1);
+  }
 };
 
 using SandboxPtr = std::shared_ptr<Sandbox>;

@@ -17,15 +17,22 @@ PUBLIC = ["203.0.113.10"]
 RESOLVER = "10.53.53.53"
 CLOSED = {"timeout", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "EPERM", "EADDRNOTAVAIL"}
 
-# Answers every connection and every datagram with the address it came from. The ports are the arguments.
+# Answers every connection and every datagram with the address it came from. The ports are the arguments. Other servers may
+# take one of the addresses for themselves.
 SERVER = """
-import selectors, socket, sys
+import os, selectors, socket, sys
 events = selectors.DefaultSelector()
+places = [(socket.AF_INET, "0.0.0.0")] + [(socket.AF_INET6, "::")] * os.path.exists("/proc/sys/net/ipv6")
 for port in map(int, sys.argv[1:]):
-    events.register(socket.create_server(("0.0.0.0", port), backlog=512), selectors.EVENT_READ, "stream")
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    datagrams.bind(("0.0.0.0", port))
-    events.register(datagrams, selectors.EVENT_READ, "datagrams")
+    for family, place in places:
+        stream = socket.create_server((place, port), family=family, backlog=512, reuse_port=True)
+        events.register(stream, selectors.EVENT_READ, "stream")
+        datagrams = socket.socket(family, socket.SOCK_DGRAM)
+        if family == socket.AF_INET6:
+            datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        datagrams.bind((place, port))
+        events.register(datagrams, selectors.EVENT_READ, "datagrams")
 print("listening", flush=True)
 while True:
     for key, _ in events.select():

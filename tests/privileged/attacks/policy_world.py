@@ -2,6 +2,7 @@
 on every address, a name server that lies where it is told to, and other name servers that only note who asks them."""
 
 import contextlib
+import pathlib
 import socket
 import struct
 import subprocess
@@ -14,7 +15,9 @@ HOST, INTERNET = "198.51.100.1", "198.51.100.2"
 ALLOWED, OTHER, THIRD = "93.184.215.14", "93.184.215.15", "93.184.215.16"
 NAME_SERVER = "9.9.9.9"                     # the one that the host uses
 FOREIGN = ["8.8.8.8", "1.1.1.1"]            # others
+ENCRYPTED = "8.8.4.4"                       # of encrypted_resolvers.py
 METADATA, PRIVATE = "169.254.169.254", "10.1.2.3"
+HOST_6, INTERNET_6, OTHER_6 = "2001:db8:1::1", "2001:db8:1::2", "2606:2800:21f::1"
 PORTS = [22, 80, 443, 853, 5353, 8053, 8080, 4500]
 A, NS, CNAME, AAAA, HTTPS = 1, 2, 5, 28, 65
 
@@ -110,9 +113,10 @@ class PolicyInternet:
         sh(*inside, "ip", "addr", "add", f"{INTERNET}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
             sh(*inside, "ip", "link", "set", device, "up")
-        for address in (ALLOWED, OTHER, THIRD, NAME_SERVER, *FOREIGN, METADATA, PRIVATE):
+        for address in (ALLOWED, OTHER, THIRD, NAME_SERVER, *FOREIGN, ENCRYPTED, METADATA, PRIVATE):
             sh(*inside, "ip", "addr", "add", f"{address}/32", "dev", "lo")
         sh("ip", "route", "add", "default", "via", INTERNET)
+        self._add_ipv6(inside)
         self.server = subprocess.Popen([*inside, sys.executable, "-c", SERVER, *map(str, ports)], stdout=subprocess.PIPE,
                                        text=True)
         assert self.server.stdout.readline() == "listening\n"
@@ -120,6 +124,16 @@ class PolicyInternet:
         self.foreign = [Names(self, address) for address in FOREIGN]
         for each in self.foreign:
             each.answers["*.test"] = ([record("evil.test", OTHER)], [])
+
+    @staticmethod
+    def _add_ipv6(inside):
+        """The host has IPv6 too and would pass it on."""
+        pathlib.Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+        sh("ip", "addr", "add", f"{HOST_6}/64", "dev", "cable", "nodad")
+        sh("ip", "-6", "route", "add", "default", "via", INTERNET_6)
+        sh(*inside, "ip", "addr", "add", f"{INTERNET_6}/64", "dev", "eth0", "nodad")
+        sh(*inside, "ip", "addr", "add", f"{OTHER_6}/128", "dev", "lo")
+        sh(*inside, "ip", "-6", "route", "add", "default", "via", HOST_6)
 
     def leaked(self):
         """Questions that came to name servers which no sandbox may ask."""

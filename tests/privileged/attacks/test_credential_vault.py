@@ -67,6 +67,27 @@ def test_unbound_hosts_keep_their_own_certificate(vaults, holder):
 
 
 @pytest.mark.alike
+def test_names_of_connections_below_a_wildcard_carry_less_than_a_kibibyte_a_second(vaults):
+    """The interceptor asks for the names of bound hosts: who answers for them would read what they say."""
+    prisoner = vaults.create()
+    vaults.fill(prisoner, hosts=["*.bound.test"])
+    asked = vaults.internet.names.asked
+    before = len(asked)
+    seconds = attack(prisoner, INSIDE + """
+import time
+socket.gethostbyname(bound)
+begin = time.monotonic()
+for number in range(100):
+    host = f'{number}-{"x" * 55}.bound.test'
+    raw(address, host, f'GET / HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n')
+report(time.monotonic() - begin)
+""", bound=BOUND, address=ALLOWED)
+    carried = sum(len(name) - len(".bound.test") for name in set(asked[before:]) if name.endswith("x.bound.test"))
+    assert 0 < carried <= 1024 + 512 * seconds, f"{carried} bytes in {seconds} s"
+    prisoner.remove()
+
+
+@pytest.mark.alike
 def test_a_secret_that_the_server_echoes_is_not_seen_inside(vaults):
     """In a header, in a trailer, on an error page; in a body only where the operator has asked for that."""
     secret = "s3cret/with+signs?0123456789"

@@ -1,13 +1,16 @@
 """Sockets that a network policy may not expect: other protocols, options and owners, and what one sandbox takes from others."""
 
+import json
 import socket
 import struct
+import subprocess
 
 import pytest
 
 from attack import attack
-from policy_walls import CLOSED, GATEWAY, said
-from policy_world import AAAA, ALLOWED, FOREIGN, HOST, HTTPS, INSIDE, METADATA, NAME_SERVER, OTHER, PRIVATE, THIRD, record, wire
+from policy_walls import CLOSED, GATEWAY, NETWORK, said
+from policy_world import (A, AAAA, ALLOWED, CNAME, FOREIGN, HOST, HTTPS, INSIDE, METADATA, NAME_SERVER, NS, OTHER, PRIVATE,
+                          THIRD, record, wire)
 
 pytestmark = [pytest.mark.wall("Sockets of sandboxes with a network policy", second="no capability over the network"),
               pytest.mark.attack(on="native gvisor docker")]
@@ -203,29 +206,51 @@ def test_an_ipv6_answer_opens_no_closed_address(walls, newcomer, address, meant)
     assert said(newcomer, "reach(address)", address=address) != HOST
 
 
+# Types of records that can carry bytes to a sandbox, and what stands before a name in their data.
+CARRIERS = {"c": (CNAME, b""), "n": (NS, b""), "p": (12, b""), "m": (15, bytes(2)), "t": (16, b""), "s": (33, bytes(6)),
+            "a": (A, b"")}
+
+
+def carrier(name):
+    """Some 200 bytes that nobody has been told, by the kind of record that the name begins with: 'x' in them, or addresses."""
+    kind, before = CARRIERS[name[0]]
+    text = name.split(".")[0].encode()
+    if kind == A:
+        number = int(name.split(".")[0][1:])
+        return [record(name, f"23.{number // 250}.{number % 250}.{each}", 0) for each in range(1, 25)]
+    long = ".".join([text.decode(), *["x" * 60] * 3])
+    data = bytes([len(text) + 200]) + text + b"x" * 200 if kind == 16 else before + wire(long)
+    return [wire(name) + struct.pack("!HHIH", kind, 1, 0, len(data)) + data]
+
+
 @pytest.mark.alike
-def test_text_in_answers_carries_less_than_a_kibibyte_a_second(walls, newcomer):
-    text = b"".join(bytes([250]) + b"x" * 250 for _ in range(4))
-    record_ = struct.pack("!HHIH", 16, 1, 0, len(text)) + text
-    walls.internet.names.other_kinds["*.wild.test"] = lambda name: [wire(name) + record_]
+def test_answers_of_all_kinds_carry_less_than_a_kibibyte_a_second(walls, newcomer):
+    """Names under a wildcard, whose name server answers with as much as fits; many questions are on the way at once."""
+    names = walls.internet.names
+    names.other_kinds["*.wild.test"] = carrier
+    names.answers["*.wild.test"] = lambda name: (carrier(name) if name[0] == "a" else [], [])
     try:
         got = attack(newcomer, INSIDE + """
-begin, carried, count = time.monotonic(), 0, 0
-while time.monotonic() - begin < 6:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(0.3)
-        asker.connect(('9.9.9.9', 53))
-        asker.send(question(f't{count}.wild.test', 16))
+begin, carried, count = time.monotonic(), dict.fromkeys(kinds, 0), 0
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+    asker.connect(('9.9.9.9', 53))
+    while time.monotonic() - begin < 10:
+        for kind, number in kinds.items():
+            attempt(asker.send, question(f'{kind}{count}.wild.test', number))
         count += 1
+        asker.settimeout(0.1)
         try:
-            carried += asker.recv(4096).count(b'x')
+            while True:
+                answer = asker.recv(4096)
+                carried[chr(answer[13])] += 4 * len(addresses(answer)[1]) if answer[13] == ord('a') else answer.count(b'x')
+                asker.settimeout(0.01)
         except OSError:
             pass
 report([carried, time.monotonic() - begin])
-""")
+""", kinds={name: kind for name, (kind, _) in CARRIERS.items()})
     finally:
-        del walls.internet.names.other_kinds["*.wild.test"]
-    assert got[0] < 1024 * got[1] + 1024, got
+        del names.other_kinds["*.wild.test"], names.answers["*.wild.test"]
+    assert 0 < sum(got[0].values()) < 1024 * got[1], got
 
 
 # --- at the expense of others
@@ -257,6 +282,9 @@ def test_one_sandbox_does_not_take_the_addresses_of_all(walls, inmate, newcomer)
         number = int(name.split(".")[0][1:])
         return [record(name, f"23.{number // 250}.{number % 250}.{each}") for each in range(1, 61)], []
 
+    # By their names: what is told about names under a wildcard is limited before.
+    rules = [{"action": "allow", "target": f"a{number}.wild.test"} for number in range(100)]
+    walls.policy(newcomer, "PUT", {"defaultAction": "deny", "egress": rules})
     walls.internet.names.answers["*.wild.test"] = many
     try:
         got = attack(newcomer, INSIDE + """
@@ -289,6 +317,34 @@ report(1)
     before = walls.internet.names.asked.count("n.wild.test")
     assert said(inmate, "resolve('n.wild.test', timeout=20)") == [0, [THIRD]]
     assert walls.internet.names.asked.count("n.wild.test") == before
+
+
+def rules_and_sets():
+    """(rules of the kernel's table by chain, {set: (how it finds an element, elements)})."""
+    listed = subprocess.run(["nft", "-j", "list", "table", "inet", NETWORK["table"]], capture_output=True, text=True,
+                            check=True)
+    rules, sets = [], {}
+    for each in json.loads(listed.stdout)["nftables"]:
+        if rule := each.get("rule"):
+            rules.append((rule["chain"], rule["expr"]))
+        if found := each.get("set"):
+            sets[found["name"]] = found.get("flags", []), len(found.get("elem", []))
+    return rules, sets
+
+
+@pytest.mark.attack(on="native")
+def test_policies_of_others_add_no_rule_that_a_packet_passes(walls, inmate):
+    """They are elements of hash sets: beside a thousand sandboxes a packet costs what it costs beside one."""
+    policy = {"defaultAction": "deny", "egress": [{"action": "allow", "target": f"n{each}.test"} for each in range(25)]
+              + [{"action": "allow", "target": f"11.{each}.0.0/24"} for each in range(25)]}
+    rules, sets = rules_and_sets()
+    others = [walls.create(policy) for _ in range(4)]
+    many_rules, many_sets = rules_and_sets()
+    assert many_rules == rules
+    assert many_sets["policy_allow"][1] == sets["policy_allow"][1] + 4 * 25
+    assert all("interval" not in flags for flags, _ in many_sets.values())
+    for each in others:
+        each.remove()
 
 
 @pytest.mark.parametrize("address", [*FOREIGN, PRIVATE, METADATA, OTHER])

@@ -89,6 +89,11 @@ def test_the_containers(policies, engine, internet):
         assert fetch(server, id, f"http://{host}:18080/") == ""
 
 
+def test_the_image_is_small(policies, engine):
+    """Each sandbox with a policy has a container of it: the program, the libraries it needs, authorities, and no tools."""
+    assert engine.ask("GET", f"/images/{EGRESS_IMAGE}/json")["Size"] <= 10 << 20
+
+
 def test_the_policy_api(policies, internet):
     server = policies
     id = server.create(image={"uri": "host"}, networkPolicy=POLICY)["id"]

@@ -50,8 +50,8 @@ class Internet:
         for address, device in ((f"{GATEWAY_6}/64", "eth0"), (f"{SIX}/128", "lo")):
             sh(*inside, "ip", "addr", "add", address, "dev", device, "nodad")
         sh("ip", "-6", "route", "add", "default", "via", GATEWAY_6)
-        self.server = subprocess.Popen([*inside, sys.executable, "-c", SERVER, *map(str, PORTS), f"{SIX}:80"],
-                                       stdout=subprocess.PIPE, text=True)
+        self.server = subprocess.Popen([*inside, sys.executable, "-c", SERVER, *map(str, PORTS)], stdout=subprocess.PIPE,
+                                       text=True)
         assert self.server.stdout.readline() == "listening\n"
         self.echo = [self.serve_echo(address) for address in (WWW, OTHER, PRIVATE)]
         self.names = NameServer(RESOLVER, self.socket)
