@@ -184,6 +184,7 @@ std::vector<Flag> flags() {
        [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.diff_max_bytes); }},
       {"isolation-config", "EXECD_ISOLATION_CONFIG", refuse_isolation_file},
       {"init", "EXECD_INIT", read_init, true},
+      {"lifecycle-startup-status-file", "", text(&Options::startup_status_file)},
       {"await-init", "", [](std::string_view value, Options& out) { return read_bool(value, out.await_init); }, true},
       {"disk-reserve", "EXECD_DISK_RESERVE", read_disk_reserve},
   };
@@ -231,6 +232,13 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
   }
   for (const std::string_view name : kHooksVariables) {
     if (out.lifecycle_hooks.empty()) out.lifecycle_hooks = variable(env, name);
+  }
+  // The published execd reads hooks from there. Without them the sandbox would start as if they had succeeded.
+  if (const std::string_view file = variable(env, "EXECD_LIFECYCLE_CONFIG");
+      !file.empty() && out.lifecycle_hooks.empty()) {
+    return std::unexpected(OptionsError{1, "EXECD_LIFECYCLE_CONFIG=" + in_quotes(file) +
+                                               ": execd reads no hooks from a file; put them into " +
+                                               std::string(api::kHooksVariable) + " as JSON"});
   }
   out.log_outputs = log_outputs(env);
   return {};
@@ -326,6 +334,9 @@ Entrypoint and end
                              COMMAND's exit status
   --init                     be COMMAND's init: SIGTERM and SIGINT go to COMMAND too, and execd ends with COMMAND and
                              its exit status [EXECD_INIT]
+  --lifecycle-startup-status-file FILE
+                             append to this file, which must exist, how far the start is: "running SECONDS" when the
+                             preStart hook begins, "done 0" or "done 1" at last
   --await-init               wait for POST /internal/init on the inherited Unix socket: until then only /ping and
                              /ready are served, and COMMAND is not started
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of all processes that still run (default 5s)

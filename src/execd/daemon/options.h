@@ -38,8 +38,9 @@ struct Options {
   std::vector<std::string> entrypoint;  // empty: none
   std::string entrypoint_log;           // empty: our own stdout and stderr
   bool entrypoint_log_times = false;
-  std::string exit_dir;         // empty: no exit record
-  std::string lifecycle_hooks;  // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
+  std::string exit_dir;             // empty: no exit record
+  std::string lifecycle_hooks;      // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
+  std::string startup_status_file;  // hook/startup_status.h; empty: none
   bool end_with_entrypoint = false;
   bool init = false;        // end signals go to the entrypoint too, and its end is ours
   bool await_init = false;  // POST /internal/init comes first
