@@ -413,6 +413,31 @@ def test_an_idle_session_ends(session):
     assert (refused.status_code, refused.json()["code"]) == (503, "SERVICE_UNAVAILABLE")
 
 
+def test_a_background_run_keeps_an_idle_session(session):
+    """Its clock stands until the run has ended."""
+    run = {"code": "mkfifo /tmp/go; read x </tmp/go", "background": True}
+    while (busy := session(idle_timeout_seconds=1)).client.post(f"{busy.path}/run", json=run).status_code != 202:
+        pass  # a slow machine took longer than its second
+    other = session(idle_timeout_seconds=1)
+    deadline = time.monotonic() + 60
+    while other.state()["status"] == "active":
+        assert time.monotonic() < deadline
+    assert busy.state()["status"] == "active", "begun before the other"
+    busy.run("until [ -p /tmp/go ]; do sleep 0.05; done; echo >/tmp/go")
+    while busy.state()["status"] == "active":
+        assert time.monotonic() < deadline
+
+
+def test_a_network_that_cannot_be_left_out_is_a_503(start_execd, tmp_path):
+    """In a user namespace whose root may make no networks."""
+    none = 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$@"'
+    execd = start_execd(under=["unshare", "--user", "--map-root-user", "sh", "-c", none, "sh"])
+    workspace = {"path": str(tmp_path)}
+    response = execd.client.post(f"{BASE}/session", json={"workspace": workspace, "share_net": False})
+    assert (response.status_code, response.json()["code"]) == (503, "SERVICE_UNAVAILABLE"), response.text
+    assert Session(execd, workspace=workspace).run("echo made") == ["made"], "with the network"
+
+
 def first_process(isolating, one):
     """The outer pid of a session's first process: the execd whose namespaces are those of the session."""
     inside = one.run("readlink /proc/self/ns/pid")[0]
