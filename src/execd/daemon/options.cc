@@ -11,6 +11,7 @@
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "base/text.h"
+#include "execd/isolated/isolation_config.h"
 
 namespace osb::execd {
 namespace {
@@ -105,14 +106,6 @@ Check read_bytes(std::string_view text, std::uint64_t& out) {
   return {};
 }
 
-// The published file can forbid more than these options: a session without its rules would be more open than asked for.
-Check refuse_isolation_file(std::string_view text, Options&) {
-  if (text.empty()) return {};
-  return std::unexpected(
-      "execd does not read such a file; use --isolation-allowed-writable, --isolation-upper-max-bytes and "
-      "--isolation-diff-max-bytes");
-}
-
 Check read_allowed_writable(std::string_view text, Options& out) {
   out.isolation.allowed_writable.clear();
   while (!text.empty()) {
@@ -182,7 +175,7 @@ std::vector<Flag> flags() {
        [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.upper_max_bytes); }},
       {"isolation-diff-max-bytes", "EXECD_ISOLATION_DIFF_MAX_BYTES",
        [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.diff_max_bytes); }},
-      {"isolation-config", "EXECD_ISOLATION_CONFIG", refuse_isolation_file},
+      {"isolation-config", "EXECD_ISOLATION_CONFIG", text(&Options::isolation_config)},
       {"init", "EXECD_INIT", read_init, true},
       {"lifecycle-startup-status-file", "", text(&Options::startup_status_file)},
       {"await-init", "", [](std::string_view value, Options& out) { return read_bool(value, out.await_init); }, true},
@@ -247,10 +240,9 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
 // The secret of "NAME=value" or "--name=value", which stays as long as it was.
 void blank(char* text) { std::memset(text, '*', std::strlen(text)); }
 
-}  // namespace
-
-std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env) {
-  Options out;
+// `out`: the values of what neither names.
+std::expected<Options, OptionsError> parse_over(std::span<const std::string_view> args, const Environment& env,
+                                                Options out) {
   const std::vector<Flag> known = flags();
   if (auto read = read_environment(known, env, out); !read) return std::unexpected(read.error());
 
@@ -285,6 +277,19 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env) {
+  auto parsed = parse_over(args, env, {});
+  if (!parsed || parsed->action != Options::Action::Serve || parsed->isolation_config.empty()) return parsed;
+  // Flags and variables win over the file, which they name.
+  Options below;
+  if (const auto read = load_isolation_config(parsed->isolation_config, below.isolation); !read) {
+    return std::unexpected(OptionsError{1, "--isolation-config: " + read.error().message});
+  }
+  return parse_over(args, env, std::move(below));
 }
 
 void wipe_secrets(Environment& env, char** argv, char** environ) {
@@ -349,6 +354,8 @@ Sandbox
                              twentieth of the disk, at most 1 GiB and 100,000 inodes [EXECD_DISK_RESERVE]
 
 Isolated sessions
+  --isolation-config FILE    TOML with upper_max_bytes, diff_max_bytes and allowed_writable, below the flags
+                             [EXECD_ISOLATION_CONFIG]
   --isolation-socket PATH    ask sandboxd for them on this socket (default: make them with execd's own rights)
   --isolation-allowed-writable PATH,PATH
                              where extra_writable and binds may be (default /workspace,/mnt,/media,/data)

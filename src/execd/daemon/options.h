@@ -42,8 +42,9 @@ struct Options {
   std::string lifecycle_hooks;      // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
   std::string startup_status_file;  // hook/startup_status.h; empty: none
   bool end_with_entrypoint = false;
-  bool init = false;        // end signals go to the entrypoint too, and its end is ours
-  bool await_init = false;  // POST /internal/init comes first
+  bool init = false;             // end signals go to the entrypoint too, and its end is ours
+  bool await_init = false;       // POST /internal/init comes first
+  std::string isolation_config;  // isolated/isolation_config.h, already read; empty: none
   IsolationOptions isolation;
   DiskReserve reserve;                              // that uploads leave free
   std::map<std::string, std::string> cgroup_files;  // the kernel's name of a file -> where to open it (open_given)

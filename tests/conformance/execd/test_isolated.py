@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import tarfile
 import time
 
@@ -371,6 +372,26 @@ def test_a_diff_that_is_too_long(start_execd, tmp_path):
     one.run("head -c 30000 /dev/zero > f")
     response = execd.client.get(f"{one.path}/diff")
     assert response.status_code == 413
+
+
+def test_settings_from_a_file(start_execd, tmp_path):
+    (tmp_path / "execd.toml").write_text(f"diff_max_bytes = 20000\nallowed_writable = ['{tmp_path}']\n"
+                                         "[hardening]\nenabled = false\n")
+    execd = start_execd(env={"EXECD_ISOLATION_CONFIG": str(tmp_path / "execd.toml")})
+    for name in ("work", "more"):
+        (tmp_path / name).mkdir()
+    one = Session(execd, workspace={"path": str(tmp_path / "work")}, extra_writable=[str(tmp_path / "more")])
+    one.run("head -c 30000 /dev/zero > f")
+    assert execd.client.get(f"{one.path}/diff").status_code == 413
+    refused = execd.client.post(f"{BASE}/session", json={"workspace": {"path": str(tmp_path)}, "extra_writable": ["/mnt"]})
+    assert refused.status_code == 400
+
+
+def test_a_wall_that_execd_does_not_have_stops_the_start(tmp_path):
+    (tmp_path / "execd.toml").write_text("[hardening]\nenabled = true\n")
+    refused = subprocess.run([binary(), "--port=0", "--isolation-config", tmp_path / "execd.toml"], capture_output=True,
+                             text=True, timeout=60)
+    assert refused.returncode == 1 and "[hardening] enabled" in refused.stderr, refused
 
 
 def test_commit(session, isolating, tmp_path):
