@@ -275,10 +275,11 @@ int serve(const Options& options, const Environment& env) {
   router.del("/code", interrupt_handler({&code, &commands, &sessions}));
   AccessToken token(options.access_token);
   std::optional<Entrypoint> entrypoint;
-  Hooks hooks(host, environment, options.lifecycle_hooks, [&entrypoint](std::string lines) {
+  const auto hook_output = [&entrypoint](std::string lines) {
     if (entrypoint) return entrypoint->append(std::move(lines));
     log_info("hook", {{"output", lines}});
-  });
+  };
+  Hooks hooks(host, environment, options.lifecycle_hooks, hook_output, StartupStatus(options.startup_status_file));
   TaskGroup background(executor);
   bool refused = false;
   const auto begin = [&] {
@@ -292,9 +293,10 @@ int serve(const Options& options, const Environment& env) {
   Initialization initialization(options.await_init, sandbox_id == env.end() ? "" : sandbox_id->second);
   initialization.add_routes(
       router, [&](api::InitializeExecd wanted) -> net::awaitable<Result<std::vector<std::string>>> {
-        if (wanted.has_lifecycle) {
-          co_return fail(Code::InvalidRequest,
-                         "lifecycle: this execd takes hooks at its start, from OPENSANDBOX_LIFECYCLE");
+        if (!wanted.lifecycle.empty()) {
+          if (const auto taken = hooks.replace(std::move(wanted.lifecycle)); !taken) {
+            co_return fail(Code::InvalidRequest, "lifecycle: " + taken.error().message);
+          }
         }
         std::vector<std::string> warnings;
         if (!wanted.telemetry_attributes.empty()) {

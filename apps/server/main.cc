@@ -201,6 +201,7 @@ EndpointOptions endpoint_options(const config::ServerConfig& config) {
   out.sandbox_domain = section.sandbox_domain;
   out.direct = http::is_loopback_host(section.host) && section.eip.empty();
   out.headerless_clients = section.headerless_clients;
+  out.answer_timeout = config.proxy.answer_timeout.value_or(std::chrono::seconds(0));
   if (config.ingress.gateway) out.gateway = config.ingress;
   return out;
 }

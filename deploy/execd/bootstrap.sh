@@ -14,7 +14,8 @@
 # BOOTSTRAP_SHELL              the shell (default bash, else sh)
 # EXECD_NO_SET_ID              1: no file gets a setuid or setgid bit; read by execd before this script runs
 # EXECD_INIT                   truthy: execd takes the place of this script and is the init of the user's process
-# OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md); OPEN_SANDBOX_LIFECYCLE is its older name
+# OPENSANDBOX_LIFECYCLE        hooks (docs/lifecycle-hooks.md); OPEN_SANDBOX_LIFECYCLE is its older name.
+#                              EXECD_LIFECYCLE_CONFIG names a file of hooks, which execd refuses
 # OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT
 #                              truthy: wait for the egress proxy's certificate and trust it
 set -e
@@ -200,7 +201,7 @@ if is_true "${EXECD_INIT:-}"; then
 fi
 # With hooks execd is the parent of all: it starts the user's process when the preStart hook has succeeded, and ends with
 # it. Execd keeps the hooks from the user's processes.
-if [ -n "${OPENSANDBOX_LIFECYCLE:-}${OPEN_SANDBOX_LIFECYCLE:-}" ]; then
+if [ -n "${OPENSANDBOX_LIFECYCLE:-}${OPEN_SANDBOX_LIFECYCLE:-}${EXECD_LIFECYCLE_CONFIG:-}" ]; then
   EXECD_LOG_FILE=$log exec "$EXECD" --after-entrypoint end -- "$@"
 fi
 unset OPENSANDBOX_LIFECYCLE OPEN_SANDBOX_LIFECYCLE

@@ -13,6 +13,8 @@ bool is_reserved_egress_name(std::string_view name);
 inline constexpr std::string_view kInterceptVariable = "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT";
 // For execd, which takes it away: the certificate (PEM) that programs of the sandbox must trust.
 inline constexpr std::string_view kAuthorityVariable = "OPENSANDBOX_EGRESS_CA_CERTIFICATE";
+// Takes any certificate of a server; refused where TLS is opened.
+inline constexpr std::string_view kInsecureVariable = "OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE";
 inline constexpr std::string_view kDenyWebhookVariable = "OPENSANDBOX_EGRESS_DENY_WEBHOOK";
 // 1, true, yes, y and on, in any case and with blanks around.
 bool is_egress_truthy(std::string_view value);

@@ -1,5 +1,7 @@
 #include "api/execd_init.h"
 
+#include <boost/json/serialize.hpp>
+
 #include "api/json.h"
 
 namespace osb::api {
@@ -51,7 +53,9 @@ Result<InitializeExecd> decode_initialize_execd(std::string_view body) {
   out.restart_entrypoint = policy == "restart";
   out.access_token_hash = token_hash(r);
   out.envs = plain_map(r, "envs");
-  out.has_lifecycle = r.find("lifecycle") != nullptr;
+  if (const json::value* lifecycle = r.find("lifecycle"); lifecycle != nullptr) {
+    out.lifecycle = json::serialize(*lifecycle);
+  }
   r.object("telemetry", [&](ObjectReader& telemetry) {
     out.telemetry_attributes = plain_map(telemetry, "attributes");
     if (out.telemetry_attributes.size() > kMaxAttributes) telemetry.reject("attributes", "must be at most 64");

@@ -17,7 +17,7 @@ struct InitializeExecd {
   std::string access_token_hash;  // 64 hexadecimal digits of a SHA-256, in lower case; empty: no token
   std::map<std::string, std::string> envs;
   std::map<std::string, std::string> telemetry_attributes;  // at most 64
-  bool has_lifecycle = false;
+  std::string lifecycle;                                    // as JSON, for decode_hooks(); empty: none
 };
 
 // Errors as in api/execd_requests.h.

@@ -210,6 +210,14 @@ TEST(CreateRulesTest, UnsupportedRequestsAre400WithTheirCode) {
       {no_policy, with(R"("networkPolicy":{})"), kParameter, "/networkPolicy: not yet"},
       {no_proxy, with(R"("networkPolicy":{},"credentialProxy":{"enabled":true})"), kParameter,
        "/credentialProxy: not yet"},
+      {rules,
+       with(R"("networkPolicy":{},"credentialProxy":{"enabled":true},)"
+            R"("env":{"OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE":"true"})"),
+       kParameter, "/env/OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE: the certificates"},
+      {rules,
+       with(R"("networkPolicy":{},"env":{"OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE":"on",)"
+            R"("OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT":"1"})"),
+       kParameter, "/env/OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE: the certificates"},
       {rules, with(R"("networkPolicy":{},"extensions":{"policy.verify_sni":"yes"})"), kParameter,
        "/extensions/policy.verify_sni: expected \"true\""},
       {rules, with(R"("extensions":{"policy.verify_sni":"true"})"), kParameter,

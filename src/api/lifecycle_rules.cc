@@ -117,9 +117,18 @@ Result<void> check_network_policy(const CreateSandbox& create, const CreateRules
   if (create.credential_proxy && !rules.no_credential_proxy.empty()) {
     return invalid_parameter("/credentialProxy", rules.no_credential_proxy);
   }
-  const auto intercept = create.env.find(std::string(kInterceptVariable));
-  if (intercept != create.env.end() && is_egress_truthy(intercept->second) && !rules.no_credential_proxy.empty()) {
+  const auto truthy = [&create](std::string_view name) {
+    const auto found = create.env.find(std::string(name));
+    return found != create.env.end() && is_egress_truthy(found->second);
+  };
+  const bool intercept = truthy(kInterceptVariable);
+  if (intercept && !rules.no_credential_proxy.empty()) {
     return invalid_parameter(join_pointer("/env", kInterceptVariable), rules.no_credential_proxy);
+  }
+  if ((intercept || create.credential_proxy) && truthy(kInsecureVariable)) {
+    return invalid_parameter(
+        join_pointer("/env", kInsecureVariable),
+        "the certificates of servers are always verified where connections are opened; leave it out");
   }
   return {};
 }

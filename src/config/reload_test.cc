@@ -75,6 +75,7 @@ TEST(Reload, EveryKeyIsReadAndChecked) {
       {"", "server", "timeout_keep_alive", "1", "0"},
       {"", "server", "timeout_graceful_shutdown", "1", "0"},
       {"[runtime]\ntype = \"docker\"\nexecd_image = \"e\"\n", "", "execd_run_as_init", "true", "\"perhaps\""},
+      {"", "proxy", "answer_timeout_seconds", "1", "0"},
       {kDocker, "proxy", "resolve_internal", "false", "\"perhaps\""},
       {kDocker, "docker", "port_range_min", "1024", "1023"},
       {kDocker, "docker", "port_range_max", "65535", "40099"},

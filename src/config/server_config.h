@@ -111,7 +111,8 @@ struct DockerSection {
 };
 
 struct ProxySection {
-  bool resolve_internal = true;  // false: the server's proxy goes to the ports that the engine publishes
+  std::optional<std::chrono::seconds> answer_timeout;  // addition: until a port's answer begins; nothing: no limit
+  bool resolve_internal = true;                        // false: to the ports that the engine publishes
 
   bool operator==(const ProxySection&) const = default;
 };

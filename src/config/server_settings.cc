@@ -280,7 +280,11 @@ void declare_backends(Settings& s, ServerConfig& c) {
       "path is not mounted nosuid on the host. Every user of the host who reaches such a file becomes root.",
       {.security = true});
 
-  s.section("proxy", true);
+  s.section("proxy");
+  s.key("answer_timeout_seconds", c.proxy.answer_timeout, Live,
+        "Seconds from the beginning of a request until a port's answer begins, after which the answer is 504 "
+        "`BACKEND_TIMEOUT`. The time of an upload counts. None: a port may take its time.",
+        {.min = 1, .written = "300"});
   s.only_for(RuntimeType::Docker, c.runtime.type);
   s.key("resolve_internal", c.proxy.resolve_internal, Restart,
         "With docker: the server's proxy goes to the addresses of sandboxes. `false`: to the ports that the engine "

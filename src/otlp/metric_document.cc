@@ -43,12 +43,22 @@ void Histogram::add(double value) {
   sum_ += value;
 }
 
+void Histogram::merge(const Histogram& other) {
+  if (other.count_ == 0) return;
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  min_ = count_ == 0 ? other.min_ : std::min(min_, other.min_);
+  max_ = count_ == 0 ? other.max_ : std::max(max_, other.max_);
+  count_ += other.count_;
+  sum_ += other.sum_;
+}
+
 // 64-bit integers are strings in protobuf's JSON.
 MetricDocument::MetricDocument(const Head& head)
     : out_(R"({"resourceMetrics":[{"resource":{"attributes":[)"),
       common_("["),
       times_(concat(R"("startTimeUnixNano":")", unix_nanos(head.started), R"(","timeUnixNano":")", unix_nanos(head.now),
-                    '"')) {
+                    '"')),
+      delta_(head.delta) {
   append_attributes(out_, head.resource);
   append_attributes(common_, head.common);
   common_.erase(0, 1);
@@ -62,8 +72,9 @@ void MetricDocument::begin(Kind kind, std::string_view name, std::string_view un
   if (!out_.ends_with('[')) out_ += ',';
   out_ += concat(R"({"name":")", name, R"(","unit":")", unit, R"(",)");
   if (kind == Kind::Gauge) out_ += R"("gauge":{)";
-  if (kind == Kind::Sum) out_ += R"("sum":{"aggregationTemporality":2,"isMonotonic":true,)";
-  if (kind == Kind::Histogram) out_ += R"("histogram":{"aggregationTemporality":2,)";
+  if (kind == Kind::Sum) out_ += R"("sum":{"isMonotonic":true,)";
+  if (kind == Kind::Histogram) out_ += R"("histogram":{)";
+  if (kind != Kind::Gauge) out_ += concat(R"("aggregationTemporality":)", delta_ ? 1 : 2, ',');
   out_ += R"("dataPoints":[)";
 }
 

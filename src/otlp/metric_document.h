@@ -17,6 +17,8 @@ class Histogram {
  public:
   explicit Histogram(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
   void add(double value);
+  // Counts the values of another one with the same bounds too.
+  void merge(const Histogram& other);
 
  private:
   friend class MetricDocument;
@@ -26,8 +28,8 @@ class Histogram {
   double sum_ = 0, min_ = 0, max_ = 0;
 };
 
-// Writes metrics as OTLP's JSON (ExportMetricsServiceRequest). All sums and histograms count from `started` on
-// (cumulative temporality).
+// Writes metrics as OTLP's JSON (ExportMetricsServiceRequest). All sums and histograms count from `started` on: with
+// `delta` the end of the document before, else the beginning of the process.
 class MetricDocument {
  public:
   enum class Kind : std::uint8_t { Gauge, Sum, Histogram };
@@ -36,6 +38,7 @@ class MetricDocument {
     const Attributes& resource;
     const Attributes& common;  // of every point
     std::chrono::system_clock::time_point started, now;
+    bool delta = false;
   };
   explicit MetricDocument(const Head& head);
 
@@ -52,6 +55,7 @@ class MetricDocument {
   void begin_point(const Attributes& own);
 
   std::string out_, common_, times_;
+  const bool delta_;
   std::size_t metric_ = 0;  // where the metric begins
   bool points_ = false;
 };

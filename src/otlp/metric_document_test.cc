@@ -39,7 +39,7 @@ TEST(MetricDocument, HasEveryKindOfMetricWithItsAttributes) {
             R"({"attributes":[{"key":"k","value":{"stringValue":"v"}},)" +
                 common_json + "]," + times +
                 R"(,"count":"3","sum":14,"min":1,"max":11,"bucketCounts":["1","1","1"],"explicitBounds":[1,10]}]}},)"
-                R"({"name":"n","unit":"{x}","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[)"
+                R"({"name":"n","unit":"{x}","sum":{"isMonotonic":true,"aggregationTemporality":2,"dataPoints":[)"
                 R"({"attributes":[)" +
                 common_json + "]," + times + R"(,"asInt":"7"},{"attributes":[)" + common_json + "]," + times +
                 R"(,"asDouble":0.5}]}}]}]}]})")
@@ -54,6 +54,30 @@ TEST(MetricDocument, WithoutAttributesIsValidToo) {
   EXPECT_EQ(metrics_of(std::move(document)),
             R"([{"name":"g","unit":"By","gauge":{"dataPoints":[{"attributes":[],"startTimeUnixNano":"0",)"
             R"("timeUnixNano":"0","asInt":"1"}]}}]}]}]})");
+}
+
+TEST(MetricDocument, SaysThatItCountsFromTheDocumentBefore) {
+  MetricDocument document({.scope = "x", .resource = {}, .common = {}, .started = {}, .now = {}, .delta = true});
+  document.begin(Kind::Sum, "n", "By");
+  document.point({}, std::uint64_t{1});
+  document.end();
+  EXPECT_NE(metrics_of(std::move(document)).find(R"("aggregationTemporality":1,)"), std::string::npos);
+}
+
+TEST(Histogram, MergedOnesHaveTheValuesOfBoth) {
+  Histogram one(kBounds), other(kBounds), none(kBounds);
+  for (const double value : {5.0, 20.0}) one.add(value);
+  other.add(1);
+  none.merge(one);
+  none.merge(Histogram(kBounds));
+  other.merge(none);
+  MetricDocument document({.scope = "x", .resource = {}, .common = {}, .started = {}, .now = {}});
+  document.begin(Kind::Histogram, "h", "s");
+  document.point({}, other);
+  document.end();
+  EXPECT_NE(
+      metrics_of(std::move(document)).find(R"("count":"3","sum":26,"min":1,"max":20,"bucketCounts":["1","1","1"])"),
+      std::string::npos);
 }
 
 }  // namespace

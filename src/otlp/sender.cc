@@ -27,10 +27,11 @@ net::awaitable<Result<void>> Sender::send(std::string document, std::chrono::mil
   co_return Result<void>();
 }
 
-net::awaitable<void> Sender::run(std::function<std::string()> document) {
+net::awaitable<void> Sender::run(std::function<std::string()> document, std::function<void(bool)> settle) {
   bool away = false;
   while (co_await sleep_for(collector_.interval)) {
     const auto sent = co_await send(document(), collector_.timeout);
+    if (settle) settle(sent.has_value());
     if (!sent && !away) {
       log_warn("metrics not exported", {{"to", collector_.origin()}, {"error", sent.error().message}});
     }

@@ -17,8 +17,9 @@ class Sender {
  public:
   Sender(Collector collector, std::unique_ptr<http::Connector> connector);
 
-  // Until cancelled: one document each interval. A collector that is away is warned about once until it is back.
-  net::awaitable<void> run(std::function<std::string()> document);
+  // Until cancelled: one document each interval. `settle`, if given, is told whether the collector took it. A collector
+  // that is away is warned about once until it is back.
+  net::awaitable<void> run(std::function<std::string()> document, std::function<void(bool sent)> settle = {});
   // Now, within `limit`.
   net::awaitable<Result<void>> send(std::string document, std::chrono::milliseconds limit);
 

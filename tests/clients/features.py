@@ -25,7 +25,7 @@ FEATURES = [
 CODE = "code execution"
 POLICY = "network policy"
 VAULT = "credential vault"
-NEWER = ["hooks", "idle and renewal policy", "templates", "isolated sessions", "diagnostics"]
+NEWER = ["hooks", "idle and renewal policy", "templates", "isolated sessions", "diagnostics", "network policy routes"]
 OPTIONAL = [CODE, POLICY, VAULT, *NEWER]
 
 # Features inside a sandbox: they are checked a second time with all traffic through the server's proxy.

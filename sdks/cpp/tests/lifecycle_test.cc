@@ -170,6 +170,25 @@ TEST_F(SdkLifecycle, MakesSandboxesOfTemplates) {
   EXPECT_TRUE(manager.get_template(made.id).error().not_found());
 }
 
+TEST_F(SdkLifecycle, RunsAHookBeforeTheEntrypoint) {
+  const auto made = must(Sandbox::create(
+      client(), {.image = test_image(),
+                 .entrypoint = {"sh", "-c", "cp /tmp/hooked /tmp/begun; exec sleep 1000"},
+                 .lifecycle = {.pre_start = PreStartHook{.command = {"sh", "-c", "echo hooked > /tmp/hooked"}}}}));
+  const auto shown = must(made.commands().run("until [ -s /tmp/begun ]; do sleep 0.05; done; cat /tmp/begun"));
+  EXPECT_EQ(shown.stdout_text(), "hooked\n");
+  must(made.kill());
+}
+
+TEST_F(SdkLifecycle, WakesASandboxWithAnIdlePolicy) {
+  const auto made = must(Sandbox::create(client(), {.image = test_image(), .lifecycle = {.idle = IdlePolicy{}}}));
+  must(made.pause());
+  must(made.manager().wait_for_state(made.id(), {"Paused"}, seconds(60)));
+  EXPECT_EQ(must(made.commands().run("echo awake")).stdout_text(), "awake\n");
+  EXPECT_EQ(must(made.info()).status.state, state::kRunning);
+  must(made.kill());
+}
+
 TEST_F(SdkLifecycle, WaitsForAHealthCheckOfTheCaller) {
   int asked = 0;
   const auto same = must(Sandbox::connect(

@@ -11,6 +11,7 @@
 #include "base/json_escape.h"
 #include "base/parse_number.h"
 #include "base/text.h"
+#include "execd/isolated/isolation_config.h"
 
 namespace osb::execd {
 namespace {
@@ -105,14 +106,6 @@ Check read_bytes(std::string_view text, std::uint64_t& out) {
   return {};
 }
 
-// The published file can forbid more than these options: a session without its rules would be more open than asked for.
-Check refuse_isolation_file(std::string_view text, Options&) {
-  if (text.empty()) return {};
-  return std::unexpected(
-      "execd does not read such a file; use --isolation-allowed-writable, --isolation-upper-max-bytes and "
-      "--isolation-diff-max-bytes");
-}
-
 Check read_allowed_writable(std::string_view text, Options& out) {
   out.isolation.allowed_writable.clear();
   while (!text.empty()) {
@@ -182,8 +175,9 @@ std::vector<Flag> flags() {
        [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.upper_max_bytes); }},
       {"isolation-diff-max-bytes", "EXECD_ISOLATION_DIFF_MAX_BYTES",
        [](std::string_view value, Options& out) { return read_bytes(value, out.isolation.diff_max_bytes); }},
-      {"isolation-config", "EXECD_ISOLATION_CONFIG", refuse_isolation_file},
+      {"isolation-config", "EXECD_ISOLATION_CONFIG", text(&Options::isolation_config)},
       {"init", "EXECD_INIT", read_init, true},
+      {"lifecycle-startup-status-file", "", text(&Options::startup_status_file)},
       {"await-init", "", [](std::string_view value, Options& out) { return read_bool(value, out.await_init); }, true},
       {"disk-reserve", "EXECD_DISK_RESERVE", read_disk_reserve},
   };
@@ -232,6 +226,13 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
   for (const std::string_view name : kHooksVariables) {
     if (out.lifecycle_hooks.empty()) out.lifecycle_hooks = variable(env, name);
   }
+  // The published execd reads hooks from there. Without them the sandbox would start as if they had succeeded.
+  if (const std::string_view file = variable(env, "EXECD_LIFECYCLE_CONFIG");
+      !file.empty() && out.lifecycle_hooks.empty()) {
+    return std::unexpected(OptionsError{1, "EXECD_LIFECYCLE_CONFIG=" + in_quotes(file) +
+                                               ": execd reads no hooks from a file; put them into " +
+                                               std::string(api::kHooksVariable) + " as JSON"});
+  }
   out.log_outputs = log_outputs(env);
   return {};
 }
@@ -239,10 +240,9 @@ std::expected<void, OptionsError> read_environment(const std::vector<Flag>& know
 // The secret of "NAME=value" or "--name=value", which stays as long as it was.
 void blank(char* text) { std::memset(text, '*', std::strlen(text)); }
 
-}  // namespace
-
-std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env) {
-  Options out;
+// `out`: the values of what neither names.
+std::expected<Options, OptionsError> parse_over(std::span<const std::string_view> args, const Environment& env,
+                                                Options out) {
   const std::vector<Flag> known = flags();
   if (auto read = read_environment(known, env, out); !read) return std::unexpected(read.error());
 
@@ -277,6 +277,19 @@ std::expected<Options, OptionsError> parse_options(std::span<const std::string_v
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::expected<Options, OptionsError> parse_options(std::span<const std::string_view> args, const Environment& env) {
+  auto parsed = parse_over(args, env, {});
+  if (!parsed || parsed->action != Options::Action::Serve || parsed->isolation_config.empty()) return parsed;
+  // Flags and variables win over the file, which they name.
+  Options below;
+  if (const auto read = load_isolation_config(parsed->isolation_config, below.isolation); !read) {
+    return std::unexpected(OptionsError{1, "--isolation-config: " + read.error().message});
+  }
+  return parse_over(args, env, std::move(below));
 }
 
 void wipe_secrets(Environment& env, char** argv, char** environ) {
@@ -326,6 +339,9 @@ Entrypoint and end
                              COMMAND's exit status
   --init                     be COMMAND's init: SIGTERM and SIGINT go to COMMAND too, and execd ends with COMMAND and
                              its exit status [EXECD_INIT]
+  --lifecycle-startup-status-file FILE
+                             append to this file, which must exist, how far the start is: "running SECONDS" when the
+                             preStart hook begins, "done 0" or "done 1" at last
   --await-init               wait for POST /internal/init on the inherited Unix socket: until then only /ping and
                              /ready are served, and COMMAND is not started
   --shutdown-timeout TIME    from SIGTERM to the SIGKILL of all processes that still run (default 5s)
@@ -338,6 +354,8 @@ Sandbox
                              twentieth of the disk, at most 1 GiB and 100,000 inodes [EXECD_DISK_RESERVE]
 
 Isolated sessions
+  --isolation-config FILE    TOML with upper_max_bytes, diff_max_bytes and allowed_writable, below the flags
+                             [EXECD_ISOLATION_CONFIG]
   --isolation-socket PATH    ask sandboxd for them on this socket (default: make them with execd's own rights)
   --isolation-allowed-writable PATH,PATH
                              where extra_writable and binds may be (default /workspace,/mnt,/media,/data)

@@ -38,11 +38,13 @@ struct Options {
   std::vector<std::string> entrypoint;  // empty: none
   std::string entrypoint_log;           // empty: our own stdout and stderr
   bool entrypoint_log_times = false;
-  std::string exit_dir;         // empty: no exit record
-  std::string lifecycle_hooks;  // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
+  std::string exit_dir;             // empty: no exit record
+  std::string lifecycle_hooks;      // OPENSANDBOX_LIFECYCLE (api/lifecycle_hooks.h); empty: none
+  std::string startup_status_file;  // hook/startup_status.h; empty: none
   bool end_with_entrypoint = false;
-  bool init = false;        // end signals go to the entrypoint too, and its end is ours
-  bool await_init = false;  // POST /internal/init comes first
+  bool init = false;             // end signals go to the entrypoint too, and its end is ours
+  bool await_init = false;       // POST /internal/init comes first
+  std::string isolation_config;  // isolated/isolation_config.h, already read; empty: none
   IsolationOptions isolation;
   DiskReserve reserve;                              // that uploads leave free
   std::map<std::string, std::string> cgroup_files;  // the kernel's name of a file -> where to open it (open_given)

@@ -1,11 +1,13 @@
 #include "execd/daemon/options.h"
 
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "execd/run/environment.h"
+#include "support/temp_dir.h"
 
 namespace osb::execd {
 namespace {
@@ -102,12 +104,21 @@ TEST(Options, ErrorsSayWhatIsWrongAndHowToExit) {
   }
 }
 
-TEST(Options, AFileWithRulesForSessionsIsRefusedNotIgnored) {
-  const auto refused = parse({}, {{"EXECD_ISOLATION_CONFIG", "/etc/isolation.toml"}});
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("--isolation-allowed-writable"), std::string::npos);
-  EXPECT_FALSE(parse({"--isolation-config", "/f"}));
+TEST(Options, FlagsAndVariablesWinOverTheFileOfSessions) {
+  const testing::TempDir dir;
+  const std::string file = dir / "isolation.toml";
+  std::ofstream(file) << "diff_max_bytes = 1\nupper_max_bytes = 2\nallowed_writable = ['/file']\n";
+  const auto options = parse({"--isolation-diff-max-bytes=10", "--isolation-config", file, "--listen-fd=3"},
+                             {{"EXECD_ISOLATION_ALLOWED_WRITABLE", "/variable"}});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->isolation.diff_max_bytes, 10u);
+  EXPECT_EQ(options->isolation.upper_max_bytes, 2u);
+  EXPECT_EQ(options->isolation.allowed_writable, std::vector<std::string>{"/variable"});
+  EXPECT_EQ(options->listen_fds, std::vector<int>{3});
   EXPECT_TRUE(parse({}, {{"EXECD_ISOLATION_CONFIG", ""}}));
+  const auto missing = parse({}, {{"EXECD_ISOLATION_CONFIG", dir / "missing"}});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().exit_status, 1);
 }
 
 TEST(Options, LogLevelsAreThoseOfTheContract) {

@@ -30,14 +30,19 @@ Result<TimeZone> find_zone(const std::string& name) {
 
 }  // namespace
 
-Hooks::Hooks(RunHost& host, const CommandEnvironment& environment, std::string lifecycle, HookOutput output)
+Hooks::Hooks(RunHost& host, const CommandEnvironment& environment, std::string lifecycle, HookOutput output,
+             StartupStatus status)
     : host_(host),
       environment_(environment),
       text_(std::move(lifecycle)),
       output_(std::move(output)),
+      status_(std::move(status)),
       tasks_(host.executor()) {}
 
 Result<void> Hooks::read() {
+  pre_start_.reset();
+  periodic_.clear();
+  if (text_.empty()) return {};
   auto lifecycle = api::decode_hooks(text_);
   if (!lifecycle) return Failure(lifecycle.error());
   if (lifecycle->pre_start) {
@@ -54,13 +59,29 @@ Result<void> Hooks::read() {
   return {};
 }
 
-net::awaitable<HookEnd> Hooks::begin() {
-  if (!any()) co_return HookEnd();
+Result<void> Hooks::replace(std::string lifecycle) {
+  std::swap(text_, lifecycle);
+  auto readable = read();
+  if (!readable) std::swap(text_, lifecycle);
+  return readable;
+}
+
+net::awaitable<HookEnd> Hooks::run_pre_start() {
   if (const auto readable = read(); !readable) {
     co_return HookEnd{kUnreadable, "the lifecycle hooks cannot be used: " + readable.error().message};
   }
   if (!pre_start_) co_return HookEnd();
+  if (const auto told = status_.running(pre_start_->timeout); !told) {
+    co_return HookEnd{kUnreadable, "preStart hook was not started: " + told.error().message};
+  }
   co_return co_await run_one(*pre_start_);
+}
+
+net::awaitable<HookEnd> Hooks::begin() {
+  HookEnd end = co_await run_pre_start();
+  const auto told = status_.done(end.failure.empty());
+  if (!told && end.failure.empty()) end = {kUnreadable, "the end of the start cannot be told: " + told.error().message};
+  co_return end;
 }
 
 void Hooks::start_periodic() {

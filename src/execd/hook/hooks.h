@@ -9,6 +9,7 @@
 #include "async/task_group.h"
 #include "base/cron.h"
 #include "execd/hook/hook_run.h"
+#include "execd/hook/startup_status.h"
 
 namespace osb::execd {
 
@@ -19,9 +20,13 @@ namespace osb::execd {
 class Hooks {
  public:
   // `lifecycle`: the variable's value; empty: no hooks.
-  Hooks(RunHost& host, const CommandEnvironment& environment, std::string lifecycle, HookOutput output);
+  Hooks(RunHost& host, const CommandEnvironment& environment, std::string lifecycle, HookOutput output,
+        StartupStatus status);
 
-  bool any() const { return !text_.empty(); }
+  // Before begin(): these hooks, as JSON, instead of those of the variable. After an error it has those that it had.
+  Result<void> replace(std::string lifecycle);
+  // Whether begin() has anything to do.
+  bool any() const { return !text_.empty() || status_.wanted(); }
   // Reads the hooks and runs preStart. A failure means that nothing of the sandbox may start.
   net::awaitable<HookEnd> begin();
   // From now on the periodic hooks run at their times, until shutdown().
@@ -36,13 +41,15 @@ class Hooks {
     TimeZone zone;
   };
   Result<void> read();
+  net::awaitable<HookEnd> run_pre_start();
   net::awaitable<void> repeat(const Periodic& hook);
   net::awaitable<HookEnd> run_one(HookCommand command);
 
   RunHost& host_;
   const CommandEnvironment& environment_;
-  const std::string text_;
+  std::string text_;
   const HookOutput output_;
+  const StartupStatus status_;
   std::optional<HookCommand> pre_start_;
   std::vector<Periodic> periodic_;
   std::list<HookRun> running_;

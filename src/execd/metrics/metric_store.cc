@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 namespace osb::execd {
 namespace {
@@ -22,6 +23,16 @@ void record(std::map<MetricAttributes, otlp::Histogram>& series, MetricAttribute
   const double millis = static_cast<double>(duration.count()) / 1e6;
   series.try_emplace(std::move(attributes), std::span<const double>(kBounds)).first->second.add(millis);
 }
+
+void put_back(std::map<MetricAttributes, otlp::Histogram>& series,
+              const std::map<MetricAttributes, otlp::Histogram>& taken) {
+  for (const auto& [attributes, values] : taken) {
+    series.try_emplace(attributes, std::span<const double>(kBounds)).first->second.merge(values);
+  }
+}
+
+// A device that goes takes its numbers with it.
+std::uint64_t grown(std::uint64_t before, std::uint64_t now) { return now > before ? now - before : 0; }
 
 }  // namespace
 
@@ -51,7 +62,7 @@ void MetricStore::add_attributes(const MetricAttributes& attributes) {
 
 void MetricStore::record_request(std::string_view method, std::string_view route, int status,
                                  std::chrono::nanoseconds duration) {
-  record(requests_,
+  record(values_.requests,
          {{"http_method", known_method(method)},
           {"http_route", route_template(route)},
           {"http_status_code", std::to_string(status)}},
@@ -59,17 +70,42 @@ void MetricStore::record_request(std::string_view method, std::string_view route
 }
 
 void MetricStore::record_execution(std::string_view operation, bool success, std::chrono::nanoseconds duration) {
-  record(executions_, {{"operation", std::string(operation)}, {"result", success ? "success" : "failure"}}, duration);
+  record(values_.executions, {{"operation", std::string(operation)}, {"result", success ? "success" : "failure"}},
+         duration);
 }
 
 void MetricStore::record_filesystem(std::string_view operation, bool success, std::chrono::nanoseconds duration) {
-  record(filesystem_, {{"operation", std::string(operation)}, {"result", success ? "success" : "failure"}}, duration);
+  record(values_.filesystem, {{"operation", std::string(operation)}, {"result", success ? "success" : "failure"}},
+         duration);
 }
 
-std::string MetricStore::to_json(const SystemSample& system) const {
+void MetricStore::settle(bool sent) {
+  if (!taken_) return;
+  if (sent) {
+    started_ = taken_->now;
+    network_received_ = taken_->network_received;
+    network_sent_ = taken_->network_sent;
+  } else {
+    put_back(values_.requests, taken_->values.requests);
+    put_back(values_.executions, taken_->values.executions);
+    put_back(values_.filesystem, taken_->values.filesystem);
+  }
+  taken_.reset();
+}
+
+std::string MetricStore::take(const SystemSample& system) {
+  settle(false);
+  taken_.emplace(Taken{.values = std::exchange(values_, {}),
+                       .now = clock_.now(),
+                       .network_received = system.network_received,
+                       .network_sent = system.network_sent});
   using Kind = otlp::MetricDocument::Kind;
-  otlp::MetricDocument out(
-      {.scope = kScope, .resource = resource_, .common = common_, .started = started_, .now = clock_.now()});
+  otlp::MetricDocument out({.scope = kScope,
+                            .resource = resource_,
+                            .common = common_,
+                            .started = started_,
+                            .now = taken_->now,
+                            .delta = true});
   const auto histogram = [&](std::string_view name, const Series& series) {
     out.begin(Kind::Histogram, name, "ms");
     for (const auto& [attributes, values] : series) out.point(attributes, values);
@@ -86,14 +122,14 @@ std::string MetricStore::to_json(const SystemSample& system) const {
     for (const auto& [word, value] : {first, second}) out.point({{std::string(key), word}}, value);
     out.end();
   };
-  histogram("execd.http.request.duration", requests_);
-  histogram("execd.execution.duration", executions_);
-  histogram("execd.filesystem.operations.duration", filesystem_);
+  histogram("execd.http.request.duration", taken_->values.requests);
+  histogram("execd.execution.duration", taken_->values.executions);
+  histogram("execd.filesystem.operations.duration", taken_->values.filesystem);
   gauge("execd.system.process.count", "{process}", system.processes);
   gauge("execd.system.cpu.usage", "%", system.cpu_percent);
   gauge("execd.system.memory.usage_bytes", "By", system.memory_bytes);
-  pair(Kind::Sum, "execd.system.network.io.bytes", "By", "direction", {"in", system.network_received},
-       {"out", system.network_sent});
+  pair(Kind::Sum, "execd.system.network.io.bytes", "By", "direction",
+       {"in", grown(network_received_, system.network_received)}, {"out", grown(network_sent_, system.network_sent)});
   pair(Kind::Gauge, "execd.system.network.connections.active", "{connection}", "protocol", {"tcp", system.tcp_sockets},
        {"udp", system.udp_sockets});
   return std::move(out).finish();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,8 +26,8 @@ struct SystemSample {
   std::uint64_t udp_sockets = 0;
 };
 
-// Collects histograms and writes them, with the system's numbers, as OTLP's JSON. All sums count from the start of the
-// daemon.
+// Collects histograms and writes them, with the system's numbers, as OTLP's JSON. Each document has the values since
+// the last one that the collector took (delta temporality).
 class MetricStore final : public Telemetry {
  public:
   // `common` goes to every point, `resource` describes this process.
@@ -40,18 +41,30 @@ class MetricStore final : public Telemetry {
   // To every point, also of before; one that is there already keeps its value.
   void add_attributes(const MetricAttributes& attributes);
 
-  std::string to_json(const SystemSample& system) const;
+  // The next document.
+  std::string take(const SystemSample& system);
+  // Whether the collector took it. What it did not take, or what a caller never knew of, is in the next document again.
+  void settle(bool sent);
 
  private:
   using Series = std::map<MetricAttributes, otlp::Histogram>;
+  struct Values {
+    Series requests, executions, filesystem;
+  };
+  // What is in a document on its way.
+  struct Taken {
+    Values values;
+    std::chrono::system_clock::time_point now;
+    std::uint64_t network_received = 0, network_sent = 0;
+  };
 
   MetricAttributes resource_;
   MetricAttributes common_;
   const Clock& clock_;
-  std::chrono::system_clock::time_point started_;
-  Series requests_;
-  Series executions_;
-  Series filesystem_;
+  Values values_;
+  std::chrono::system_clock::time_point started_;          // end of the last document that the collector took
+  std::uint64_t network_received_ = 0, network_sent_ = 0;  // as it had them
+  std::optional<Taken> taken_;
 };
 
 // "/code/contexts/{context_id}" -> "/code/contexts/:context_id", as the contract's attribute has it; empty: "unknown".

@@ -50,14 +50,14 @@ SystemSample OtlpExporter::sample() {
           .udp_sockets = sockets.udp};
 }
 
-std::string OtlpExporter::document() { return store_.to_json(sample()); }
-
 net::awaitable<Result<void>> OtlpExporter::flush(std::chrono::milliseconds limit) {
-  return sender_.send(document(), limit);
+  auto sent = co_await sender_.send(store_.take(sample()), limit);
+  store_.settle(sent.has_value());
+  co_return sent;
 }
 
 net::awaitable<void> OtlpExporter::run() {
-  return sender_.run([this] { return document(); });
+  return sender_.run([this] { return store_.take(sample()); }, [this](bool sent) { store_.settle(sent); });
 }
 
 }  // namespace osb::execd

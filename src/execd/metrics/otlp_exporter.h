@@ -41,7 +41,6 @@ class OtlpExporter {
 
  private:
   SystemSample sample();
-  std::string document();
 
   MetricStore store_;
   otlp::Sender sender_;

@@ -73,7 +73,7 @@ TEST(MetricStore, AValueOnABoundBelongsToTheBucketBelow) {
   using std::chrono::milliseconds;
   for (const int ms : {0, 5, 6, 20'000}) store.record_execution("run_command", true, milliseconds(ms));
   store.record_execution("run_command", false, milliseconds(1));
-  const json::value value = json::parse(store.to_json({}));
+  const json::value value = json::parse(store.take({}));
   const auto& metrics = value.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics").as_array();
   const auto& points = metrics.at(0).at_pointer("/histogram/dataPoints").as_array();
   ASSERT_EQ(metrics.at(0).at("name"), "execd.execution.duration");
@@ -90,6 +90,45 @@ TEST(MetricStore, AValueOnABoundBelongsToTheBucketBelow) {
   EXPECT_EQ(counts.at(15), "1") << "above all bounds";
 }
 
+TEST(MetricStore, ADocumentHasTheValuesSinceTheLastOneThatWasTaken) {
+  FakeClock clock;
+  MetricStore store({}, {}, clock);
+  const auto next = [&](std::uint64_t received) {
+    clock.advance(std::chrono::seconds(1));
+    return json::parse(store.take({.network_received = received}));
+  };
+  const auto metric = [](const json::value& document, std::string_view name) {
+    for (const auto& each : document.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics").as_array()) {
+      if (std::string_view(each.at("name").as_string()) == name) return each;
+    }
+    return json::value();
+  };
+  const auto received = [&](const json::value& document) {
+    return metric(document, "execd.system.network.io.bytes").at_pointer("/sum/dataPoints/0");
+  };
+  store.record_execution("run_command", true, std::chrono::milliseconds(1));
+  const auto first = next(100);
+  EXPECT_EQ(metric(first, "execd.execution.duration").at_pointer("/histogram/aggregationTemporality"), 1);
+  store.settle(true);
+  const auto second = next(150);
+  EXPECT_TRUE(metric(second, "execd.execution.duration").is_null()) << "nothing ran";
+  EXPECT_EQ(received(second).at("asInt"), "50");
+  EXPECT_EQ(received(second).at("startTimeUnixNano"), received(first).at("timeUnixNano"));
+  store.settle(true);
+
+  store.record_execution("run_command", true, std::chrono::milliseconds(1));
+  const auto lost = next(250);
+  store.settle(false);
+  store.record_execution("run_command", true, std::chrono::milliseconds(9));
+  const auto again = next(300);
+  EXPECT_EQ(metric(again, "execd.execution.duration").at_pointer("/histogram/dataPoints/0/count"), "2");
+  EXPECT_EQ(received(again).at("asInt"), "150");
+  EXPECT_EQ(received(again).at("startTimeUnixNano"), received(lost).at("startTimeUnixNano"));
+  EXPECT_EQ(metric(json::parse(store.take({})), "execd.execution.duration").at_pointer("/histogram/dataPoints/0/count"),
+            "2")
+      << "nobody said whether it was taken";
+}
+
 TEST(MetricStore, RoutesAreWrittenAsTheContractHasThem) {
   EXPECT_EQ(route_template(""), "unknown");
   EXPECT_EQ(route_template("/ping"), "/ping");
@@ -99,7 +138,7 @@ TEST(MetricStore, RoutesAreWrittenAsTheContractHasThem) {
 TEST(MetricStore, AnUnknownMethodMakesNoSeriesOfItsOwn) {
   MetricStore store({}, {});
   for (const char* method : {"BREW", "PROPFIND"}) store.record_request(method, "/ping", 405, {});
-  const json::value value = json::parse(store.to_json({}));
+  const json::value value = json::parse(store.take({}));
   EXPECT_EQ(value.at_pointer("/resourceMetrics/0/scopeMetrics/0/metrics/0/histogram/dataPoints").as_array().size(), 1u);
 }
 

@@ -34,7 +34,9 @@ void add_other_routes(http::Router& router, RouteContext& context) {
     const auto ready = co_await service.check_ready();
     co_return ready ? http::json_response(200, R"({"status":"ready"})") : refusal(ready.error());
   });
-  add_both(router, context, "POST", "/metrics/events", metrics_event);
+  router.post("/v1/metrics/events", [&context](Request& request) {
+    return metrics_event(context.service, context.authenticator.principal_of(request), request);
+  });
 }
 
 }  // namespace osb::server

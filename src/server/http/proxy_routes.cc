@@ -81,6 +81,7 @@ Answer proxy(RouteContext& context, Request& request, NamedBy by) {
   // Command streams and uploads take as long as they take; a dead sandbox ends its connections, and so does a client
   // that leaves.
   target.timeouts = http::kPortTimeouts;
+  target.timeouts.head = context.endpoints.answer_timeout;
   bool answered = true;
   target.on_error = [&answered, &id, &service, record = reached->record, port](const Error& why) {
     answered = false;

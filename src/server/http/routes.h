@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ struct EndpointOptions {
   std::optional<config::IngressSection> gateway = {};  // clients reach sandboxes through it; nothing: there is none
   // Beginnings of User-Agent: clients that ignore the headers of an endpoint get execd's token in its path instead.
   std::vector<std::string> headerless_clients;
+  std::chrono::seconds answer_timeout{0};  // until a port's answer begins; 0 is no limit
 };
 
 // The dependencies of the routes; outlives the router.

@@ -493,28 +493,35 @@ def network_policy(sdk):
     if not hasattr(sdk.sandbox_class, "get_egress_policy"):
         raise NotOffered("no calls for the rules of a sandbox")
 
+    policy = NetworkPolicy(default_action="deny", egress=[NetworkRule(action="allow", target=suite.ALLOWED)])
+    with sdk.sandbox(network_policy=policy) as made:
+        return change_policy(made)
+
+
+def change_policy(made):
+    """Of a sandbox that may reach the allowed host alone."""
+    from opensandbox.models.sandboxes import NetworkRule
+
     def rule(action, target):
         return NetworkRule(action=action, target=target)
 
-    policy = NetworkPolicy(default_action="deny", egress=[rule("allow", suite.ALLOWED)])
-    with sdk.sandbox(network_policy=policy) as made:
-        def reached():
-            return [stdout(made.commands.run(suite.REACH + name)) for name in (suite.ALLOWED, suite.OTHER)]
+    def reached():
+        return [stdout(made.commands.run(suite.REACH + name)) for name in (suite.ALLOWED, suite.OTHER)]
 
-        def rules():
-            return [(each.action, each.target) for each in made.get_egress_policy().egress]
+    def rules():
+        return [(each.action, each.target) for each in made.get_egress_policy().egress]
 
-        same(rules(), [("allow", suite.ALLOWED)], "rules")
-        same(reached(), [["yes"], ["no"]], "the policy")
-        if not hasattr(made, "patch_egress_rules"):
-            return "read only"
-        made.patch_egress_rules([rule("allow", suite.OTHER), rule("deny", suite.ALLOWED)])
-        same(rules(), [("allow", suite.OTHER), ("deny", suite.ALLOWED)], "patched rules")
-        same(reached(), [["no"], ["yes"]], "the patched policy")
-        if not hasattr(made, "delete_egress_rules"):
-            return "no call that removes rules"
-        made.delete_egress_rules([suite.OTHER, "unknown.example.com"])
-        same(reached(), [["no"], ["no"]], "after a rule was removed")
+    same(rules(), [("allow", suite.ALLOWED)], "rules")
+    same(reached(), [["yes"], ["no"]], "the policy")
+    if not hasattr(made, "patch_egress_rules"):
+        return "read only"
+    made.patch_egress_rules([rule("allow", suite.OTHER), rule("deny", suite.ALLOWED)])
+    same(rules(), [("allow", suite.OTHER), ("deny", suite.ALLOWED)], "patched rules")
+    same(reached(), [["no"], ["yes"]], "the patched policy")
+    if not hasattr(made, "delete_egress_rules"):
+        return "no call that removes rules"
+    made.delete_egress_rules([suite.OTHER, "unknown.example.com"])
+    same(reached(), [["no"], ["no"]], "after a rule was removed")
 
 
 def credential_vault(sdk):
@@ -655,6 +662,19 @@ def idle_and_renewal(sdk):
             same(manager.get_sandbox_info(made.id).status.state, "Running", "state")
 
 
+@contextlib.contextmanager
+def built(manager, wanted):
+    """A template that is Succeeded, deleted at the end."""
+    made = manager.create_template(wanted)
+    try:
+        while (seen := manager.get_template(made.template_id)).status.phase in ("Pending", "Building"):
+            pass
+        same(seen.status.phase, "Succeeded", f"phase ({seen.status.message})")
+        yield made
+    finally:
+        manager.delete_template(made.template_id)
+
+
 def templates(sdk):
     if not hasattr(sdk.manager_class, "create_template"):
         raise NotOffered("no calls for templates")
@@ -663,17 +683,11 @@ def templates(sdk):
                                    metadata={"from": "suite"}, readiness=TemplateReadiness(probe="cmd://test -e /root/warm"),
                                    entrypoint=["sh", "-c", "echo warm > /root/warm; exec sleep 1000"])
     with sdk.managing() as manager:
-        made = manager.create_template(wanted)
-        try:
-            while (seen := manager.get_template(made.template_id)).status.phase in ("Pending", "Building"):
-                pass
-            same(seen.status.phase, "Succeeded", f"phase ({seen.status.message})")
+        with built(manager, wanted) as made:
             listed = manager.list_templates(TemplateFilter(metadata={"from": "suite"})).template_infos
             same([each.template_id for each in listed], [made.template_id], "list")
             sandbox = sdk.blocking(sdk.sandbox_class.create_from_template(
                 made.template_id, timeout=10 * MINUTE, connection_config=sdk.config()))
-        finally:
-            manager.delete_template(made.template_id)
         try:
             same(stdout(sandbox.commands.run("cat /root/warm; echo $COLOUR")), ["warm", "blue"], "files and environment")
         finally:
@@ -683,6 +697,23 @@ def templates(sdk):
         build = SandboxFilter(metadata={"template": made.template_id})  # its sandbox goes by itself
         while manager.list_sandbox_infos(build).sandbox_infos:
             pass
+
+
+def network_policy_routes(sdk):
+    """For a sandbox from a template this client asks the server's routes, not the sidecar."""
+    from opensandbox.models.sandboxes import NetworkPolicy, NetworkRule
+    from opensandbox.models.templates import CreateTemplateRequest
+    wanted = CreateTemplateRequest(image=suite.IMAGE, publish="local://", entrypoint=["sleep", "1000000"])
+    policy = NetworkPolicy(default_action="deny", egress=[NetworkRule(action="allow", target=suite.ALLOWED)])
+    with sdk.managing() as manager:
+        with built(manager, wanted) as made:
+            sandbox = sdk.blocking(sdk.sandbox_class.create_from_template(
+                made.template_id, timeout=10 * MINUTE, network_policy=policy, connection_config=sdk.config()))
+        try:
+            return change_policy(sandbox)
+        finally:
+            sandbox.kill()
+            sandbox.close()
 
 
 def isolated(sdk):
@@ -731,7 +762,7 @@ def newer():
     if not hasattr(SandboxSync, "isolation"):
         return {}
     return {"hooks": hooks, "idle and renewal policy": idle_and_renewal, "templates": templates,
-            "isolated sessions": isolated, "diagnostics": diagnostics}
+            "isolated sessions": isolated, "diagnostics": diagnostics, "network policy routes": network_policy_routes}
 
 
 CHECKS = {**suite.checks_of(globals()), **newer()}

@@ -145,6 +145,13 @@ def test_the_users_process_waits_for_the_pre_start_hook_and_sees_none(bootstrap,
         assert code == 3 and not [line for line in lines if line.startswith("user")], (out, err)
 
 
+def test_the_users_process_does_not_start_without_the_hooks_of_a_file(bootstrap, quiet_execd, tmp_path):
+    """They would be the condition of its start."""
+    env = {"EXECD": quiet_execd, "EXECD_LIFECYCLE_CONFIG": str(tmp_path / "lifecycle.toml")}
+    status, out, err = finish(bootstrap("echo", "user", env=env))
+    assert (status, out) == (1, "") and "EXECD_LIFECYCLE_CONFIG" in err, err
+
+
 @pytest.mark.parametrize("bootstrap", SHELLS[:1], indirect=True, ids=["sh"])
 def test_java_trusts_the_egress_proxy(bootstrap, tmp_path):
     """With Java's own tool, and a list that is not the machine's."""

@@ -1,11 +1,13 @@
 """Lifecycle hooks of a bare execd: what it is told by its environment, and what it leaves for its parent."""
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
+import threading
 
 import httpx
 import pytest
@@ -99,6 +101,71 @@ def test_sigterm_ends_a_pre_start_that_runs(start, tmp_path):
     assert execd.wait(30) == 0
     assert "never\n" not in out
     assert "hook_failed" not in json.loads((tmp_path / "exit.json").read_text())
+
+
+@pytest.fixture
+def startup(start, tmp_path):
+    """startup(hooks) starts an execd that tells a start script how far it is, and returns it with what it tells."""
+    clean_up = contextlib.ExitStack()
+
+    def begin(hooks):
+        os.mkfifo(tmp_path / "status")
+        # Open for both, so that the pipe has no end while execd opens and closes it.
+        told = clean_up.enter_context(os.fdopen(os.open(tmp_path / "status", os.O_RDWR)))
+        execd = start(hooks, "--lifecycle-startup-status-file", str(tmp_path / "status"))
+
+        def tell_end():
+            execd.wait()
+            (tmp_path / "status").write_text("ended\n" * 3)
+
+        teller = threading.Thread(target=tell_end)
+        teller.start()
+        clean_up.callback(teller.join)
+        clean_up.callback(execd.kill)
+        return execd, told
+
+    yield begin
+    clean_up.close()
+
+
+@pytest.mark.parametrize("hooks, lines", [
+    ({"preStart": {"command": ["true"], "timeoutSeconds": 7}}, ["running 7", "done 0"]),
+    ({"preStart": {"command": ["true"]}}, ["running 60", "done 0"]),
+    ({"periodic": [{"name": "a", "schedule": "@daily", "command": ["true"]}]}, ["done 0"]),
+    ("", ["done 0"])])
+def test_a_start_script_is_told_how_far_the_start_is(startup, hooks, lines):
+    execd, told = startup(hooks)
+    assert [told.readline().rstrip() for _ in lines] == lines
+    assert httpx.get(f"http://127.0.0.1:{execd.port}/ping", trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize("hooks, lines, code", [
+    ({"preStart": {"command": ["sh", "-c", "exit 3"]}}, ["running 60", "done 1"], 1),
+    ({"preStart": {"command": ["/no/such/program"]}}, ["running 60", "done 1"], 1),
+    ("{", ["done 1"], 1)])
+def test_a_start_script_is_told_of_a_failure(startup, hooks, lines, code):
+    execd, told = startup(hooks)
+    assert [told.readline().rstrip() for _ in lines] == lines
+    execd.stdout.read()
+    assert execd.wait(30) == code
+
+
+def test_a_start_script_whose_file_is_gone_starts_nothing(start, tmp_path):
+    execd = start({"preStart": {"command": ["touch", str(tmp_path / "ran")]}},
+                  f"--lifecycle-startup-status-file={tmp_path}/missing")
+    out = execd.stdout.read()
+    assert execd.wait(30) == 1 and f"{tmp_path}/missing" in out
+    assert list(tmp_path.iterdir()) == [], "neither made nor run"
+
+
+def test_a_file_of_hooks_is_refused_and_not_ignored(start, tmp_path):
+    execd = start("", variable="EXECD_LIFECYCLE_CONFIG")
+    execd.kill()
+    (tmp_path / "lifecycle.toml").write_text("version = 1\n")
+    refused = start(str(tmp_path / "lifecycle.toml"), variable="EXECD_LIFECYCLE_CONFIG")
+    assert refused.wait(30) == 1
+    out = refused.stdout.read()
+    assert "EXECD_LIFECYCLE_CONFIG" in out and "OPENSANDBOX_LIFECYCLE" in out
 
 
 def test_processes_that_a_hook_leaves_behind_go_on(start, tmp_path):

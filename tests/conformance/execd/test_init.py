@@ -483,13 +483,44 @@ def test_an_execd_that_awaits_its_initialization(awaiting):
                                     {"entrypointPolicy": "stop"}, {"accessTokenHash": "sha256:12"},
                                     {"accessTokenHash": "md5:" + "0" * 64}, {"envs": {"A=B": "c"}},
                                     {"telemetry": {"attributes": {str(i): "x" for i in range(65)}}},
-                                    {"lifecycle": {"preStart": {"command": ["true"]}}}], ids=str)
+                                    {"lifecycle": {"preStart": {}}}, {"lifecycle": []},
+                                    {"lifecycle": {"periodic": [{"name": "a", "schedule": "x", "command": ["true"]}]}}],
+                         ids=str)
 def test_a_wrong_initialization_changes_nothing(awaiting, change):
     _, inside, _ = awaiting()
     wrong = inside.post("/internal/init", json={"sandboxId": "box", "generation": 1, **change})
     assert (wrong.status_code, wrong.json()["code"]) == (400, "INVALID_REQUEST_BODY"), wrong.text
     assert inside.get("/ready").status_code == 503
     assert inside.post("/internal/init", json={"sandboxId": "box", "generation": 1}).status_code == 200
+
+
+def test_an_initialization_brings_hooks(awaiting):
+    """Instead of those that execd was started with."""
+    template = json.dumps({"preStart": {"command": ["sh", "-c", "echo hook of the template"]}})
+    process, inside, _ = awaiting("echo", "the entrypoint", env={"OPENSANDBOX_LIFECYCLE": template})
+    wanted = {"sandboxId": "box", "generation": 1, "envs": {"A": "init"},
+              "lifecycle": {"preStart": {"command": ["sh", "-c", "echo hook with $A"]}}}
+    assert inside.post("/internal/init", json=wanted).status_code == 200
+    lines = [line.rstrip() for line in process.stdout if line.startswith(("[", "the entrypoint"))]
+    assert process.wait(30) == 0
+    assert lines == ["[preStart hook] hook with init", "the entrypoint"], lines
+
+
+def test_an_initialization_whose_hook_fails_starts_no_entrypoint(awaiting):
+    process, inside, _ = awaiting("echo", "the entrypoint")
+    wanted = {"sandboxId": "box", "generation": 1, "lifecycle": {"preStart": {"command": ["sh", "-c", "exit 5"]}}}
+    assert inside.post("/internal/init", json=wanted).status_code == 200
+    out = process.stdout.read()
+    assert process.wait(30) == 5
+    assert "the entrypoint\n" not in out and "exit code 5" in out
+
+
+def test_an_initialization_without_hooks_keeps_those_of_the_start(awaiting):
+    template = json.dumps({"preStart": {"command": ["sh", "-c", "echo hook of the template"]}})
+    process, inside, _ = awaiting("echo", "the entrypoint", env={"OPENSANDBOX_LIFECYCLE": template})
+    assert inside.post("/internal/init", json={"sandboxId": "box", "generation": 1, "lifecycle": None}).status_code == 200
+    assert "[preStart hook] hook of the template\n" in process.stdout.read()
+    assert process.wait(30) == 0
 
 
 def test_the_end_before_the_initialization(awaiting):

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import tarfile
 import time
 
@@ -373,6 +374,26 @@ def test_a_diff_that_is_too_long(start_execd, tmp_path):
     assert response.status_code == 413
 
 
+def test_settings_from_a_file(start_execd, tmp_path):
+    (tmp_path / "execd.toml").write_text(f"diff_max_bytes = 20000\nallowed_writable = ['{tmp_path}']\n"
+                                         "[hardening]\nenabled = false\n")
+    execd = start_execd(env={"EXECD_ISOLATION_CONFIG": str(tmp_path / "execd.toml")})
+    for name in ("work", "more"):
+        (tmp_path / name).mkdir()
+    one = Session(execd, workspace={"path": str(tmp_path / "work")}, extra_writable=[str(tmp_path / "more")])
+    one.run("head -c 30000 /dev/zero > f")
+    assert execd.client.get(f"{one.path}/diff").status_code == 413
+    refused = execd.client.post(f"{BASE}/session", json={"workspace": {"path": str(tmp_path)}, "extra_writable": ["/mnt"]})
+    assert refused.status_code == 400
+
+
+def test_a_wall_that_execd_does_not_have_stops_the_start(tmp_path):
+    (tmp_path / "execd.toml").write_text("[hardening]\nenabled = true\n")
+    refused = subprocess.run([binary(), "--port=0", "--isolation-config", tmp_path / "execd.toml"], capture_output=True,
+                             text=True, timeout=60)
+    assert refused.returncode == 1 and "[hardening] enabled" in refused.stderr, refused
+
+
 def test_commit(session, isolating, tmp_path):
     for name in ("gone", "changed"):
         (tmp_path / name).write_text(name)
@@ -411,6 +432,31 @@ def test_an_idle_session_ends(session):
     assert one.state()["status"] == "destroyed"
     refused = one.client.post(f"{one.path}/run", json={"code": "true"})
     assert (refused.status_code, refused.json()["code"]) == (503, "SERVICE_UNAVAILABLE")
+
+
+def test_a_background_run_keeps_an_idle_session(session):
+    """Its clock stands until the run has ended."""
+    run = {"code": "mkfifo /tmp/go; read x </tmp/go", "background": True}
+    while (busy := session(idle_timeout_seconds=1)).client.post(f"{busy.path}/run", json=run).status_code != 202:
+        pass  # a slow machine took longer than its second
+    other = session(idle_timeout_seconds=1)
+    deadline = time.monotonic() + 60
+    while other.state()["status"] == "active":
+        assert time.monotonic() < deadline
+    assert busy.state()["status"] == "active", "begun before the other"
+    busy.run("until [ -p /tmp/go ]; do sleep 0.05; done; echo >/tmp/go")
+    while busy.state()["status"] == "active":
+        assert time.monotonic() < deadline
+
+
+def test_a_network_that_cannot_be_left_out_is_a_503(start_execd, tmp_path):
+    """In a user namespace whose root may make no networks."""
+    none = 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$@"'
+    execd = start_execd(under=["unshare", "--user", "--map-root-user", "sh", "-c", none, "sh"])
+    workspace = {"path": str(tmp_path)}
+    response = execd.client.post(f"{BASE}/session", json={"workspace": workspace, "share_net": False})
+    assert (response.status_code, response.json()["code"]) == (503, "SERVICE_UNAVAILABLE"), response.text
+    assert Session(execd, workspace=workspace).run("echo made") == ["made"], "with the network"
 
 
 def first_process(isolating, one):

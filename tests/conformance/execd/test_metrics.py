@@ -100,6 +100,13 @@ def attributes(point):
     return {a["key"]: a["value"]["stringValue"] for a in point["attributes"]}
 
 
+def points_of(metrics, name):
+    if name not in metrics:
+        return []
+    assert metrics[name]["histogram"]["aggregationTemporality"] == 1
+    return metrics[name]["histogram"]["dataPoints"]
+
+
 def test_metrics_are_exported_as_otlp(start_execd, collector):
     execd = start_execd(env={
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_METRIC_EXPORT_INTERVAL": "200",
@@ -107,27 +114,32 @@ def test_metrics_are_exported_as_otlp(start_execd, collector):
         "OPENSANDBOX_EXECD_METRICS_EXTRA_ATTRS": "region=r1,team=t"})
     execd.client.get("/files/info", params={"path": "/"})
     execd.client.get("/nowhere")
-    for _ in range(20):
+    metrics, requests, operations = {}, [], []  # each export has the values since the one before
+    while "unknown" not in {attributes(p)["http_route"] for p in requests}:
         path, headers, body = collector.next()
         (resource,) = body["resourceMetrics"]
         (scope,) = resource["scopeMetrics"]
+        last = metrics
         metrics = {metric["name"]: metric for metric in scope["metrics"]}
-        routes = {attributes(p)["http_route"] for p in
-                  metrics.get("execd.http.request.duration", {"histogram": {"dataPoints": []}})["histogram"]["dataPoints"]}
-        if "unknown" in routes:
-            break
+        requests += points_of(metrics, "execd.http.request.duration")
+        operations += points_of(metrics, "execd.filesystem.operations.duration")
+        io = metrics["execd.system.network.io.bytes"]["sum"]
+        assert io["aggregationTemporality"] == 1
+        if last:
+            assert io["dataPoints"][0]["startTimeUnixNano"] == (
+                last["execd.system.network.io.bytes"]["sum"]["dataPoints"][0]["timeUnixNano"])
     assert path == "/v1/metrics" and headers["x-key"] == "a b"
     assert scope["scope"]["name"] == "opensandbox/execd"
     described = {a["key"]: a["value"]["stringValue"] for a in resource["resource"]["attributes"]}
     assert described["service.name"].startswith("opensandbox-execd-") and described["sandbox_id"] == "sb-1"
 
-    histogram = metrics["execd.http.request.duration"]["histogram"]
-    ping = next(p for p in histogram["dataPoints"] if attributes(p)["http_route"] == "/ping")
+    assert sum(int(p["count"]) for p in requests if attributes(p)["http_route"] in ("/files/info", "unknown")) == 2
+    ping = next(p for p in requests if attributes(p)["http_route"] == "/ping")
     assert attributes(ping) == {"http_method": "GET", "http_route": "/ping", "http_status_code": "200",
                                 "sandbox_id": "sb-1", "region": "r1", "team": "t"}
     assert len(ping["bucketCounts"]) == len(ping["explicitBounds"]) + 1
     assert sum(map(int, ping["bucketCounts"])) == int(ping["count"])
-    (info,) = metrics["execd.filesystem.operations.duration"]["histogram"]["dataPoints"]
+    (info,) = operations
     assert (attributes(info)["operation"], attributes(info)["result"]) == ("info", "success")
 
     assert int(metrics["execd.system.process.count"]["gauge"]["dataPoints"][0]["asInt"]) >= 1

@@ -56,6 +56,14 @@ def test_logs_are_the_output_of_the_entrypoint(server, matches):
 
 
 @pytest.mark.on_docker
+def test_a_scope_shows_the_newest_hundred_lines(server):
+    id = ended(server, "seq 150")
+    body = ask(server, id, "logs", scope="container").json()
+    assert body["truncated"] and len(body["content"].splitlines()) == 100
+    assert server.daemon.entrypoint_output(body["content"]).split() == [str(number) for number in range(51, 151)]
+
+
+@pytest.mark.on_docker
 def test_a_silent_sandbox_has_no_logs(server):
     id = server.create()["id"]
     assert text_of(ask(server, id, "logs"), deprecated=True) == "(no logs)\n"

@@ -3,8 +3,10 @@
 import concurrent.futures
 import contextlib
 import os
+import pathlib
 import signal
 import threading
+import uuid
 
 import httpx
 import pytest
@@ -110,6 +112,38 @@ def test_requests_of_many_clients_wake_it_once_and_each_arrives_once(server):
             assert {post.result().status_code for post in posts} == {200}, server.log()[-3000:]
     arrived = server.run(id, "cat /tmp/posted").split()
     assert sorted(arrived) == sorted(f"{round}-{number}" for round in range(3) for number in range(40))
+
+
+def processor_time(pid):
+    """Of this one process, in hundredths of a second."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def pid_of(word):
+    """Of the process with this word on its command line."""
+    while True:
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if word in path.read_text(errors="replace"):
+                    return int(path.parent.name)
+
+
+@pytest.mark.on_docker
+def test_a_paused_sandbox_uses_no_processor_time(server):
+    id = server.create(lifecycle={"idlePolicy": {}})["id"]
+    word = f"busy-{uuid.uuid4().hex}"
+    server.run(id, f": {word}; while :; do :; done", background=True)
+    busy = pid_of(word)
+    begin, asked = processor_time(busy), 0
+    while processor_time(busy) < begin + 10:
+        server.get(id)
+        asked += 1
+    pause(server, id)
+    before = processor_time(busy)
+    for _ in range(3 * asked):
+        server.get(id)
+    assert processor_time(busy) == before
 
 
 @pytest.mark.on_docker

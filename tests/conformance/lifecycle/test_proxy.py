@@ -285,6 +285,16 @@ def test_a_request_without_an_answer_does_not_keep_the_server_from_ending(make_s
         assert peer.recv(1) == b""
 
 
+@pytest.mark.on_docker
+@pytest.mark.parametrize("internal", [True, False], ids=["addresses", "published ports"])
+def test_a_port_that_does_not_answer_in_the_operators_time_is_a_504(make_server, internal):
+    server = make_server(settings={"proxy": {"answer_timeout_seconds": 1, "resolve_internal": internal}})
+    with ask_silent(server, server.create()["id"]) as peer:
+        answer = http.client.HTTPResponse(peer)
+        answer.begin()
+        assert (answer.status, json.loads(answer.read())["code"]) == (504, "BACKEND_TIMEOUT")
+
+
 def test_ports_out_of_range(server, echo):
     for port in ("0", "65536", "99999999999999999999"):
         response = raw(server, "GET", f"/sandboxes/{echo}/proxy/{port}/")
@@ -399,22 +409,44 @@ def test_a_public_address_has_its_own_path(make_server):
     assert answer.headers["location"] == f"/base/sandboxes/{id}/proxy/8000/login"
 
 
-def test_access_renews_unless_the_request_skips_it(make_server):
+def deadline_of(server, id):
+    return server.get(id).json()["expiresAt"]
+
+
+def deadline_after_access(server, id, headers=None):
+    headers = {**server.token(id), **(headers or {})}
+    assert raw(server, "GET", f"/v1/sandboxes/{id}/proxy/44772/ping", headers=headers).status_code == 200
+    #  The store takes changes in order, so a renewal would be done before this one.
+    patched = server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"touched": "x"})
+    assert patched.status_code == 200, patched.text
+    return deadline_of(server, id)
+
+
+def renewal(policy, seconds):
+    """The field of 1.2, and the extension before it."""
+    if policy:
+        return {"lifecycle": {"renewalPolicy": {"extendSeconds": seconds}}}
+    return {"extensions": {"access.renew.extend.seconds": str(seconds)}}
+
+
+@pytest.mark.on_docker
+@pytest.mark.parametrize("policy", [True, False], ids=["policy", "extension"])
+def test_access_renews_unless_the_request_skips_it(make_server, policy):
     server = make_server(settings={"renew_intent": {"enabled": True}})
-    id = server.create(timeout=300, extensions={"access.renew.extend.seconds": "86400"})["id"]
+    id = server.create(timeout=300, **renewal(policy, 86400))["id"]
+    before = deadline_of(server, id)
+    assert deadline_after_access(server, id, {"OpenSandbox-Access-Renew": "skip"}) == before
+    assert deadline_after_access(server, id, {"OpenSandbox-Access-Renew": "Skip"}) > before, "only the exact word"
+    longer = server.create(timeout=86400, **renewal(policy, 300))["id"]
+    before = deadline_of(server, longer)
+    assert deadline_after_access(server, longer) == before, "an access never shortens"
 
-    token = server.token(id)
 
-    def deadline_after(headers):
-        assert raw(server, "GET", f"/v1/sandboxes/{id}/proxy/44772/ping", headers={**token, **headers}).status_code == 200
-        #  The store takes changes in order, so a renewal would be done before this one.
-        patched = server.client.patch(f"/v1/sandboxes/{id}/metadata", json={"touched": "x"})
-        assert patched.status_code == 200, patched.text
-        return server.get(id).json()["expiresAt"]
-
-    before = server.get(id).json()["expiresAt"]
-    assert deadline_after({"OpenSandbox-Access-Renew": "skip"}) == before
-    assert deadline_after({"OpenSandbox-Access-Renew": "Skip"}) > before, "only the exact word"
+def test_access_renews_only_where_the_operator_lets_it(server):
+    id = server.create(timeout=300, **renewal(True, 86400))["id"]
+    before = deadline_of(server, id)
+    assert deadline_after_access(server, id) == before
+    server.delete(id)
 
 
 @pytest.mark.on_podman

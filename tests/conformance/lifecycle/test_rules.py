@@ -15,6 +15,8 @@ def test_the_key_is_asked_for(server):
     assert (wrong.status_code, wrong.json()["code"]) == (401, "INVALID_API_KEY")
     assert bare.get("/health").json() == {"status": "healthy"}
     assert set(bare.get("/version").json()) == {"version"}
+    for path in ("/healthy", "/versions", "/docs/x", "/redocs", "/openapi.json5"):  # what begins with an open path is open
+        assert bare.get(path).status_code == 404, path
     while (ready := bare.get("/health/ready")).status_code == 503:
         pass  # its backend has not answered yet
     assert ready.json() == {"status": "ready"}
@@ -58,11 +60,20 @@ WRONG = [
     ({"entrypoint": [" "]}, 400, "*::INVALID_ENTRYPOINT"),
     ({"resourceLimits": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"resourceLimits": {"memory": "lots"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"resourceLimits": {"cpu": "much"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"resourceLimits": {"gpu": "some"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"image": ...}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"image": ..., "snapshotId": "6b0a2c7e-0000-4000-8000-000000000000"}, 404, "SNAPSHOT::NOT_FOUND"),
     ({"metadata": {"-bad": "x"}}, 400, "SANDBOX::INVALID_METADATA_LABEL"),
     ({"extensions": {"poolRef": "p"}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF"),
-    ({"extensions": {"access.renew.extend.seconds": "1"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"extensions": {"poolRef": "p"}, "networkPolicy": {}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF"),
+    ({"extensions": {"poolRef": "p"}, "credentialProxy": {"enabled": True}}, 400, "SANDBOX::UNSUPPORTED_POOL_REF"),
+    ({"extensions": {"poolRef": "p"}, "lifecycle": {"preStart": {"command": ["true"]}}}, 422, "SANDBOX::INVALID_PARAMETER"),
+    ({"extensions": {"poolRef": "p"}, "image": ..., "snapshotId": "6b0a2c7e-0000-4000-8000-000000000000"}, 422,
+     "SANDBOX::INVALID_PARAMETER"),
+    ({"extensions": {"access.renew.extend.seconds": "299"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"extensions": {"access.renew.extend.seconds": "86401"}}, 400, "SANDBOX::INVALID_PARAMETER"),
+    ({"credentialProxy": {"enabled": True}}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"platform": {"os": "linux", "arch": "sparc"}}, 400, "SANDBOX::INVALID_PARAMETER"),
     ({"env": {"OPENSANDBOX_LIFECYCLE": "{}"}}, 422, "SANDBOX::INVALID_PARAMETER"),
     ({"env": {"OPENSANDBOX_EGRESS_TOKEN": "x"}}, 400, "SANDBOX::INVALID_PARAMETER"),
@@ -98,6 +109,14 @@ def test_unsupported_requests_are_refused_at_once(server, fields, status, code):
     assert (response.status_code, response.json()["code"]) == (status, code), response.text
     assert response.json()["message"]
     assert server.client.get("/v1/sandboxes").json()["items"] == []
+
+
+@pytest.mark.on_docker
+def test_requested_resources_and_a_blank_template_change_nothing(server):
+    """Requests are for schedulers of clusters."""
+    id = server.create(resourceRequests={"cpu": "100m", "memory": "64Mi"}, templateId=" ")["id"]
+    shown = server.get(id).json()
+    assert shown["status"]["state"] == "Running" and "templateId" not in shown and "allocation" not in shown
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"image": 1}', b"\xff\xfe"])

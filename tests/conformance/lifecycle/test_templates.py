@@ -320,10 +320,12 @@ def test_a_template_is_published_into_a_listed_registry(make_server, tmp_path):
         until_clean(server)
 
 
-def test_a_build_that_takes_too_long_fails(make_server):
+@pytest.mark.parametrize("probe, said", [("cmd://echo not yet; exit 1", "not yet"), ("cmd://sleep 1000000", ""),
+                                         ("tcp://127.0.0.1:9", "port 9")], ids=["fails", "hangs", "refuses"])
+def test_a_build_that_takes_too_long_fails(make_server, probe, said):
     server = make_server(settings={"templates": {"build_timeout_seconds": 5}})
-    message = failed(server, make(server, readiness={"probe": "cmd://echo not yet; exit 1"}))
-    assert "build_timeout_seconds" in message and "not yet" in message
+    message = failed(server, make(server, readiness={"probe": probe}))
+    assert "build_timeout_seconds" in message and said in message
     until_clean(server)
 
 

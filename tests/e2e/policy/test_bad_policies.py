@@ -52,6 +52,15 @@ def test_wrong_policies_of_a_create_are_refused(server):
     assert server.client.get("/v1/sandboxes").json()["items"] == []
 
 
+@pytest.mark.parametrize("fields", [{"credentialProxy": {"enabled": True}}, {}], ids=["vault", "interception"])
+def test_certificates_of_servers_are_always_verified(server, fields):
+    insecure = "OPENSANDBOX_EGRESS_MITMPROXY_SSL_INSECURE"
+    answer = server.post_sandbox(networkPolicy=POLICY, **fields,
+                                 env={insecure: "true", "OPENSANDBOX_EGRESS_MITMPROXY_TRANSPARENT": "true"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "SANDBOX::INVALID_PARAMETER"), answer.text
+    assert insecure in answer.json()["message"]
+
+
 @pytest.fixture
 def sandbox(server):
     made = server.create(image={"uri": "host"}, networkPolicy=POLICY)["id"]
