@@ -18,7 +18,8 @@ from registry import PASSWORD, USER, Registry, busybox_layer, tar  # noqa: E402
 if os.geteuid() != 0:
     pytest.exit("these tests need root", returncode=1)
 
-PROGRAM = os.environ.get("COMMITTER_BINARY") or str(TESTS.parent / "build" / "release" / "bin" / "image-committer")
+ROOT = TESTS.parent
+PROGRAM = os.environ.get("COMMITTER_BINARY") or str(ROOT / "build" / "release" / "bin" / "image-committer")
 BASE = "docker.io/library/base:1"
 PATIENCE = 240
 

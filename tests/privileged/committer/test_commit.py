@@ -3,10 +3,11 @@
 import gzip
 import io
 import json
+import subprocess
 import tarfile
 
-from conftest import BASE
-from registry import digest_of, tar
+from conftest import BASE, PROGRAM, ROOT
+from registry import PASSWORD, USER, digest_of, tar
 
 # VFS_CAP_REVISION_2 with cap_net_bind_service, as setcap writes it.
 CAPABILITY = bytes.fromhex("0100000200040000000000000000000000000000")
@@ -126,3 +127,33 @@ def test_a_container_that_has_changed_nothing_is_saved_too(world):
         assert world.run_elsewhere(world.image("fresh"), "cat /etc/old") == "old\n"
     finally:
         world.containerd.remove("fresh")
+
+
+# What a container of containerd may do unless it is told otherwise.
+CAPABILITIES = ("CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL "
+                "AUDIT_WRITE").split()
+
+
+def test_its_own_image_needs_no_right_but_the_socket(world, tmp_path):
+    """As the controller's job runs it (src/controller/snapshot/commit_job.cc)."""
+    archive = tmp_path / "image.tar"
+    subprocess.run([ROOT / "scripts" / "images", "image-committer", "--no-load", "--program", PROGRAM, "--name", "committer:1",
+                    "--out", archive], check=True, stdout=subprocess.DEVNULL)
+    world.containerd.ctr("images", "import", "-", input=archive.read_bytes(), namespace="elsewhere")
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {world.registry.host: {"username": USER, "password": PASSWORD}}}))
+    (tmp_path / "message").write_text("")
+    mounts = {world.containerd.socket: "/var/run/containerd/containerd.sock", tmp_path / "message": "/dev/termination-log",
+              tmp_path: "/var/run/opensandbox/registry"}
+    image = world.image("by-image")
+    try:
+        shown = world.containerd.ctr(
+            "run", "--rm", "--net-host", "--read-only", "--cgroup", f"/{world.containerd.cgroup}/committer",
+            "--env", "SNAPSHOT_REGISTRY_INSECURE=true", "--env", "CONTAINERD_SOCKET=/var/run/containerd/containerd.sock",
+            *(word for each in CAPABILITIES for word in ("--cap-drop", f"CAP_{each}")),
+            *(word for source, target in mounts.items() for word in ("--mount", f"type=bind,src={source},dst={target},options=rbind")),
+            "docker.io/library/committer:1", "committer", "/usr/local/bin/image-committer", "a-0", "boxes", f"sandbox:{image}",
+            namespace="elsewhere")
+        assert json.loads(shown) == json.loads((tmp_path / "message").read_text())
+        assert json.loads(shown)["containers"] == [{"name": "sandbox", "image": image, "digest": world.manifest(image)[1]}]
+    finally:
+        world.containerd.remove("committer", namespace="elsewhere")
