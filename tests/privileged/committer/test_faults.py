@@ -75,6 +75,25 @@ def test_unpause_lets_a_container_go_on_that_a_killed_run_has_left_paused(world)
     world.commit(f"sandbox:{world.image('again')}").digests()
 
 
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_container_that_others_resume_meanwhile_is_read_again(world, times):
+    """As another snapshot of the same container does it when it ends."""
+    resumed = []
+
+    def act(_):
+        if len(resumed) < times and world.containerd.status("one") == "PAUSED":
+            resumed.append(world.containerd.ctr("tasks", "resume", "one"))
+        return True
+
+    with world.gate(act) as gate:
+        done = world.commit(f"sandbox:{world.image('shared')}", socket=gate.path)
+    assert "resumed by somebody else" in done.errors
+    if times == 1:
+        assert done.digests()
+    else:
+        assert done.status == 1 and "was resumed by somebody else again and again" in done.message
+
+
 def test_a_container_that_is_gone_is_named(world):
     for pod, container in (("a-0", "nothing"), ("nobody", "sandbox")):
         gone = world.commit(f"{container}:{world.image('gone')}", pod=pod)
