@@ -15,9 +15,10 @@ NAMESPACE = "k8s.io"
 
 class Containerd:
     """Everything is below `directory`. Its processes, containers too, live in a process and a mount namespace that ends
-    with this object, or with this process if that is killed. `disk`: the size of its disk, such as "64m"."""
+    with this object, or with this process if that is killed. `disk`: the size of its disk, such as "64m". `cri`: it also
+    serves the kubelet's interface, with the image "pause:1" for pods."""
 
-    def __init__(self, disk=None):
+    def __init__(self, disk=None, cri=False):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="containerd-"))
         self.socket = self.directory / "containerd.sock"
         self.cgroup = f"osb-test-{os.getpid()}-{self.directory.name}"
@@ -27,11 +28,15 @@ class Containerd:
 version = 2
 root = "{self.directory}/root"
 state = "{self.directory}/state"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.restart"]
+disabled_plugins = ["io.containerd.internal.v1.restart"{'' if cri else ', "io.containerd.grpc.v1.cri"'}]
 [grpc]
   address = "{self.socket}"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{self.directory}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "docker.io/library/pause:1"
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
 """)
         mounts = ["mount -t tmpfs tmpfs /run"]
         if disk:

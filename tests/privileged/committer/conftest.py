@@ -39,9 +39,9 @@ class Outcome:
 class World:
     """containerd with the image BASE and the container "one" of it, which is "sandbox" of pod a-0 in namespace boxes."""
 
-    def __init__(self, directory, registry, disk=None):
+    def __init__(self, directory, registry, **options):
         self.directory, self.registry = directory, registry
-        self.containerd = Containerd(disk)
+        self.containerd = Containerd(**options)
         try:
             self.load_base()
             self.containerd.run(BASE, "one")
