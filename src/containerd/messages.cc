@@ -53,10 +53,11 @@ auto decode_only(std::string_view answer, std::uint32_t number, Decode decode) -
   return decode(inner);
 }
 
-Result<std::int64_t> decode_seconds(std::string_view timestamp) {
-  std::int64_t out = 0;
+Result<std::pair<std::int64_t, std::uint64_t>> decode_time(std::string_view timestamp) {
+  std::pair<std::int64_t, std::uint64_t> out;
   const auto read = [&](const ProtoField& field) -> Result<void> {
-    if (field.is_number(1)) out = static_cast<std::int64_t>(field.value);
+    if (field.is_number(1)) out.first = static_cast<std::int64_t>(field.value);
+    if (field.is_number(2)) out.second = field.value;
     return {};
   };
   if (auto done = each_field(timestamp, read); !done) return Failure(done.error());
@@ -88,7 +89,7 @@ Result<Container> Container::decode(std::string_view bytes) {
     if (field.is_text(4)) return store(out.runtime, decode_first_text(field.bytes));
     if (field.is_text(6)) out.snapshotter = field.bytes;
     if (field.is_text(7)) out.snapshot_key = field.bytes;
-    if (field.is_text(8)) return store(out.created_at, decode_seconds(field.bytes));
+    if (field.is_text(8)) return store(out.created_at, decode_time(field.bytes));
     return {};
   };
   if (auto done = each_field(bytes, read); !done) return Failure(done.error());

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ using Labels = std::map<std::string, std::string>;
 
 struct Container {
   std::string id, image, runtime, snapshotter, snapshot_key;
-  std::int64_t created_at = 0;  // seconds since 1970
+  std::pair<std::int64_t, std::uint64_t> created_at;  // seconds since 1970, nanoseconds
   static Result<Container> decode(std::string_view bytes);
 };
 

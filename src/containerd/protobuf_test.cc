@@ -93,7 +93,7 @@ TEST(Messages, AContainerHasItsFields) {
   const Container& first = all->front();
   EXPECT_EQ((std::vector{first.id, first.image, first.runtime, first.snapshotter, first.snapshot_key}),
             (std::vector<std::string>{"id", "image", "runc", "overlayfs", "key"}));
-  EXPECT_EQ(first.created_at, 17);
+  EXPECT_EQ(first.created_at, (std::pair<std::int64_t, std::uint64_t>{17, 5}));
 }
 
 TEST(Messages, AMountIsReadAsItWasWritten) {

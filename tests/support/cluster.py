@@ -143,7 +143,7 @@ class Cluster:
         """Images are pulled from there without TLS."""
         directory = self.directory / "registries" / host
         directory.mkdir(parents=True)
-        (directory / "hosts.toml").write_text(f'server = "http://{host}"\n')
+        (directory / "hosts.toml").write_text(f'[host."http://{host}"]\n  capabilities = ["pull", "resolve"]\n')
 
     def ctr(self, arguments, **options):
         command = ["nsenter", "--target", str(self._init), "--mount", "--pid", "--", "ctr", "--address",

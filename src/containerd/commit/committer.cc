@@ -88,16 +88,20 @@ net::awaitable<Result<std::vector<Container>>> Committer::containers_of(std::str
                                    label_is("container.name", name)});
 }
 
-// A container that was restarted is there several times: the one that lives, or else the newest.
+// Several containers may have the name: earlier runs of it, and those of a pod of the same name that is gone for the
+// cluster while its processes are still being ended. So it is the newest of those that live, or else the newest.
 net::awaitable<Result<Container>> Committer::find_container(std::string name) {
   auto all = co_await containers_of(name);
   if (!all) co_return Failure(all.error());
   std::optional<Container> newest, live;
+  const auto is_newer = [](const Container& one, const std::optional<Container>& other) {
+    return !other || other->created_at < one.created_at;
+  };
   for (Container& each : *all) {
     const auto status = co_await tasks_.adopt(each.id);
     if (!status) co_return Failure(status.error());
-    if (is_live(*status)) live = each;
-    if (!newest || newest->created_at <= each.created_at) newest = std::move(each);
+    if (is_live(*status) && is_newer(each, live)) live = each;
+    if (is_newer(each, newest)) newest = std::move(each);
   }
   if (live) co_return std::move(*live);
   if (newest) co_return std::move(*newest);

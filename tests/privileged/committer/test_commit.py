@@ -6,6 +6,8 @@ import json
 import subprocess
 import tarfile
 
+import pytest
+
 from conftest import BASE, PROGRAM, ROOT
 from registry import PASSWORD, USER, digest_of, tar
 
@@ -107,6 +109,20 @@ def test_the_living_one_of_several_containers_of_a_name_is_saved(world):
         assert world.run_elsewhere(world.image("living"), "cat /which") == "lives\n"
     finally:
         world.containerd.remove("earlier")
+
+
+@pytest.mark.parametrize("ids", [("aaa", "zzz"), ("zzz", "aaa")])
+def test_of_two_pods_of_a_name_the_newer_is_saved(world, ids):
+    """The older one is gone for the cluster, and its processes are still being ended."""
+    for id in ids:
+        world.containerd.run(BASE, id, pod="e-0")
+        world.containerd.sh(id, f"echo {id} > /which")
+    try:
+        world.commit(f"sandbox:{world.image('newer')}", pod="e-0").digests()
+        assert world.run_elsewhere(world.image("newer"), "cat /which") == f"{ids[1]}\n"
+    finally:
+        for id in ids:
+            world.containerd.remove(id)
 
 
 def test_an_ended_container_is_saved_as_it_is(world):
