@@ -48,7 +48,7 @@ build: ## the programs, optimised, in build/release/bin
 	$(call configured,release)
 	@cmake --build build/release -j $(JOBS) --target $(apps)
 
-images: build ## the images execd, egress, server, controller, task-executor and code-interpreter, in build/images and in the engine at DOCKER_HOST; the last takes minutes
+images: build ## the images execd, egress, server, controller, task-executor, image-committer and code-interpreter, in build/images and in the engine at DOCKER_HOST; the last takes minutes
 	@scripts/setup run image
 	@scripts/images
 	@scripts/code-image
@@ -68,7 +68,7 @@ test-kubernetes: ## controller, server and official clients on a real cluster of
 	@scripts/python-env
 	@scripts/node-env
 	$(call configured,release)
-	@cmake --build build/release -j $(JOBS) --target kubernetes_test controller server execd task-executor
+	@cmake --build build/release -j $(JOBS) --target kubernetes_test controller server execd task-executor image-committer
 	@scripts/kubernetes-env >/dev/null
 	@$(run_ctest) build/release -C kubernetes -L kubernetes
 

@@ -14,7 +14,7 @@ TEST(ControllerCommandLine, DefaultsAreSafe) {
   EXPECT_TRUE(line->leader_elect);
   EXPECT_FALSE(line->metrics);
   EXPECT_EQ(line->health->to_string(), "0.0.0.0:8081");
-  EXPECT_EQ(line->controller.snapshots.committer_image, "");
+  EXPECT_EQ(line->controller.snapshots.committer_image, "opensandbox/image-committer:" OSB_VERSION);
 }
 
 TEST(ControllerCommandLine, FlagsAreReadAsGoProgramsReadThem) {

@@ -3,22 +3,13 @@
 #include <cerrno>
 #include <unistd.h>
 
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
-
-#include "api/json.h"
 #include "archive/tar_reader.h"
-#include "http/url.h"
+#include "image/image_pusher.h"
 #include "sys/syscall.h"
 
 namespace osb::image {
 namespace {
 
-namespace json = api::json;
-
-constexpr const char* kManifestType = "application/vnd.oci.image.manifest.v1+json";
-constexpr const char* kConfigType = "application/vnd.oci.image.config.v1+json";
-constexpr const char* kLayerType = "application/vnd.oci.image.layer.v1.tar";
 constexpr std::size_t kPiece = 1 << 20;
 
 Result<std::size_t> read_some(int file, std::uint64_t offset, std::string& into) {
@@ -70,7 +61,7 @@ Result<Blob> blob_of(const ArchiveSpool& spool, const std::string& entry, bool l
   auto file = spool.open(entry, &out.descriptor.size);
   if (!file) return Failure(file.error());
   out.file = std::move(*file);
-  out.descriptor.media_type = layer ? kLayerType : kConfigType;
+  out.descriptor.media_type = layer ? kOciLayerType : kOciConfigType;
   tls::Sha256 sum;
   std::string piece(kPiece, '\0');
   for (std::uint64_t at = 0; at < out.descriptor.size;) {
@@ -83,10 +74,6 @@ Result<Blob> blob_of(const ArchiveSpool& spool, const std::string& entry, bool l
   }
   out.descriptor.digest = Digest(sum.finish());
   return out;
-}
-
-json::value descriptor_json(const Descriptor& descriptor) {
-  return {{"mediaType", descriptor.media_type}, {"digest", descriptor.digest.to_string()}, {"size", descriptor.size}};
 }
 
 // The image of the archive: the configuration first, then the layers, lowest first.
@@ -109,13 +96,10 @@ Result<std::vector<Blob>> blobs_of(const ArchiveSpool& spool) {
   return out;
 }
 
-std::string manifest_of(const std::vector<Blob>& blobs) {
-  json::array layers;
-  for (std::size_t i = 1; i < blobs.size(); ++i) layers.push_back(descriptor_json(blobs[i].descriptor));
-  return json::serialize(json::value{{"schemaVersion", 2},
-                                     {"mediaType", kManifestType},
-                                     {"config", descriptor_json(blobs[0].descriptor)},
-                                     {"layers", std::move(layers)}});
+Manifest manifest_of(const std::vector<Blob>& blobs) {
+  Manifest out{blobs[0].descriptor, {}};
+  for (std::size_t i = 1; i < blobs.size(); ++i) out.layers.push_back(blobs[i].descriptor);
+  return out;
 }
 
 net::awaitable<Result<void>> spool_archive(http::BodySource& archive, BlockingPool& pool, ArchiveSpool& spool) {
@@ -129,78 +113,6 @@ net::awaitable<Result<void>> spool_archive(http::BodySource& archive, BlockingPo
   co_return reader.finish();
 }
 
-// One image on its way to the registry.
-class Pusher {
- public:
-  Pusher(RegistryClient& registry, BlockingPool& pool, const Reference& reference)
-      : registry_(registry), pool_(pool), base_("/v2/" + reference.repository), name_(reference.familiar()) {}
-
-  net::awaitable<Result<void>> send(const Blob& blob) {
-    const std::string digest = blob.descriptor.digest.to_string();
-    const auto look = [&] { return request("HEAD", base_ + "/blobs/" + digest); };
-    const auto there = co_await answer(look);
-    if (!there) co_return Failure(there.error());
-    if (there->status == 200) co_return Result<void>();
-    if (there->status != 404) co_return Failure(registry_refusal(there->status, name_));
-    const auto begin = [&] { return request("POST", base_ + "/blobs/uploads/"); };
-    const auto begun = co_await answer(begin);
-    if (!begun) co_return Failure(begun.error());
-    if (begun->status != 202) co_return Failure(registry_refusal(begun->status, name_));
-    auto target = registry_.own_target(begun->headers.get("Location"));
-    if (!target) co_return Failure(target.error());
-    *target += (target->contains('?') ? "&digest=" : "?digest=") + http::percent_encode(digest);
-    const auto put = [&] {
-      http::ClientRequest out = request("PUT", *target);
-      out.headers.set("Content-Type", "application/octet-stream");
-      out.stream = std::make_shared<FileSource>(pool_, blob.file.get(), blob.descriptor.size);
-      out.timeouts.head = std::chrono::minutes(10);  // the registry sums it and writes it to its disk
-      return out;
-    };
-    const auto stored = co_await answer(put);
-    if (!stored) co_return Failure(stored.error());
-    if (stored->status != 201) co_return Failure(registry_refusal(stored->status, name_ + ": blob " + digest));
-    co_return Result<void>();
-  }
-
-  net::awaitable<Result<void>> finish(std::string tag, std::string manifest) {
-    const auto put = [&] {
-      http::ClientRequest out = request("PUT", base_ + "/manifests/" + tag);
-      out.headers.set("Content-Type", kManifestType);
-      out.body = manifest;
-      return out;
-    };
-    const auto stored = co_await answer(put);
-    if (!stored) co_return Failure(stored.error());
-    if (stored->status != 201) co_return Failure(registry_refusal(stored->status, name_ + ": manifest"));
-    co_return Result<void>();
-  }
-
- private:
-  struct Answer {
-    int status;
-    http::Headers headers;
-  };
-
-  static http::ClientRequest request(std::string method, std::string target) {
-    http::ClientRequest out;
-    out.method = std::move(method);
-    out.target = std::move(target);
-    return out;
-  }
-
-  // `make` outlives the call.
-  net::awaitable<Result<Answer>> answer(const std::function<http::ClientRequest()>& make) {
-    auto response = co_await registry_.call(make);
-    if (!response) co_return Failure(response.error());
-    (void)co_await response->body->read_all(1 << 16);  // gives the connection back
-    co_return Answer{response->status, std::move(response->headers)};
-  }
-
-  RegistryClient& registry_;
-  BlockingPool& pool_;
-  const std::string base_, name_;
-};
-
 }  // namespace
 
 net::awaitable<Result<Digest>> push_archive(http::Client& client, BlockingPool& pool, Reference reference,
@@ -211,11 +123,17 @@ net::awaitable<Result<Digest>> push_archive(http::Client& client, BlockingPool& 
   if (!blobs) co_return Failure(blobs.error());
   options.access.push = true;
   RegistryClient registry(client, pool, reference, options.access);
-  Pusher pusher(registry, pool, reference);
+  ImagePusher pusher(registry, reference);
   for (const Blob& blob : *blobs) {
-    if (auto sent = co_await pusher.send(blob); !sent) co_return Failure(sent.error());
+    const auto there = co_await pusher.has(blob.descriptor.digest);
+    if (!there) co_return Failure(there.error());
+    if (*there) continue;
+    const ImagePusher::Open open = [&] {
+      return std::make_shared<FileSource>(pool, blob.file.get(), blob.descriptor.size);
+    };
+    if (auto sent = co_await pusher.upload(blob.descriptor, open); !sent) co_return Failure(sent.error());
   }
-  const std::string manifest = manifest_of(*blobs);
+  const std::string manifest = oci_manifest(manifest_of(*blobs));
   if (auto done = co_await pusher.finish(reference.tag, manifest); !done) co_return Failure(done.error());
   co_return Digest::of(manifest);
 }

@@ -183,6 +183,8 @@ class Charts(unittest.TestCase):
         for chart in LARGE:
             about = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
             self.assertEqual((about["version"], about["appVersion"]), (version, version))
+        self.assertIn(f"--image-committer-image=opensandbox/image-committer:{version}",
+                      container_of(render("opensandbox-controller"))["args"])
         for image in (f"opensandbox/execd:{version}", f"opensandbox/egress:{version}"):
             self.assertIn(image, (CHARTS / "opensandbox-server" / "values.yaml").read_text())
 

@@ -9,9 +9,13 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster import Cluster  # noqa: E402
+from cluster import Cluster, binary  # noqa: E402
+from cluster_config import ADDRESS  # noqa: E402
 from controller_process import Controller, install  # noqa: E402
+from registry import Registry  # noqa: E402
 from server_process import Server  # noqa: E402
+
+COMMITTER_IMAGE = "opensandbox/image-committer:test"
 
 if os.geteuid() != 0:
     pytest.exit("these tests need root", returncode=1)
@@ -27,9 +31,21 @@ def cluster():
 
 
 @pytest.fixture(scope="session")
-def controller(cluster):
+def registry(cluster, tmp_path_factory):
+    """Where pods and nodes reach it. It wants credentials and has no TLS."""
+    made = Registry(tmp_path_factory.mktemp("registry"), tls=False, address=ADDRESS)
+    cluster.allow_plain_registry(made.host)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def controller(cluster, registry):
     install(cluster)
-    running = Controller(cluster)
+    cluster.load_ours("image-committer", binary("image-committer", "COMMITTER_BINARY"), COMMITTER_IMAGE)
+    running = Controller(cluster, "--image-committer-image", COMMITTER_IMAGE, "--snapshot-registry", f"{registry.host}/snaps",
+                         "--snapshot-registry-insecure", "--snapshot-push-secret", "registry", "--resume-pull-secret", "registry",
+                         "--containerd-socket-path", cluster.settings.containerd_socket)
     yield running
     running.stop()
 

@@ -137,9 +137,15 @@ class Cluster:
 
     def load(self, name, layers, **config):
         archive = docker_archive(name, layers, **{"Env": ["PATH=/usr/local/bin:/usr/bin:/bin:/sbin"], **config})
-        self._ctr(["images", "import", "--no-unpack", "-"], input=archive)
+        self.ctr(["images", "import", "--no-unpack", "-"], input=archive)
 
-    def _ctr(self, arguments, **options):
+    def allow_plain_registry(self, host):
+        """Images are pulled from there without TLS."""
+        directory = self.directory / "registries" / host
+        directory.mkdir(parents=True)
+        (directory / "hosts.toml").write_text(f'[host."http://{host}"]\n  capabilities = ["pull", "resolve"]\n')
+
+    def ctr(self, arguments, **options):
         command = ["nsenter", "--target", str(self._init), "--mount", "--pid", "--", "ctr", "--address",
                    str(self.settings.containerd_socket), "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, **options)
@@ -149,18 +155,21 @@ class Cluster:
     def _load_images(self):
         for _ in patience("containerd does not answer", self.log):
             with contextlib.suppress(AssertionError):
-                self._ctr(["version"])
+                self.ctr(["version"])
                 break
         self.load("pause:test", [busybox_layer()], Entrypoint=["sleep", "2147483647"], Cmd=None)
         self.load("busybox:test", [busybox_layer()], Cmd=["sh"])
         executor = pathlib.Path(binary("task-executor", "TASK_EXECUTOR_BINARY")).read_bytes()
         self.load(TASK_EXECUTOR_IMAGE, [busybox_layer(workspace=None, workspace__server=executor)],
                   Entrypoint=["/workspace/server"], Cmd=None)
-        # With the program that makes the image for users.
-        out = self.directory / "execd.tar"
-        subprocess.run([ROOT / "scripts" / "images", "execd", "--no-load", "--program", binary("execd", "EXECD_BINARY"),
-                        "--name", EXECD_IMAGE, "--out", out], check=True, stdout=subprocess.DEVNULL)
-        self._ctr(["images", "import", "--no-unpack", "-"], input=out.read_bytes())
+        self.load_ours("execd", binary("execd", "EXECD_BINARY"), EXECD_IMAGE)
+
+    def load_ours(self, what, program, name):
+        """With the program that makes the images for users."""
+        out = self.directory / "image.tar"
+        subprocess.run([ROOT / "scripts" / "images", what, "--no-load", "--program", program, "--name", name, "--out", out],
+                       check=True, stdout=subprocess.DEVNULL)
+        self.ctr(["images", "import", "--no-unpack", "-"], input=out.read_bytes())
 
     # --- its API
 

@@ -83,6 +83,8 @@ class Settings:
               sandbox_image = "docker.io/library/pause:test"
               restrict_oom_score_adj = true
               netns_mounts_under_state_dir = true
+              [plugins."io.containerd.grpc.v1.cri".registry]
+                config_path = "{self.directory}/registries"
               [plugins."io.containerd.grpc.v1.cri".cni]
                 bin_dir = "/usr/lib/cni"
                 conf_dir = "{self.directory}/cni"

@@ -54,7 +54,7 @@ class Controller:
         self.log_path = self.directory / "controller.log"
         self.command = [binary("opensandbox-controller", "CONTROLLER_BINARY"), "--kubeconfig",
                         account_kubeconfig(cluster, NAMESPACE, ACCOUNT), "--leader-election-namespace", NAMESPACE,
-                        "--health-probe-bind-address", "0", *flags]
+                        "--health-probe-bind-address", "0", *map(str, flags)]
         self.process = None
         self.start()
 

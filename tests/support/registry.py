@@ -98,12 +98,12 @@ def docker_archive(name, layers, **config):
 class Registry:
     """TLS with a certificate of its own (`ca`), and one user: USER with PASSWORD. `host` is its name in references."""
 
-    def __init__(self, directory, tls=True):
+    def __init__(self, directory, tls=True, address="127.0.0.1"):
         self.directory = pathlib.Path(directory)
         self.ca = self.directory / "ca.pem"
         key = self.directory / "key.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                        "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-nodes", "-days", "2", "-subj", f"/CN={address}", "-addext", f"subjectAltName=IP:{address}",
                         "-keyout", str(key), "-out", str(self.ca)], check=True, capture_output=True)
         users = self.directory / "users"  # bcrypt, the only form it takes
         users.write_text(f"{USER}:$2y$05$mqdrg3FUyyYISluLHkpfJuM1J7g9CLwBx6ecYp7DMeN9pwPSM6eeu\n")
@@ -113,14 +113,14 @@ log: {{level: info, accesslog: {{disabled: false}}}}
 storage: {{filesystem: {{rootdirectory: {self.directory / "data"}}}}}
 auth: {{htpasswd: {{realm: test, path: {users}}}}}
 http:
-  addr: 127.0.0.1:0
+  addr: {address}:0
 """ + (f"  tls: {{certificate: {self.ca}, key: {key}}}\n" if tls else ""))
         self._log = open(self.directory / "log", "wb")
         self._process = subprocess.Popen([PROGRAM, "serve", str(config)], stdin=subprocess.DEVNULL, stdout=self._log,
                                          stderr=subprocess.PIPE,
                                          env={"PATH": "/usr/bin:/bin", "OTEL_TRACES_EXPORTER": "none"})
         said = b""
-        while not (found := re.search(rb"listening on (127\.0\.0\.1:\d+)[, \"\n]", said)):
+        while not (found := re.search(rb"listening on ([\d.]+:\d+)[, \"\n]", said)):
             piece = os.read(self._process.stderr.fileno(), 65536)
             assert piece, f"docker-registry did not start: {said.decode()}"
             said += piece

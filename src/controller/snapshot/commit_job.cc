@@ -120,10 +120,26 @@ JobState job_state(const json::object& job) {
   return JobState::Running;
 }
 
-std::string job_failure(const json::object& job) {
+std::string job_failure(const json::object& job, std::string_view reason) {
   const json::object* failed = job_condition(job, "Failed");
-  if (failed == nullptr) return "the job failed";
-  return std::string(text(*failed, {"reason"})) + ": " + std::string(text(*failed, {"message"}));
+  std::string out = "the job failed";
+  if (failed != nullptr) {
+    out = std::string(text(*failed, {"reason"})) + ": " + std::string(text(*failed, {"message"}));
+  }
+  return reason.empty() ? out : std::string(reason) + " (" + out + ")";
+}
+
+std::optional<LastWords> last_words(const json::object& pod) {
+  const json::value* list = kubernetes::find(pod, {"status", "containerStatuses"});
+  if (list == nullptr || !list->is_array()) return std::nullopt;
+  for (const json::value& each : list->get_array()) {
+    if (!each.is_object() || text(each.get_object(), {"name"}) != "commit") continue;
+    const std::string message(text(each.get_object(), {"state", "terminated", "message"}));
+    if (!message.empty()) {
+      return LastWords{message, std::string(text(each.get_object(), {"state", "terminated", "finishedAt"}))};
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<CommittedContainer> parse_committed(std::string_view message) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/model/batch_sandbox.h"
@@ -10,7 +12,7 @@ namespace osb::controller {
 
 // Where snapshots go and which program makes them.
 struct SnapshotOptions {
-  std::string committer_image;  // empty: none; snapshots fail and say so
+  std::string committer_image = "opensandbox/image-committer:" OSB_VERSION;  // empty: none; snapshots fail and say so
   std::string containerd_socket = "/var/run/containerd/containerd.sock";
   std::chrono::seconds job_timeout{600};
   std::string registry;  // "registry.example/snapshots"; empty: none
@@ -38,8 +40,14 @@ std::string unpause_job_name(const json::object& snapshot);
 
 enum class JobState { Running, Succeeded, Failed };
 JobState job_state(const json::object& job);
-// The message of a failed job, for people.
-std::string job_failure(const json::object& job);
+// The message of a failed job, for people, with the program's reason if it has said one.
+std::string job_failure(const json::object& job, std::string_view reason);
+
+// What the program said at its end in a pod of its job. Nothing: it runs, or has said nothing.
+struct LastWords {
+  std::string message, finished_at;
+};
+std::optional<LastWords> last_words(const json::object& pod);
 
 // Digests of the program's last message, {"containers":[{"name","image","digest"}]}; empty when it makes no sense.
 std::vector<CommittedContainer> parse_committed(std::string_view message);

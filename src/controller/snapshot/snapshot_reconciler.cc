@@ -175,39 +175,39 @@ net::awaitable<Result<void>> SnapshotReconciler::start(ObjectPtr snapshot) {
   co_return co_await write(snapshot, std::move(status));
 }
 
-// The program's last message is in the status of its pod.
-net::awaitable<std::vector<CommittedContainer>> SnapshotReconciler::committed(const json::object& job) {
+// The last words of the program in all pods of the job, the latest last.
+net::awaitable<std::vector<LastWords>> SnapshotReconciler::words_of(json::object job) {
   const Key key = kubernetes::key_of(job);
+  std::vector<LastWords> out;
   auto pods = co_await cluster_.client().list(kubernetes::resources::kPods, key.ns, {.labels = "job-name=" + key.name});
-  if (!pods) co_return std::vector<CommittedContainer>();
+  if (!pods) co_return out;
   for (const ObjectPtr& pod : pods->items) {
-    const json::value* list = kubernetes::find(*pod, {"status", "containerStatuses"});
-    if (list == nullptr || !list->is_array()) continue;
-    for (const json::value& each : list->get_array()) {
-      if (!each.is_object() || text(each.get_object(), {"name"}) != "commit") continue;
-      auto found = parse_committed(text(each.get_object(), {"state", "terminated", "message"}));
-      if (!found.empty()) co_return found;
-    }
+    if (auto words = last_words(*pod)) out.push_back(std::move(*words));
   }
-  co_return std::vector<CommittedContainer>();
+  std::ranges::sort(out, {}, &LastWords::finished_at);
+  co_return out;
 }
 
 net::awaitable<Result<void>> SnapshotReconciler::follow(ObjectPtr snapshot, ObjectPtr job) {
   const JobState state = job_state(*job);
   if (state == JobState::Running) co_return Result<void>();
   CommitSource source = recorded_source(*snapshot);
+  const std::vector<LastWords> words = co_await words_of(*job);
   if (state == JobState::Failed) {
-    cluster_.event(*snapshot, true, "JobFailed", "Job " + commit_job_name(*snapshot) + ": " + job_failure(*job));
+    const std::string failure = job_failure(*job, words.empty() ? "" : words.back().message);
+    cluster_.event(*snapshot, true, "JobFailed", "Job " + commit_job_name(*snapshot) + ": " + failure);
     auto freed = co_await cluster_.create(Kind::Jobs, kubernetes::key_of(*snapshot).ns,
                                           unpause_job(*snapshot, source, options_));
     if (!freed && !kubernetes::already_exists(freed.error())) {
       cluster_.event(*snapshot, true, "FailedCreateJob", "Error creating job: " + freed.error().message);
     }
-    co_return co_await fail_with(snapshot, "CommitJobFailed", job_failure(*job));
+    co_return co_await fail_with(snapshot, "CommitJobFailed", failure);
   }
-  for (const CommittedContainer& each : co_await committed(*job)) {
-    const auto found = std::ranges::find(source.containers, each.name, &CommittedContainer::name);
-    if (found != source.containers.end()) found->digest = each.digest;
+  for (const LastWords& said : words) {
+    for (const CommittedContainer& each : parse_committed(said.message)) {
+      const auto found = std::ranges::find(source.containers, each.name, &CommittedContainer::name);
+      if (found != source.containers.end()) found->digest = each.digest;
+    }
   }
   json::object status = status_of(*snapshot);
   Conditions conditions(*snapshot, now_text(cluster_));

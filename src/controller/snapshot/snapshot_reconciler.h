@@ -25,7 +25,7 @@ class SnapshotReconciler {
   net::awaitable<Result<void>> clean_up(ObjectPtr snapshot);
   net::awaitable<Result<void>> fail_with(ObjectPtr snapshot, std::string reason, std::string message);
   net::awaitable<Result<void>> write(ObjectPtr snapshot, json::object status);
-  net::awaitable<std::vector<CommittedContainer>> committed(const json::object& job);
+  net::awaitable<std::vector<LastWords>> words_of(json::object job);
   net::awaitable<std::optional<CommitSource>> source_of(const BatchSandbox& sandbox, const json::object& snapshot);
   net::awaitable<std::optional<json::object>> running_pod(const BatchSandbox& sandbox);
 

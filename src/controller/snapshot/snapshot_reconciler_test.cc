@@ -61,6 +61,36 @@ TEST_F(SnapshotTest, AJobSavesTheContainersAndItsMessageGivesTheDigests) {
   EXPECT_FALSE(stored(resources::kJobs, name + "-commit"));
 }
 
+TEST_F(SnapshotTest, AFailedJobIsToldWithTheLastReasonOfItsProgram) {
+  start();
+  sandbox("a", {{"template", pod_template()}});
+  settle();
+  snapshot("s", "a");
+  settle();
+  kubelet_runs = false;
+  for (const auto& [name, message, time] :
+       {std::tuple("second", "s/a:1: the registry wants (other) credentials", "2026-01-01T00:00:20Z"),
+        std::tuple("first", "no space left", "2026-01-01T00:00:10Z")}) {
+    make(resources::kPods,
+         {{"metadata", {{"name", name}, {"labels", {{"job-name", "s-commit"}}}}}, {"spec", json::object()}});
+    set_status(resources::kPods, name,
+               {{"containerStatuses",
+                 json::array{json::object{
+                     {"name", "commit"},
+                     {"state", {{"terminated", {{"exitCode", 1}, {"message", message}, {"finishedAt", time}}}}}}}}});
+  }
+  set_status(
+      resources::kJobs, "s-commit",
+      {{"conditions",
+        json::array{json::object{
+            {"type", "Failed"}, {"status", "True"}, {"reason", "BackoffLimitExceeded"}, {"message", "4 times"}}}}});
+  settle();
+  const json::value& failed = kubernetes::find(*stored(kSnapshots, "s"), {"status", "conditions"})->at(0);
+  EXPECT_EQ(failed.at("reason").as_string(), "CommitJobFailed");
+  EXPECT_EQ(failed.at("message").as_string(),
+            "s/a:1: the registry wants (other) credentials (BackoffLimitExceeded: 4 times)");
+}
+
 TEST_F(SnapshotTest, EveryReasonToFailIsNamed) {
   kubelet_runs = false;
   start();
