@@ -35,6 +35,10 @@ class CodeLanguage {
   // The program and its arguments. Fails (Code::Unsupported) if the language is not in the image, saying what to
   // install.
   Result<void> set_program(const Environment& env, sys::SpawnPlan& plan) const;
+  // The file that a process which has compiled the driver hands over ("": none), and the arguments of a process that
+  // has an archive with this file as kKernelDriver instead of the text.
+  std::string_view compiled_file() const { return compiled_file_; }
+  void start_compiled(const Environment& env, sys::SpawnPlan& plan) const;
   // The driver is read from standard input, which is the socket, instead of from kKernelDriver.
   bool driver_on_stdin() const { return shell_; }
   // A directory and variables can be set for a single run.
@@ -53,7 +57,9 @@ class CodeLanguage {
   std::string_view prepare_file_;            // stands in front of it in a prepared process
   std::vector<std::string_view> programs_;   // the first that is in PATH
   std::vector<std::string_view> arguments_;  // behind the program's name
-  std::string script_;                       // for sh, where the program cannot read the driver from kKernelDriver
+  std::vector<std::string_view> from_text_;  // behind those, where it compiles the driver
+  std::string_view compiled_file_;
+  std::string script_;  // for sh, where the program cannot read the driver from kKernelDriver
   std::string_view install_;
   bool shell_ = false;
   bool run_settings_ = true;

@@ -15,7 +15,8 @@ namespace osb::execd {
 // The frames that a driver (a program of drivers/) writes to its socket. A frame is the length of its body in decimal
 // digits, one LF or space, and the body: a JSON object with a `type`.
 //
-//   {"type":"ready"}                                     the driver takes code
+//   {"type":"ready"}                                     the driver takes code; `data` may have the driver as it was
+//                                                        compiled, as base64 under its file's name
 //   {"type":"started","run":3}                           an interrupt reaches the code from here on
 //   {"type":"result","run":3,"data":{"text/plain":"4"}}  the value of the code, by MIME type
 //   {"type":"display","run":3,"data":{..}}               the same for something shown on the way; the driver waits for
@@ -29,7 +30,7 @@ struct DriverMessage {
   enum class Type { Ready, Started, Result, Display, Error, Done };
   Type type = Type::Ready;
   std::uint64_t run = 0;
-  std::map<std::string, std::string> data;  // MIME type to text, base64 where the type is binary
+  std::map<std::string, std::string> data;  // MIME type (Ready: file) to text, base64 where it is binary
   std::string ename;
   std::string evalue;
   std::vector<std::string> traceback;

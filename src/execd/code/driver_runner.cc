@@ -72,13 +72,13 @@ DriverRunner::DriverRunner(RunHost& host, const CodeLanguage& language)
 
 DriverRunner::~DriverRunner() = default;
 
-Result<std::shared_ptr<CodeRunner>> DriverRunner::start(RunHost& host, const CodeLanguage& language,
-                                                        sys::SpawnPlan process, PreparedKernel* prepared) {
+Result<std::shared_ptr<CodeRunner>> DriverRunner::start(RunHost& host, const CodeLanguage& language, Start start) {
   std::shared_ptr<DriverRunner> runner(new DriverRunner(host, language));
-  process.env.push_back(concat(kRunIdVariable, "=", runner->marker_));
+  runner->on_ready_ = std::move(start.on_ready);
+  start.process.env.push_back(concat(kRunIdVariable, "=", runner->marker_));
   runner->oom_mark_ = host.oom_kills().mark();
-  if (prepared != nullptr && runner->fork(*prepared, process)) return runner;
-  if (auto spawned = runner->spawn(std::move(process)); !spawned) return Failure(spawned.error());
+  if (start.prepared != nullptr && runner->fork(*start.prepared, start.process)) return runner;
+  if (auto spawned = runner->spawn(std::move(start.process), start.driver); !spawned) return Failure(spawned.error());
   return runner;
 }
 
@@ -111,16 +111,16 @@ bool DriverRunner::fork(PreparedKernel& prepared, const sys::SpawnPlan& process)
                        [self = shared_from_this(), process](std::optional<PreparedKernel::Forked> forked) mutable {
                          if (forked) return self->adopt(forked->pid, std::move(forked->cgroup));
                          if (!self->kill_reason_.empty()) return self->fail_start(self->kill_reason_);
-                         if (auto spawned = self->spawn(std::move(process)); !spawned) {
+                         if (auto spawned = self->spawn(std::move(process), self->language_.driver()); !spawned) {
                            self->fail_start(spawned.error().message);
                          }
                        });
 }
 
-Result<void> DriverRunner::spawn(sys::SpawnPlan process) {
+Result<void> DriverRunner::spawn(sys::SpawnPlan process, std::string_view text) {
   const auto ends = connect();
   if (!ends) return Failure(ends.error());
-  const auto driver = memory_file("driver", language_.driver_on_stdin() ? "" : language_.driver());
+  const auto driver = memory_file("driver", language_.driver_on_stdin() ? "" : text);
   if (!driver) return Failure(driver.error());
   process.fds = {{kKernelSocket, ends->socket.get()}, {kKernelCode, io_->code.get()}};
   process.fds.emplace_back(language_.driver_on_stdin() ? 0 : kKernelDriver,
@@ -129,7 +129,7 @@ Result<void> DriverRunner::spawn(sys::SpawnPlan process) {
   auto started = host_.spawn(std::move(process));
   if (!started) return Failure(started.error());
   adopt(started->child.pid, std::move(started->cgroup));
-  if (language_.driver_on_stdin() && !send(language_.driver())) kill("its driver could not be sent");
+  if (language_.driver_on_stdin() && !send(text)) kill("its driver could not be sent");
   return {};
 }
 
@@ -359,6 +359,7 @@ void DriverRunner::handle(DriverMessage message) {
   if (message.type == Type::Ready) {
     if (std::exchange(ready_, true)) return;
     startup_text_ = std::string();
+    if (const auto tell = std::exchange(on_ready_, nullptr)) tell(&message.data);
     changed_.notify_all();
     if (cell_ && !exited_) request_run();  // not sooner: the interpreter's output at its start is not the cell's output
     return;
@@ -440,6 +441,7 @@ void DriverRunner::kill_all() {
 void DriverRunner::on_exit(sys::ExitStatus status) {
   exited_ = true;
   status_ = status;
+  if (const auto tell = std::exchange(on_ready_, nullptr)) tell(nullptr);
   if (kill_reason_.empty()) reason_ = host_.oom_kills().explain(oom_mark_, status);
   // Its children are killed with it: they belong to a state that is gone.
   host_.pool().post([rest = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {

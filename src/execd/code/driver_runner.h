@@ -1,6 +1,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -25,10 +27,15 @@ namespace osb::execd {
 // back. Output between two cells has no run that it could belong to, and is dropped.
 class DriverRunner final : public CodeRunner, public std::enable_shared_from_this<DriverRunner> {
  public:
-  // `process` has the program, the environment and the directory; the descriptors are added here. It is forked from
-  // `prepared` where that can be.
-  static Result<std::shared_ptr<CodeRunner>> start(RunHost& host, const CodeLanguage& language, sys::SpawnPlan process,
-                                                   PreparedKernel* prepared = nullptr);
+  // What the process of a new runner begins with.
+  struct Start {
+    sys::SpawnPlan process;  // has the program, the environment and the directory; the descriptors are added here
+    std::string_view driver;
+    PreparedKernel* prepared = nullptr;  // it is forked from this one where that can be
+    // Called once, before any code has run: it takes code, with the data of its message; or has ended (null).
+    std::function<void(const std::map<std::string, std::string>*)> on_ready;
+  };
+  static Result<std::shared_ptr<CodeRunner>> start(RunHost& host, const CodeLanguage& language, Start start);
   ~DriverRunner() override;
 
   net::awaitable<Result<void>> ready(std::chrono::milliseconds limit) override;
@@ -51,7 +58,7 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   };
   Result<Ends> connect();
   bool fork(PreparedKernel& prepared, const sys::SpawnPlan& process);
-  Result<void> spawn(sys::SpawnPlan process);
+  Result<void> spawn(sys::SpawnPlan process, std::string_view driver);
   void adopt(pid_t pid, sys::CgroupPool::Lease cgroup);
   void fail_start(std::string why);
   void request_run();
@@ -93,8 +100,9 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   DriverFrameDecoder decoder_;
   std::deque<DriverMessage> messages_;  // wait until the output before them is taken
   std::string startup_text_;            // what came before it was ready, for the message if it never is
-  std::shared_ptr<Cell> cell_;          // null: idle
-  std::size_t code_head_ = 0;           // bytes in front of its code
+  std::function<void(const std::map<std::string, std::string>*)> on_ready_;
+  std::shared_ptr<Cell> cell_;  // null: idle
+  std::size_t code_head_ = 0;   // bytes in front of its code
   Notifier changed_;
   std::string kill_reason_;
   std::string start_error_;  // why there is no process
