@@ -34,6 +34,8 @@ struct CodeLanguages {
     javascript.arguments_ = {"-e", "eval(require('fs').readFileSync(5, 'utf8'))", "javascript"};
     javascript.install_ = "Node.js 18 or newer (Debian: apt-get install nodejs)";
 
+    javascript.answers_ = true;
+
     typescript = javascript;
     typescript.name_ = "typescript";
     typescript.arguments_.back() = "typescript";
@@ -181,8 +183,8 @@ std::string CodeLanguage::code_head(const RunSettings& settings) const {
   return shell_ ? out + "; " : out;
 }
 
-std::string CodeLanguage::run_request(std::uint64_t run, std::size_t head) const {
-  if (!shell_) return head == 0 ? concat("run ", run, "\n") : concat("run ", run, " ", head, "\n");
+std::string CodeLanguage::run_request(std::uint64_t run, std::size_t head, std::uint64_t interrupts) const {
+  if (!shell_) return concat("run ", run, " ", head, " ", interrupts, "\n");
   // Two lines: an interrupt, and an error that a shell does not survive otherwise, end the first one only.
   return concat("__opensandbox started ", run, "; builtin eval \"$(<\"/proc/$$/fd/4\")\" </dev/null 3>&- 4<&-\n",
                 end_request(run));

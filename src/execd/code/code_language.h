@@ -17,6 +17,7 @@ namespace osb::execd {
 inline constexpr int kKernelSocket = 3;
 inline constexpr int kKernelCode = 4;
 inline constexpr int kKernelDriver = 5;
+inline constexpr int kKernelAnswers = 6;  // of drivers that cannot wait for an answer on the socket
 
 // How the driver of a language is started, and its protocol.
 class CodeLanguage {
@@ -41,12 +42,15 @@ class CodeLanguage {
   void start_compiled(const Environment& env, sys::SpawnPlan& plan) const;
   // The driver is read from standard input, which is the socket, instead of from kKernelDriver.
   bool driver_on_stdin() const { return shell_; }
+  bool has_answers() const { return answers_; }
   // A directory and variables can be set for a single run.
   bool takes_run_settings() const { return run_settings_; }
   // The text in front of the code in its file.
   std::string code_head(const RunSettings& settings) const;
-  // The message on the socket that runs the code; `head` is the size of the text in front of it.
-  std::string run_request(std::uint64_t run, std::size_t head) const;
+  // The message on the socket that runs the code; `head` is the size of the text in front of it. `interrupts`: how many
+  // the process was sent so far. A driver that hears of them late begins when it has heard of all, because they were
+  // meant for earlier runs.
+  std::string run_request(std::uint64_t run, std::size_t head, std::uint64_t interrupts) const;
   // The part of it, in a shell, that reports the end of the run and undoes its settings.
   std::string end_request(std::uint64_t run) const;
 
@@ -63,6 +67,7 @@ class CodeLanguage {
   std::string_view install_;
   bool shell_ = false;
   bool run_settings_ = true;
+  bool answers_ = false;
 };
 
 }  // namespace osb::execd

@@ -46,6 +46,14 @@ std::size_t complete_utf8(std::string_view text) {
   return text.size();
 }
 
+Result<void> make_sockets(UniqueFd& one, UniqueFd& other) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
+  one.reset(ends[0]);
+  other.reset(ends[1]);
+  return {};
+}
+
 }  // namespace
 
 // `left` is what was in the pipe when the newest message came.
@@ -62,6 +70,7 @@ struct DriverRunner::Io {
   bool socket_armed = false;
   UniqueFd code;
   std::unique_ptr<Pipe> pipes[2];
+  UniqueFd answers;
   net::steady_timer timer;  // for the rest of a line; once the socket is closed, for the exit
   bool timer_armed = false;
   net::steady_timer interrupt_again;
@@ -83,11 +92,12 @@ Result<std::shared_ptr<CodeRunner>> DriverRunner::start(RunHost& host, const Cod
 }
 
 Result<DriverRunner::Ends> DriverRunner::connect() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
-  UniqueFd ours(ends[0]);
+  UniqueFd ours, answers;
   Ends theirs;
-  theirs.socket.reset(ends[1]);
+  if (auto made = make_sockets(ours, theirs.socket); !made) return Failure(made.error());
+  if (language_.has_answers()) {
+    if (auto made = make_sockets(answers, theirs.answers); !made) return Failure(made.error());
+  }
   std::unique_ptr<Pipe> pipes[2];
   for (int i = 0; i < 2; ++i) {
     auto pipe = make_output_pipe();
@@ -99,6 +109,7 @@ Result<DriverRunner::Ends> DriverRunner::connect() {
   if (!code) return Failure(code.error());
   io_ = std::make_unique<Io>(host_.executor(), std::move(ours), std::move(*code));
   std::ranges::move(pipes, io_->pipes);
+  io_->answers = std::move(answers);
   return theirs;
 }
 
@@ -126,6 +137,7 @@ Result<void> DriverRunner::spawn(sys::SpawnPlan process, std::string_view text) 
   process.fds.emplace_back(language_.driver_on_stdin() ? 0 : kKernelDriver,
                            language_.driver_on_stdin() ? ends->socket.get() : driver->get());
   for (int i = 0; i < 2; ++i) process.fds.emplace_back(1 + i, ends->output[i].get());
+  if (language_.has_answers()) process.fds.emplace_back(kKernelAnswers, ends->answers.get());
   auto started = host_.spawn(std::move(process));
   if (!started) return Failure(started.error());
   adopt(started->child.pid, std::move(started->cgroup));
@@ -168,7 +180,8 @@ void DriverRunner::run(std::shared_ptr<Cell> cell, std::string_view code, const 
 }
 
 void DriverRunner::request_run() {
-  if (!send(language_.run_request(cell_->number(), code_head_))) kill("it does not take requests any more");
+  if (!send(language_.run_request(cell_->number(), code_head_, interrupts_)))
+    kill("it does not take requests any more");
 }
 
 Result<void> DriverRunner::put_code(std::string_view head, std::string_view code) {
@@ -196,16 +209,19 @@ void DriverRunner::interrupt() {
 
 void DriverRunner::send_interrupt() {
   if (exited_) return;
+  ++interrupts_;
   // Also to the programs that the code waits for. A runner that has left its own group is still its leader's pid.
   if (::kill(-pid_, SIGINT) < 0 || ::getpgid(pid_) != pid_) ::kill(pid_, SIGINT);
-  // A program that a shell is just starting loses the signal, and the shell waits for that program. So it is repeated.
-  // A shell that has come back to its input meanwhile throws the line away that it reads then, which asks it to report
-  // the end: that is repeated too. A second report is one of a run that is over.
-  if (!language_.driver_on_stdin()) return;
+  // A program that a shell, or Node.js, is just starting loses the signal, and its parent waits for that program. So it
+  // is repeated. A shell that has come back to its input meanwhile throws the line away that it reads then, which asks
+  // it to report the end: that is repeated too. A second report is one of a run that is over.
+  const bool shell = language_.driver_on_stdin();
+  if (!shell && !language_.has_answers()) return;
   io_->interrupt_again.expires_after(kInterruptAgain);
-  io_->interrupt_again.async_wait([self = shared_from_this(), cell = cell_](boost::system::error_code stopped) {
+  io_->interrupt_again.async_wait([self = shared_from_this(), shell, cell = cell_](boost::system::error_code stopped) {
     if (stopped || self->cell_ != cell) return;
-    self->send_interrupt();
+    if (shell || self->started_) self->send_interrupt();
+    if (!shell) return;
     if (!self->send(self->language_.end_request(cell->number()))) self->kill("it does not take requests any more");
   });
 }
@@ -372,6 +388,13 @@ void DriverRunner::handle(DriverMessage message) {
       if (std::exchange(started_, true)) return;
       if (interrupt_wanted_) send_interrupt();
       return;
+    case Type::Deaf: {
+      started_ = false;
+      const std::string answer = concat("deaf ", message.run, " ", interrupts_, "\n");
+      // It has no room only where the code forges such messages, and does not read the answers.
+      static_cast<void>(::send(io_->answers.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+      return;
+    }
     case Type::Result:
     case Type::Display:
       for (auto& pipe : io_->pipes) emit_held(*pipe, false);

@@ -55,6 +55,7 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   struct Ends {
     UniqueFd socket;
     UniqueFd output[2];
+    UniqueFd answers;
   };
   Result<Ends> connect();
   bool fork(PreparedKernel& prepared, const sys::SpawnPlan& process);
@@ -101,8 +102,9 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   std::deque<DriverMessage> messages_;  // wait until the output before them is taken
   std::string startup_text_;            // what came before it was ready, for the message if it never is
   std::function<void(const std::map<std::string, std::string>*)> on_ready_;
-  std::shared_ptr<Cell> cell_;  // null: idle
-  std::size_t code_head_ = 0;   // bytes in front of its code
+  std::shared_ptr<Cell> cell_;    // null: idle
+  std::size_t code_head_ = 0;     // bytes in front of its code
+  std::uint64_t interrupts_ = 0;  // sent so far
   Notifier changed_;
   std::string kill_reason_;
   std::string start_error_;  // why there is no process

@@ -405,7 +405,8 @@ type current struct {
 	sync.Mutex
 	process     *os.Process
 	interrupted bool
-	noted       chan struct{} // gets a value when interrupted becomes true
+	interrupts  int           // how many have come so far
+	noted       chan struct{} // gets a value when one has come
 }
 
 // execd sends the interrupt to the whole process group: the child has it already.
@@ -413,6 +414,7 @@ func (c *current) watch(signals <-chan os.Signal) {
 	for range signals {
 		c.Lock()
 		c.interrupted = true
+		c.interrupts++
 		select {
 		case c.noted <- struct{}{}:
 		default:
@@ -453,10 +455,21 @@ func (c *current) run(command *exec.Cmd) (error, bool) {
 	return err, c.interrupted || endedByInterrupt(err)
 }
 
-// A new run: an interrupt of the run before has been noted.
-func (c *current) begin() {
+// A new run. Of interrupts, `sent` were sent for the runs before it.
+func (c *current) begin(sent int) {
+	late := time.After(grace)
 	c.Lock()
 	defer c.Unlock()
+	for c.interrupts < sent {
+		c.Unlock()
+		select {
+		case <-c.noted:
+			c.Lock()
+		case <-late:
+			c.Lock()
+			c.interrupts = sent
+		}
+	}
 	c.interrupted = false
 	select {
 	case <-c.noted:
@@ -653,9 +666,9 @@ func main() {
 				line = append(line, c)
 				continue
 			}
-			var number, head int
-			if got, _ := fmt.Sscanf(string(line), "run %d %d", &number, &head); got >= 1 {
-				child.begin()
+			var number, head, interrupts int
+			if got, _ := fmt.Sscanf(string(line), "run %d %d %d", &number, &head, &interrupts); got == 3 {
+				child.begin(interrupts)
 				send(message{Type: "started", Run: number})
 				var failed *failure
 				if state, failed = state.runCell(number, head, child); failed != nil {

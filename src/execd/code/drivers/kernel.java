@@ -35,6 +35,7 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
   static final int MAX_TEXT = (1 << 19) - 64;  // characters of a value; with the note it stays below the limit of execd
   static final int MAX_FRAMES = 50;  // of a stack trace
   static final int MAX_NAMES = 1000;  // of classes that are looked up
+  static final long LATE_NANOS = 1_000_000_000;  // an interrupt that has not come after this time does not come
   // As the jshell program has them; all of them are packages of java.base.
   static final String[] IMPORTS = {"java.io", "java.math", "java.net", "java.nio.file", "java.util",
                                    "java.util.concurrent", "java.util.function", "java.util.regex", "java.util.stream"};
@@ -48,6 +49,7 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
   private long run;           // the number of the cell
   private boolean busy;       // a cell runs
   private boolean interrupted;
+  private long interrupts;    // how many have come so far
 
   OpenSandboxKernel() throws Exception {
     frames = new FileOutputStream(descriptor(3));
@@ -107,9 +109,14 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
     return new String(bytes.array(), 0, bytes.position(), StandardCharsets.UTF_8);
   }
 
-  void runCell(long number) throws IOException {
+  // `sent`: how many interrupts were sent for earlier cells. One that the code has kept for itself is not waited for longer.
+  void runCell(long number, long sent) throws Exception {
     String text = readCode();
     synchronized (this) {
+      for (long end = System.nanoTime() + LATE_NANOS, left; interrupts < sent && (left = end - System.nanoTime()) > 0;) {
+        wait(left / 1_000_000 + 1);
+      }
+      interrupts = Math.max(interrupts, sent);
       run = number;
       busy = true;
       interrupted = false;
@@ -286,6 +293,8 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
   public void handle(sun.misc.Signal signal) {
     long stopped;
     synchronized (this) {
+      ++interrupts;
+      notifyAll();
       if (!busy || interrupted) return;
       interrupted = true;
       stopped = run;
@@ -330,7 +339,7 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
       }
       String[] words = line.toString().split(" ");
       line.setLength(0);
-      if (words[0].equals("run")) kernel.runCell(Long.parseLong(words[1]));
+      if (words[0].equals("run")) kernel.runCell(Long.parseLong(words[1]), Long.parseLong(words[3]));
     }
     System.exit(0);
   }
