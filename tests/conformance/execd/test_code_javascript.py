@@ -103,6 +103,18 @@ def test_interrupt_of_code_that_waits_keeps_the_state(node_execd, node, language
         assert node("kept").text == "1"
 
 
+def test_promise_that_nothing_else_refers_to_is_awaited_while_garbage_is_collected(node_execd, node, language):
+    node("const kept = 1")
+    code = ("let n = 0; const timer = setInterval(() => { for (let i = 0; i < 2e5; i++) new Array(9).fill(i);\n"
+            "  if (++n == 20) { clearInterval(timer); console.log('on'); } }, 0); await null; await new Promise(() => {})")
+    for _ in range(2):
+        with live(node_execd, code, node.context, language) as going:
+            going.wait_output("on\n")
+            interrupt(node_execd, node.context)
+            assert going.finish().ename == "KeyboardInterrupt"
+        assert node("for (let i = 0; i < 5e6; i++) new Array(9).fill(i); kept").text == "1"
+
+
 @pytest.mark.parametrize("code", [
     "while (true) {}", "while (true) console.log('and on'.repeat(100))", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
     "for (;;) try { for (;;); } finally { continue }", "require('child_process').execSync('sleep 600')",

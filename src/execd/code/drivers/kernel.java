@@ -40,6 +40,9 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
   static final String[] IMPORTS = {"java.io", "java.math", "java.net", "java.nio.file", "java.util",
                                    "java.util.concurrent", "java.util.function", "java.util.regex", "java.util.stream"};
 
+  static PrintStream out = output(FileDescriptor.out);
+  static PrintStream err = output(FileDescriptor.err);
+
   final FileOutputStream frames;
   final FileChannel code;
   final JShell shell;
@@ -129,6 +132,7 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
       stopped = interrupted;
       notifyAll();
     }
+    if (stopped) renewOutput();
     if (stopped && !failed) sendError("KeyboardInterrupt", "the code was interrupted", List.of());
     send("done", "");
   }
@@ -312,6 +316,15 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
     }
   }
 
+  // A thread that is stopped in the middle of a write may leave its stream unusable. What the code has redirected stays so.
+  void renewOutput() {
+    boolean ownOut = System.out == out, ownErr = System.err == err;
+    out = output(FileDescriptor.out);
+    err = output(FileDescriptor.err);
+    if (ownOut) System.setOut(out);
+    if (ownErr) System.setErr(err);
+  }
+
   // UTF-8 in every locale, written at the end of each line.
   static PrintStream output(FileDescriptor to) {
     return new PrintStream(new BufferedOutputStream(new FileOutputStream(to)), true, StandardCharsets.UTF_8);
@@ -325,8 +338,8 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
   }
 
   public static void main(String[] args) throws Exception {
-    System.setOut(output(FileDescriptor.out));
-    System.setErr(output(FileDescriptor.err));
+    System.setOut(out);
+    System.setErr(err);
     OpenSandboxKernel kernel = new OpenSandboxKernel();
     sun.misc.Signal.handle(new sun.misc.Signal("INT"), kernel);
     kernel.send("ready", args.length == 0 ? "" : ownClass());

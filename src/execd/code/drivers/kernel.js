@@ -10,6 +10,7 @@ const net = require('net');
 const path = require('path');
 const url = require('url');
 const util = require('util');
+const {promiseHooks} = require('v8');
 const vm = require('vm');
 
 const SOCKET = 3, CODE = 4, ANSWERS = 6, LATE_MS = 1000, MAX_TEXT = (1 << 19) - 64;
@@ -148,7 +149,11 @@ function rewriteImports(code) {
 
 function findTypeScript() {
   if (typeof Module.stripTypeScriptTypes === 'function') {
-    return (code) => Module.stripTypeScriptTypes(code, {mode: 'transform'});
+    const strip = (code) => Module.stripTypeScriptTypes(code, {mode: 'transform'}), {emitWarning} = process;
+    process.emitWarning = () => {};  // once: that this is experimental
+    strip('');
+    process.emitWarning = emitWarning;
+    return strip;
   }
   const places = [process.cwd(), path.join(path.dirname(process.execPath), '..', 'lib'), '/usr/local/lib', '/usr/lib',
                   '/usr/share/nodejs', ...(process.env.NODE_PATH || '').split(path.delimiter).filter(Boolean)];
@@ -173,8 +178,12 @@ function findTypeScript() {
 
 // ---- running code
 
-const session = new inspector.Session();
-session.connect();
+let session;
+function connect() {
+  session = new inspector.Session();
+  session.connect();
+}
+connect();
 let evaluate;
 Object.defineProperty(globalThis, '__opensandbox', {value: {take(taken) { value = taken; }, evaluate() { evaluate(); }}});
 
@@ -199,12 +208,22 @@ function take(remote, done) {
 function finish(number, failure) {
   if (!busy || number !== run) return;
   busy = false;
+  awaited = undefined;
   leave();
   if (failure) send({type: 'error', run: number, ...failure});
   send({type: 'done', run: number});
 }
 
-const interrupted = {ename: 'KeyboardInterrupt', evalue: 'the code was interrupted', traceback: []};
+// A session reports when the promise of a cell is collected as garbage; from version 22 on Node.js does not survive that. So
+// the promise is kept as long as the cell runs, and a session that waited for an interrupted one is closed.
+let awaited;
+function interrupted(number) {
+  ++interrupts;
+  if (!busy) return;
+  finish(number, {ename: 'KeyboardInterrupt', evalue: 'the code was interrupted', traceback: []});
+  session.disconnect();
+  connect();
+}
 
 function fail(number, thrown) {
   let failure;
@@ -297,6 +316,8 @@ function runCell(number, head) {
     if (head) enter(data.toString('utf8', 0, head).split('\0').slice(0, -1));
     const expression = `${rewriteImports(transpile(data.toString('utf8', head)))}\n//# sourceURL=${name}`;
     let within = true, outcome;  // an answer is not sent from where an interrupt could cut the frame
+    // The last promise that something is done with is that of the cell.
+    const stop = promiseHooks.onInit((promise, parent) => { if (parent) awaited = parent; });
     const ended = untilInterrupted(() => {
       send({type: 'started', run: number});
       session.post('Runtime.evaluate', {expression, replMode: true},
@@ -304,14 +325,10 @@ function runCell(number, head) {
       refuseInterrupts();
     });
     within = false;
-    if (!ended) {
-      ++interrupts;
-      finish(number, interrupted);
-    } else if (outcome) {
-      evaluated(number, ...outcome);
-    } else {
-      send({type: 'started', run: number});
-    }
+    stop();
+    if (!ended) interrupted(number);
+    else if (outcome) evaluated(number, ...outcome);
+    else send({type: 'started', run: number});
   } catch (thrown) {
     fail(number, thrown);
   }
@@ -320,8 +337,7 @@ function runCell(number, head) {
 // Reaches code that waits. Code that keeps the thread busy after an `await`, or in a callback, is killed by execd.
 let interrupts = 0, next = () => {};
 process.on('SIGINT', () => {
-  ++interrupts;
-  finish(run, interrupted);
+  interrupted(run);
   next();
 });
 
