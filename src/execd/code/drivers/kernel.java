@@ -292,26 +292,20 @@ public class OpenSandboxKernel implements sun.misc.SignalHandler {
     return "line " + (1 + text.substring(0, Math.min(at, text.length())).chars().filter(c -> c == '\n').count()) + ": ";
   }
 
-  // JShell forgets a stop that comes while it compiles: it is repeated until the cell ends.
+  // JShell forgets a stop that comes while it compiles: it is repeated until the cell ends. The cell does not end meanwhile,
+  // so that none stops the next one.
   @Override
-  public void handle(sun.misc.Signal signal) {
-    long stopped;
-    synchronized (this) {
-      ++interrupts;
-      notifyAll();
-      if (!busy || interrupted) return;
-      interrupted = true;
-      stopped = run;
-    }
-    while (true) {
+  public synchronized void handle(sun.misc.Signal signal) {
+    ++interrupts;
+    notifyAll();
+    if (!busy || interrupted) return;
+    interrupted = true;
+    for (long stopped = run; busy && run == stopped;) {
       shell.stop();
-      synchronized (this) {
-        if (!busy || run != stopped) return;
-        try {
-          wait(50);
-        } catch (InterruptedException ignored) {
-          return;
-        }
+      try {
+        wait(50);
+      } catch (InterruptedException ignored) {
+        return;
       }
     }
   }
