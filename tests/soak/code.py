@@ -27,9 +27,10 @@ LANGUAGES = {
     "python": ("kept = 'state'", "for i in range({n} * 300):\n  if i % 5000 == 0: print(i)\n{n}", "print(kept)", 0.05),
     "bash": ("kept=state", "for ((i = 0; i < {n} * 10; i++)); do ((i % 500)) || echo $i; done; sleep 0.00{n}", "echo $kept", 0.05),
     "javascript": ("const kept = 'state'",
-                   "for (let i = 0; i < {n} * 1e5; i++) if (i % 1e5 == 0) console.log(i);\n"
+                   # An interrupt in the middle of setTimeout may leave timers of that length that never fire.
+                   "for (let i = 0; i < {n} * 1e6; i++) if (i % 1e6 == 0) console.log(i);\nawait null;\n"
                    "for (let i = 0; i < {n} % 20; i++) {{ console.log(i); await new Promise((r) => setTimeout(r, 1)); }}",
-                   "console.log(kept)", 0.05),
+                   "console.log(kept)", 0.1),
     "java": ('String kept = "state";', "for (int i = 0; i < {n} * 100000; i++) if (i % 100000 == 0) System.out.println(i);",
              "System.out.println(kept);", 0.1),
     "csharp": ('string kept = "state";', "for (int i = 0; i < {n} * 100000; i++) if (i % 100000 == 0) Console.WriteLine(i);",

@@ -30,6 +30,9 @@ constexpr std::size_t kStartupText = 4096;
 constexpr std::chrono::milliseconds kPartialLine{20};
 constexpr std::size_t kMaxPartialLine = 4096;
 constexpr std::chrono::seconds kInterruptAgain{1};
+// Code of Node.js that an interrupt stops may be in the middle of a function of Node.js, which may not work after that.
+// So code gets this long to come to where it waits.
+constexpr std::chrono::milliseconds kStillBusy{100};
 // A runner that has closed its socket gets this long to end.
 constexpr std::chrono::seconds kExit{2};
 // After the end of all processes the socket holds what its buffer does, unless one of them could not be killed.
@@ -167,7 +170,7 @@ void DriverRunner::fail_start(std::string why) {
 void DriverRunner::run(std::shared_ptr<Cell> cell, std::string_view code, const RunSettings& settings) {
   cell_ = std::move(cell);
   oom_mark_ = host_.oom_kills().mark();
-  started_ = interrupt_wanted_ = false;
+  started_ = interrupt_wanted_ = deaf_once_ = false;
   cell_->log()->on_room([this] { on_room(); });
   cell_->publish();
   const std::string head = language_.code_head(settings);
@@ -204,7 +207,15 @@ bool DriverRunner::send(std::string_view line) {
 void DriverRunner::interrupt() {
   if (!cell_ || exited_ || interrupt_wanted_) return;
   interrupt_wanted_ = true;
-  if (started_) send_interrupt();
+  if (started_) begin_interrupt();
+}
+
+void DriverRunner::begin_interrupt() {
+  if (language_.has_answers() && !deaf_once_) {
+    interrupt_later(kStillBusy);
+  } else {
+    send_interrupt();
+  }
 }
 
 void DriverRunner::send_interrupt() {
@@ -215,11 +226,14 @@ void DriverRunner::send_interrupt() {
   // A program that a shell, or Node.js, is just starting loses the signal, and its parent waits for that program. So it
   // is repeated. A shell that has come back to its input meanwhile throws the line away that it reads then, which asks
   // it to report the end: that is repeated too. A second report is one of a run that is over.
-  const bool shell = language_.driver_on_stdin();
-  if (!shell && !language_.has_answers()) return;
-  io_->interrupt_again.expires_after(kInterruptAgain);
-  io_->interrupt_again.async_wait([self = shared_from_this(), shell, cell = cell_](boost::system::error_code stopped) {
+  if (language_.driver_on_stdin() || language_.has_answers()) interrupt_later(kInterruptAgain);
+}
+
+void DriverRunner::interrupt_later(std::chrono::milliseconds delay) {
+  io_->interrupt_again.expires_after(delay);
+  io_->interrupt_again.async_wait([self = shared_from_this(), cell = cell_](boost::system::error_code stopped) {
     if (stopped || self->cell_ != cell) return;
+    const bool shell = self->language_.driver_on_stdin();
     if (shell || self->started_) self->send_interrupt();
     if (!shell) return;
     if (!self->send(self->language_.end_request(cell->number()))) self->kill("it does not take requests any more");
@@ -386,10 +400,11 @@ void DriverRunner::handle(DriverMessage message) {
       return;
     case Type::Started:
       if (std::exchange(started_, true)) return;
-      if (interrupt_wanted_) send_interrupt();
+      if (interrupt_wanted_) begin_interrupt();
       return;
     case Type::Deaf: {
       started_ = false;
+      deaf_once_ = true;
       const std::string answer = concat("deaf ", message.run, " ", interrupts_, "\n");
       // It has no room only where the code forges such messages, and does not read the answers.
       static_cast<void>(::send(io_->answers.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT));

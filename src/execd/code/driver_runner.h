@@ -65,7 +65,9 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   void request_run();
   Result<void> put_code(std::string_view head, std::string_view code);
   bool send(std::string_view line);
+  void begin_interrupt();
   void send_interrupt();
+  void interrupt_later(std::chrono::milliseconds delay);
 
   void arm(Pipe& pipe);
   void on_readable(Pipe& pipe);
@@ -113,6 +115,7 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   std::optional<EndReason> reason_;  // why the process ended, where that is known
   bool ready_ = false;
   bool started_ = false;           // an interrupt reaches the cell's code
+  bool deaf_once_ = false;         // the cell's code has come to its end, or to where it waits
   bool interrupt_wanted_ = false;  // not sent yet
   bool blocked_ = false;           // something waits for room in the log
   bool exited_ = false;            // the process itself has ended
