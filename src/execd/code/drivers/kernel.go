@@ -536,6 +536,17 @@ func (k *kernel) runCell(number, head int, child *current) (*kernel, *failure) {
 	defer os.Remove(said.Name())
 	defer said.Close()
 	build.Stdout, build.Stderr = said, said
+	// A build that is interrupted leaves its files behind.
+	base := os.Getenv("GOTMPDIR")
+	if base == "" {
+		base = k.directory
+	}
+	work, err := os.MkdirTemp(base, "build")
+	if err != nil {
+		return k, &failure{"OSError", err.Error(), nil}
+	}
+	defer os.RemoveAll(work)
+	build.Env = append(os.Environ(), "GOTMPDIR="+work)
 	if err, stopped := child.run(build); stopped {
 		return k, interruptedFailure
 	} else if err != nil {
