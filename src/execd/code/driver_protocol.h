@@ -18,8 +18,9 @@ namespace osb::execd {
 //   {"type":"ready"}                                     the driver takes code; `data` may have the driver as it was
 //                                                        compiled, as base64 under its file's name
 //   {"type":"started","run":3}                           an interrupt reaches the code from here on
-//   {"type":"deaf","run":3}                              it does not, until the next `started`; the driver waits for the
-//                                                        answer "deaf 3 COUNT" on descriptor 6: the interrupts so far
+//   {"type":"deaf","run":3}                              it does not, until the next `started`; the driver waits
+//                                                        for the answer "deaf 3 COUNT" on descriptor 6: the number of
+//                                                        interrupts so far
 //   {"type":"result","run":3,"data":{"text/plain":"4"}}  the value of the code, by MIME type
 //   {"type":"display","run":3,"data":{..}}               the same for something shown on the way; the driver waits for
 //                                                        the answer "shown" before it prints more
