@@ -44,7 +44,7 @@ def codes(loaded, request):
 
 
 def said(execution):
-    assert execution.error is None, execution.error
+    assert (execution.error, execution.logs.stderr) == (None, [])
     return "".join(each.text for each in execution.logs.stdout) + "".join(each.text or "" for each in execution.result)
 
 
@@ -68,6 +68,7 @@ def test_every_language_runs(codes):
 def test_versions_are_chosen_when_the_sandbox_is_created(codes):
     assert said(codes.run(VERSIONS["python"], language="python")).startswith("3.11.")
     assert said(codes.run(VERSIONS["javascript"], language="javascript")).startswith("v24.")
+    assert said(codes.run("const x: number = 6; x * 7", language="typescript")) == "42"
 
 
 def test_figure_is_drawn(codes):

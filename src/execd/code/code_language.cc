@@ -34,6 +34,8 @@ struct CodeLanguages {
     javascript.arguments_ = {"-e", "eval(require('fs').readFileSync(5, 'utf8'))", "javascript"};
     javascript.install_ = "Node.js 18 or newer (Debian: apt-get install nodejs)";
 
+    javascript.answers_ = true;
+
     typescript = javascript;
     typescript.name_ = "typescript";
     typescript.arguments_.back() = "typescript";
@@ -59,7 +61,7 @@ exit 1)";
     java.programs_ = {"java"};
     // A collector that starts fast and has no threads; no file in /tmp. The optimising compiler takes code that runs
     // ten times as often as usual: else it is busy with JShell's own code for a third of the start. Descriptors by
-    // number; the driver as source.
+    // number; the driver as source, which takes half of the start, or as the class that an earlier process made of it.
     java.arguments_ = {"-XX:+UseSerialGC",
                        "-XX:-UsePerfData",
                        "-XX:Tier4InvocationThreshold=50000",
@@ -67,10 +69,9 @@ exit 1)";
                        "-XX:Tier4CompileThreshold=150000",
                        "-XX:Tier4BackEdgeThreshold=400000",
                        "--add-opens",
-                       "java.base/java.io=ALL-UNNAMED",
-                       "--source",
-                       "11",
-                       "/proc/self/fd/5"};
+                       "java.base/java.io=ALL-UNNAMED"};
+    java.from_text_ = {"--source", "11", "/proc/self/fd/5", "hand-over"};
+    java.compiled_file_ = "OpenSandboxKernel.class";
     java.run_settings_ = false;
     java.install_ = "a JDK, version 11 or newer (Debian: apt-get install default-jdk-headless)";
 
@@ -153,10 +154,21 @@ Result<void> CodeLanguage::set_program(const Environment& env, sys::SpawnPlan& p
     plan.program = script_.empty() ? *program : "/bin/sh";
     plan.argv = script_.empty() ? std::vector{std::string(candidate)} : std::vector<std::string>{"sh", "-c", script_};
     for (const std::string_view argument : arguments_) plan.argv.emplace_back(argument);
+    for (const std::string_view argument : from_text_) plan.argv.emplace_back(argument);
     return {};
   }
   return fail(Code::Unsupported, concat("code in ", name_, " cannot run here: no ", programs_.front(),
                                         " in PATH. Install ", install_, " in the image."));
+}
+
+void CodeLanguage::start_compiled(const Environment& env, sys::SpawnPlan& plan) const {
+  plan.argv.resize(plan.argv.size() - from_text_.size());
+  // The class path of the code is in the variable, which -cp would hide.
+  const auto path = env.find("CLASSPATH");
+  const bool has_path = path != env.end() && !path->second.empty();
+  plan.argv.insert(plan.argv.end(),
+                   {"-cp", concat("/proc/self/fd/5", has_path ? ":" : "", has_path ? path->second : ""),
+                    std::string(compiled_file_.substr(0, compiled_file_.find('.')))});
 }
 
 // For a shell a command, for others their settings: the directory and KEY=VALUE, each with a NUL behind it.
@@ -171,8 +183,8 @@ std::string CodeLanguage::code_head(const RunSettings& settings) const {
   return shell_ ? out + "; " : out;
 }
 
-std::string CodeLanguage::run_request(std::uint64_t run, std::size_t head) const {
-  if (!shell_) return head == 0 ? concat("run ", run, "\n") : concat("run ", run, " ", head, "\n");
+std::string CodeLanguage::run_request(std::uint64_t run, std::size_t head, std::uint64_t interrupts) const {
+  if (!shell_) return concat("run ", run, " ", head, " ", interrupts, "\n");
   // Two lines: an interrupt, and an error that a shell does not survive otherwise, end the first one only.
   return concat("__opensandbox started ", run, "; builtin eval \"$(<\"/proc/$$/fd/4\")\" </dev/null 3>&- 4<&-\n",
                 end_request(run));

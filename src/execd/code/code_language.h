@@ -17,6 +17,7 @@ namespace osb::execd {
 inline constexpr int kKernelSocket = 3;
 inline constexpr int kKernelCode = 4;
 inline constexpr int kKernelDriver = 5;
+inline constexpr int kKernelAnswers = 6;  // of drivers that cannot wait for an answer on the socket
 
 // How the driver of a language is started, and its protocol.
 class CodeLanguage {
@@ -35,14 +36,21 @@ class CodeLanguage {
   // The program and its arguments. Fails (Code::Unsupported) if the language is not in the image, saying what to
   // install.
   Result<void> set_program(const Environment& env, sys::SpawnPlan& plan) const;
+  // The file that a process which has compiled the driver hands over ("": none), and the arguments of a process that
+  // has an archive with this file as kKernelDriver instead of the text.
+  std::string_view compiled_file() const { return compiled_file_; }
+  void start_compiled(const Environment& env, sys::SpawnPlan& plan) const;
   // The driver is read from standard input, which is the socket, instead of from kKernelDriver.
   bool driver_on_stdin() const { return shell_; }
+  bool has_answers() const { return answers_; }
   // A directory and variables can be set for a single run.
   bool takes_run_settings() const { return run_settings_; }
   // The text in front of the code in its file.
   std::string code_head(const RunSettings& settings) const;
-  // The message on the socket that runs the code; `head` is the size of the text in front of it.
-  std::string run_request(std::uint64_t run, std::size_t head) const;
+  // The message on the socket that runs the code; `head` is the size of the text in front of it. `interrupts`: how many
+  // the process was sent so far. A driver that hears of them late begins when it has heard of all, because they were
+  // meant for earlier runs.
+  std::string run_request(std::uint64_t run, std::size_t head, std::uint64_t interrupts) const;
   // The part of it, in a shell, that reports the end of the run and undoes its settings.
   std::string end_request(std::uint64_t run) const;
 
@@ -53,10 +61,13 @@ class CodeLanguage {
   std::string_view prepare_file_;            // stands in front of it in a prepared process
   std::vector<std::string_view> programs_;   // the first that is in PATH
   std::vector<std::string_view> arguments_;  // behind the program's name
-  std::string script_;                       // for sh, where the program cannot read the driver from kKernelDriver
+  std::vector<std::string_view> from_text_;  // behind those, where it compiles the driver
+  std::string_view compiled_file_;
+  std::string script_;  // for sh, where the program cannot read the driver from kKernelDriver
   std::string_view install_;
   bool shell_ = false;
   bool run_settings_ = true;
+  bool answers_ = false;
 };
 
 }  // namespace osb::execd

@@ -4,8 +4,10 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/base64.h"
 #include "base/concat.h"
 #include "execd/code/driver_runner.h"
+#include "execd/code/one_file_archive.h"
 
 namespace osb::execd {
 
@@ -20,7 +22,29 @@ Result<std::shared_ptr<CodeRunner>> DriverFactory::start(const Settings& setting
   process.cwd = settings.directory;
   process.env = to_environ(env);
   if (auto found = language_.set_program(env, process); !found) return Failure(found.error());
-  return DriverRunner::start(host_, language_, std::move(process), prepared_.get());
+  DriverRunner::Start start{std::move(process), language_.driver(), prepared_.get(), {}};
+  if (compiled_ && compiled_->program == start.process.program) {
+    language_.start_compiled(env, start.process);
+    start.driver = compiled_->archive;
+    start.on_ready = [this](const auto* data) {
+      if (data == nullptr) compiled_.reset();
+    };
+  } else if (!language_.compiled_file().empty() && settings.envs.empty()) {
+    // Variables of a context (JAVA_TOOL_OPTIONS) can run its code before the process is ready: others must not run
+    // that.
+    start.on_ready = [this, program = start.process.program](const auto* data) {
+      if (data != nullptr) keep_compiled(program, *data);
+    };
+  }
+  return DriverRunner::start(host_, language_, std::move(start));
+}
+
+void DriverFactory::keep_compiled(const std::string& program, const std::map<std::string, std::string>& data) {
+  const auto file = data.find(std::string(language_.compiled_file()));
+  if (file == data.end()) return;
+  if (const auto content = decode_base64(file->second)) {
+    compiled_ = {program, one_file_archive(language_.compiled_file(), *content)};
+  }
 }
 
 Result<void> DriverFactory::takes(const RunSettings& settings) const {

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "execd/code/code_language.h"
 #include "execd/code/prepared_kernel.h"
 #include "execd/code/runner_factory.h"
@@ -19,10 +23,19 @@ class DriverFactory final : public RunnerFactory {
   net::awaitable<void> end() override;
 
  private:
+  void keep_compiled(const std::string& program, const std::map<std::string, std::string>& data);
+
   RunHost& host_;
   const CommandEnvironment& environment_;
   const CodeLanguage& language_;
   std::shared_ptr<PreparedKernel> prepared_;  // null: the language has none
+
+  // The driver as a process of `program` has compiled it: later ones need not do that again.
+  struct Compiled {
+    std::string program;
+    std::string archive;
+  };
+  std::optional<Compiled> compiled_;
 };
 
 }  // namespace osb::execd

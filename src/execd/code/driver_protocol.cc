@@ -18,6 +18,7 @@ std::optional<DriverMessage::Type> type_of(std::string_view name) {
   using Type = DriverMessage::Type;
   if (name == "ready") return Type::Ready;
   if (name == "started") return Type::Started;
+  if (name == "deaf") return Type::Deaf;
   if (name == "result") return Type::Result;
   if (name == "display") return Type::Display;
   if (name == "error") return Type::Error;

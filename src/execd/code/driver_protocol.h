@@ -15,8 +15,12 @@ namespace osb::execd {
 // The frames that a driver (a program of drivers/) writes to its socket. A frame is the length of its body in decimal
 // digits, one LF or space, and the body: a JSON object with a `type`.
 //
-//   {"type":"ready"}                                     the driver takes code
+//   {"type":"ready"}                                     the driver takes code; `data` may have the driver as it was
+//                                                        compiled, as base64 under its file's name
 //   {"type":"started","run":3}                           an interrupt reaches the code from here on
+//   {"type":"deaf","run":3}                              it does not, until the next `started`; the driver waits
+//                                                        for the answer "deaf 3 COUNT" on descriptor 6: the number of
+//                                                        interrupts so far
 //   {"type":"result","run":3,"data":{"text/plain":"4"}}  the value of the code, by MIME type
 //   {"type":"display","run":3,"data":{..}}               the same for something shown on the way; the driver waits for
 //                                                        the answer "shown" before it prints more
@@ -26,10 +30,10 @@ namespace osb::execd {
 // The code that runs in a runner can write to the socket as well. So all of this is foreign input: limits are fixed,
 // unknown types are ignored, and an invalid frame makes the runner unusable, nothing else.
 struct DriverMessage {
-  enum class Type { Ready, Started, Result, Display, Error, Done };
+  enum class Type { Ready, Started, Deaf, Result, Display, Error, Done };
   Type type = Type::Ready;
   std::uint64_t run = 0;
-  std::map<std::string, std::string> data;  // MIME type to text, base64 where the type is binary
+  std::map<std::string, std::string> data;  // MIME type (Ready: file) to text, base64 where it is binary
   std::string ename;
   std::string evalue;
   std::vector<std::string> traceback;

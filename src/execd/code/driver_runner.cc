@@ -30,6 +30,9 @@ constexpr std::size_t kStartupText = 4096;
 constexpr std::chrono::milliseconds kPartialLine{20};
 constexpr std::size_t kMaxPartialLine = 4096;
 constexpr std::chrono::seconds kInterruptAgain{1};
+// Code of Node.js that an interrupt stops may be in the middle of a function of Node.js, which may not work after that.
+// So code gets this long to come to where it waits.
+constexpr std::chrono::milliseconds kStillBusy{100};
 // A runner that has closed its socket gets this long to end.
 constexpr std::chrono::seconds kExit{2};
 // After the end of all processes the socket holds what its buffer does, unless one of them could not be killed.
@@ -44,6 +47,14 @@ std::size_t complete_utf8(std::string_view text) {
     return length > back ? text.size() - back : text.size();
   }
   return text.size();
+}
+
+Result<void> make_sockets(UniqueFd& one, UniqueFd& other) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
+  one.reset(ends[0]);
+  other.reset(ends[1]);
+  return {};
 }
 
 }  // namespace
@@ -62,6 +73,7 @@ struct DriverRunner::Io {
   bool socket_armed = false;
   UniqueFd code;
   std::unique_ptr<Pipe> pipes[2];
+  UniqueFd answers;
   net::steady_timer timer;  // for the rest of a line; once the socket is closed, for the exit
   bool timer_armed = false;
   net::steady_timer interrupt_again;
@@ -72,22 +84,23 @@ DriverRunner::DriverRunner(RunHost& host, const CodeLanguage& language)
 
 DriverRunner::~DriverRunner() = default;
 
-Result<std::shared_ptr<CodeRunner>> DriverRunner::start(RunHost& host, const CodeLanguage& language,
-                                                        sys::SpawnPlan process, PreparedKernel* prepared) {
+Result<std::shared_ptr<CodeRunner>> DriverRunner::start(RunHost& host, const CodeLanguage& language, Start start) {
   std::shared_ptr<DriverRunner> runner(new DriverRunner(host, language));
-  process.env.push_back(concat(kRunIdVariable, "=", runner->marker_));
+  runner->on_ready_ = std::move(start.on_ready);
+  start.process.env.push_back(concat(kRunIdVariable, "=", runner->marker_));
   runner->oom_mark_ = host.oom_kills().mark();
-  if (prepared != nullptr && runner->fork(*prepared, process)) return runner;
-  if (auto spawned = runner->spawn(std::move(process)); !spawned) return Failure(spawned.error());
+  if (start.prepared != nullptr && runner->fork(*start.prepared, start.process)) return runner;
+  if (auto spawned = runner->spawn(std::move(start.process), start.driver); !spawned) return Failure(spawned.error());
   return runner;
 }
 
 Result<DriverRunner::Ends> DriverRunner::connect() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
-  UniqueFd ours(ends[0]);
+  UniqueFd ours, answers;
   Ends theirs;
-  theirs.socket.reset(ends[1]);
+  if (auto made = make_sockets(ours, theirs.socket); !made) return Failure(made.error());
+  if (language_.has_answers()) {
+    if (auto made = make_sockets(answers, theirs.answers); !made) return Failure(made.error());
+  }
   std::unique_ptr<Pipe> pipes[2];
   for (int i = 0; i < 2; ++i) {
     auto pipe = make_output_pipe();
@@ -99,6 +112,7 @@ Result<DriverRunner::Ends> DriverRunner::connect() {
   if (!code) return Failure(code.error());
   io_ = std::make_unique<Io>(host_.executor(), std::move(ours), std::move(*code));
   std::ranges::move(pipes, io_->pipes);
+  io_->answers = std::move(answers);
   return theirs;
 }
 
@@ -111,25 +125,26 @@ bool DriverRunner::fork(PreparedKernel& prepared, const sys::SpawnPlan& process)
                        [self = shared_from_this(), process](std::optional<PreparedKernel::Forked> forked) mutable {
                          if (forked) return self->adopt(forked->pid, std::move(forked->cgroup));
                          if (!self->kill_reason_.empty()) return self->fail_start(self->kill_reason_);
-                         if (auto spawned = self->spawn(std::move(process)); !spawned) {
+                         if (auto spawned = self->spawn(std::move(process), self->language_.driver()); !spawned) {
                            self->fail_start(spawned.error().message);
                          }
                        });
 }
 
-Result<void> DriverRunner::spawn(sys::SpawnPlan process) {
+Result<void> DriverRunner::spawn(sys::SpawnPlan process, std::string_view text) {
   const auto ends = connect();
   if (!ends) return Failure(ends.error());
-  const auto driver = memory_file("driver", language_.driver_on_stdin() ? "" : language_.driver());
+  const auto driver = memory_file("driver", language_.driver_on_stdin() ? "" : text);
   if (!driver) return Failure(driver.error());
   process.fds = {{kKernelSocket, ends->socket.get()}, {kKernelCode, io_->code.get()}};
   process.fds.emplace_back(language_.driver_on_stdin() ? 0 : kKernelDriver,
                            language_.driver_on_stdin() ? ends->socket.get() : driver->get());
   for (int i = 0; i < 2; ++i) process.fds.emplace_back(1 + i, ends->output[i].get());
+  if (language_.has_answers()) process.fds.emplace_back(kKernelAnswers, ends->answers.get());
   auto started = host_.spawn(std::move(process));
   if (!started) return Failure(started.error());
   adopt(started->child.pid, std::move(started->cgroup));
-  if (language_.driver_on_stdin() && !send(language_.driver())) kill("its driver could not be sent");
+  if (language_.driver_on_stdin() && !send(text)) kill("its driver could not be sent");
   return {};
 }
 
@@ -155,7 +170,7 @@ void DriverRunner::fail_start(std::string why) {
 void DriverRunner::run(std::shared_ptr<Cell> cell, std::string_view code, const RunSettings& settings) {
   cell_ = std::move(cell);
   oom_mark_ = host_.oom_kills().mark();
-  started_ = interrupt_wanted_ = false;
+  started_ = interrupt_wanted_ = deaf_once_ = false;
   cell_->log()->on_room([this] { on_room(); });
   cell_->publish();
   const std::string head = language_.code_head(settings);
@@ -168,7 +183,8 @@ void DriverRunner::run(std::shared_ptr<Cell> cell, std::string_view code, const 
 }
 
 void DriverRunner::request_run() {
-  if (!send(language_.run_request(cell_->number(), code_head_))) kill("it does not take requests any more");
+  if (!send(language_.run_request(cell_->number(), code_head_, interrupts_)))
+    kill("it does not take requests any more");
 }
 
 Result<void> DriverRunner::put_code(std::string_view head, std::string_view code) {
@@ -191,21 +207,35 @@ bool DriverRunner::send(std::string_view line) {
 void DriverRunner::interrupt() {
   if (!cell_ || exited_ || interrupt_wanted_) return;
   interrupt_wanted_ = true;
-  if (started_) send_interrupt();
+  if (started_) begin_interrupt();
+}
+
+void DriverRunner::begin_interrupt() {
+  if (language_.has_answers() && !deaf_once_) {
+    interrupt_later(kStillBusy);
+  } else {
+    send_interrupt();
+  }
 }
 
 void DriverRunner::send_interrupt() {
   if (exited_) return;
+  ++interrupts_;
   // Also to the programs that the code waits for. A runner that has left its own group is still its leader's pid.
   if (::kill(-pid_, SIGINT) < 0 || ::getpgid(pid_) != pid_) ::kill(pid_, SIGINT);
-  // A program that a shell is just starting loses the signal, and the shell waits for that program. So it is repeated.
-  // A shell that has come back to its input meanwhile throws the line away that it reads then, which asks it to report
-  // the end: that is repeated too. A second report is one of a run that is over.
-  if (!language_.driver_on_stdin()) return;
-  io_->interrupt_again.expires_after(kInterruptAgain);
+  // A program that a shell, or Node.js, is just starting loses the signal, and its parent waits for that program. So it
+  // is repeated. A shell that has come back to its input meanwhile throws the line away that it reads then, which asks
+  // it to report the end: that is repeated too. A second report is one of a run that is over.
+  if (language_.driver_on_stdin() || language_.has_answers()) interrupt_later(kInterruptAgain);
+}
+
+void DriverRunner::interrupt_later(std::chrono::milliseconds delay) {
+  io_->interrupt_again.expires_after(delay);
   io_->interrupt_again.async_wait([self = shared_from_this(), cell = cell_](boost::system::error_code stopped) {
     if (stopped || self->cell_ != cell) return;
-    self->send_interrupt();
+    const bool shell = self->language_.driver_on_stdin();
+    if (shell || self->started_) self->send_interrupt();
+    if (!shell) return;
     if (!self->send(self->language_.end_request(cell->number()))) self->kill("it does not take requests any more");
   });
 }
@@ -359,6 +389,7 @@ void DriverRunner::handle(DriverMessage message) {
   if (message.type == Type::Ready) {
     if (std::exchange(ready_, true)) return;
     startup_text_ = std::string();
+    if (const auto tell = std::exchange(on_ready_, nullptr)) tell(&message.data);
     changed_.notify_all();
     if (cell_ && !exited_) request_run();  // not sooner: the interpreter's output at its start is not the cell's output
     return;
@@ -369,8 +400,16 @@ void DriverRunner::handle(DriverMessage message) {
       return;
     case Type::Started:
       if (std::exchange(started_, true)) return;
-      if (interrupt_wanted_) send_interrupt();
+      if (interrupt_wanted_) begin_interrupt();
       return;
+    case Type::Deaf: {
+      started_ = false;
+      deaf_once_ = true;
+      const std::string answer = concat("deaf ", message.run, " ", interrupts_, "\n");
+      // It has no room only where the code forges such messages, and does not read the answers.
+      static_cast<void>(::send(io_->answers.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+      return;
+    }
     case Type::Result:
     case Type::Display:
       for (auto& pipe : io_->pipes) emit_held(*pipe, false);
@@ -440,6 +479,7 @@ void DriverRunner::kill_all() {
 void DriverRunner::on_exit(sys::ExitStatus status) {
   exited_ = true;
   status_ = status;
+  if (const auto tell = std::exchange(on_ready_, nullptr)) tell(nullptr);
   if (kill_reason_.empty()) reason_ = host_.oom_kills().explain(oom_mark_, status);
   // Its children are killed with it: they belong to a state that is gone.
   host_.pool().post([rest = tree(), cgroup = cgroup_, self = shared_from_this(), home = host_.executor()]() mutable {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -25,10 +27,15 @@ namespace osb::execd {
 // back. Output between two cells has no run that it could belong to, and is dropped.
 class DriverRunner final : public CodeRunner, public std::enable_shared_from_this<DriverRunner> {
  public:
-  // `process` has the program, the environment and the directory; the descriptors are added here. It is forked from
-  // `prepared` where that can be.
-  static Result<std::shared_ptr<CodeRunner>> start(RunHost& host, const CodeLanguage& language, sys::SpawnPlan process,
-                                                   PreparedKernel* prepared = nullptr);
+  // What the process of a new runner begins with.
+  struct Start {
+    sys::SpawnPlan process;  // has the program, the environment and the directory; the descriptors are added here
+    std::string_view driver;
+    PreparedKernel* prepared = nullptr;  // it is forked from this one where that can be
+    // Called once, before any code has run: it takes code, with the data of its message; or has ended (null).
+    std::function<void(const std::map<std::string, std::string>*)> on_ready;
+  };
+  static Result<std::shared_ptr<CodeRunner>> start(RunHost& host, const CodeLanguage& language, Start start);
   ~DriverRunner() override;
 
   net::awaitable<Result<void>> ready(std::chrono::milliseconds limit) override;
@@ -48,16 +55,19 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   struct Ends {
     UniqueFd socket;
     UniqueFd output[2];
+    UniqueFd answers;
   };
   Result<Ends> connect();
   bool fork(PreparedKernel& prepared, const sys::SpawnPlan& process);
-  Result<void> spawn(sys::SpawnPlan process);
+  Result<void> spawn(sys::SpawnPlan process, std::string_view driver);
   void adopt(pid_t pid, sys::CgroupPool::Lease cgroup);
   void fail_start(std::string why);
   void request_run();
   Result<void> put_code(std::string_view head, std::string_view code);
   bool send(std::string_view line);
+  void begin_interrupt();
   void send_interrupt();
+  void interrupt_later(std::chrono::milliseconds delay);
 
   void arm(Pipe& pipe);
   void on_readable(Pipe& pipe);
@@ -93,8 +103,10 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   DriverFrameDecoder decoder_;
   std::deque<DriverMessage> messages_;  // wait until the output before them is taken
   std::string startup_text_;            // what came before it was ready, for the message if it never is
-  std::shared_ptr<Cell> cell_;          // null: idle
-  std::size_t code_head_ = 0;           // bytes in front of its code
+  std::function<void(const std::map<std::string, std::string>*)> on_ready_;
+  std::shared_ptr<Cell> cell_;    // null: idle
+  std::size_t code_head_ = 0;     // bytes in front of its code
+  std::uint64_t interrupts_ = 0;  // sent so far
   Notifier changed_;
   std::string kill_reason_;
   std::string start_error_;  // why there is no process
@@ -103,6 +115,7 @@ class DriverRunner final : public CodeRunner, public std::enable_shared_from_thi
   std::optional<EndReason> reason_;  // why the process ended, where that is known
   bool ready_ = false;
   bool started_ = false;           // an interrupt reaches the cell's code
+  bool deaf_once_ = false;         // the cell's code has come to its end, or to where it waits
   bool interrupt_wanted_ = false;  // not sent yet
   bool blocked_ = false;           // something waits for room in the log
   bool exited_ = false;            // the process itself has ended

@@ -91,6 +91,17 @@ def test_interrupt_ends_the_program_and_keeps_the_declarations(go_execd, go, cod
     assert said(go("fmt.Println(here())")) == "7\n"
 
 
+def test_interrupted_builds_leave_no_files(go_execd, go, temporary):
+    for i in range(20):
+        with live(go_execd, f"fmt.Println(`build {i}`)", go.context, "go") as going:
+            assert going.next()["type"] == "init"
+            for _ in range(i):  # another moment of the build each time
+                go_execd.client.get("/ping")
+            interrupt(go_execd, go.context)
+            going.finish()
+    assert [*temporary.rglob("go-build*"), *temporary.rglob("build*")] == []
+
+
 def test_modules_of_the_directory_can_be_imported(go_execd, tmp_path):
     (tmp_path / "go.mod").write_text("module example.test/own\n\ngo 1.18\n")
     (tmp_path / "greet").mkdir()

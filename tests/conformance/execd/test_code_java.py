@@ -1,5 +1,9 @@
 """The Java kernel: JShell's rules, errors with their place, interrupts."""
 
+import pathlib
+import shutil
+import subprocess
+
 import pytest
 from code_runs import check_missing_language, interrupt, language_fixture, live, new_context, run
 
@@ -15,6 +19,17 @@ def test_values_are_of_expressions_only(java):
     assert java("new int[] {1, 2}").text == "int[2] { 1, 2 }"
     assert java('String text = "hü\\n\\"三 😀"; text').text == 'hü\n"三 😀'
     assert java("null").text == "null"
+
+
+def test_snippets_of_a_cell_are_told_apart(java):
+    for code, value in [
+            ("int x = 6; x * 7\n\n", "42"), ("int x = 6", None), ("x = 1; x += 2; x", "3"), ("if (true) x = 1; else x = 2;\nx", "1"),
+            ("do x++; while (x < 9);\nx", "9"), ("for (int i = 0; i < 3; i++) x += i; x", "12"), (r"""";" + '"' + "\\";""", ';"\\'),
+            ("/* a; */ x /* ; b */ + 1 // ;c", "13"), ('String s = """\na;\n"""; s', "a;\n"), ("x++", "12"), ("x;", "13"),
+            ("int[] a = {1, 2}; a[1]", "2"), ("import java.util.*; List.of(1)", "[1]"), ("Runnable r = () -> { int b; }; r == null", "false"),
+            ("int a, b = 4; b", "4")]:
+        done = java(code)
+        assert (done.error, [each["text"] for each in done.results]) == (None, [] if value is None else [value]), code
 
 
 def test_state_and_redeclarations_are_kept_between_runs(java):
@@ -104,6 +119,40 @@ def test_odd_text_survives(java):
 def test_subprocesses_do_not_get_the_socket(java):
     listed = java('new String(new ProcessBuilder("ls", "-l", "/proc/self/fd").start().getInputStream().readAllBytes())').text
     assert listed.count("->") == 4 and "memfd" not in listed
+
+
+def compiles(execd, context):
+    """Whether the process of a context has compiled its driver itself."""
+    pid = run(execd, "ProcessHandle.current().pid()", context, "java").text
+    return b"--source" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+def test_driver_is_compiled_once_and_not_taken_from_a_context_with_variables(start_execd):
+    execd = start_execd()
+    with_variables, first, second = new_context(execd, "java", envs={"A": "b"}), new_context(execd, "java"), new_context(execd, "java", envs={"A": "b"})
+    assert [compiles(execd, each) for each in (with_variables, first, second)] == [True, True, False]
+    assert run(execd, 'System.getenv("A")', second, "java").text == "b"
+
+
+def test_compiled_driver_that_does_not_start_is_given_up(start_execd, tmp_path):
+    java = tmp_path / "java"
+    java.write_text(f'#!/bin/sh\ncase "$*" in *" -cp "*) echo "no class path today"; exit 1;; esac\nexec {shutil.which("java")} "$@"\n')
+    java.chmod(0o755)
+    execd = start_execd(env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    new_context(execd, "java")
+    refused = execd.client.post("/code/context", json={"language": "java"})
+    assert refused.status_code == 500 and "no class path today" in refused.json()["message"]
+    assert compiles(execd, new_context(execd, "java"))
+
+
+def test_class_path_of_the_environment_holds(start_execd, tmp_path):
+    (tmp_path / "Mine.java").write_text("package mine; public class Mine { public static int value() { return 7; } }\n")
+    subprocess.run(["javac", "-d", tmp_path, tmp_path / "Mine.java"], check=True)
+    execd = start_execd(env={"CLASSPATH": str(tmp_path)})
+    first, second = new_context(execd, "java"), new_context(execd, "java")
+    assert compiles(execd, first) and not compiles(execd, second)
+    for context in (first, second):
+        assert run(execd, "mine.Mine.value()", context, "java").text == "7"
 
 
 def test_image_without_java_says_what_to_install(start_execd, tmp_path):

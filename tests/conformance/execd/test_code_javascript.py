@@ -103,10 +103,38 @@ def test_interrupt_of_code_that_waits_keeps_the_state(node_execd, node, language
         assert node("kept").text == "1"
 
 
-def test_code_that_keeps_its_thread_busy_is_killed_by_an_interrupt(start_execd):
+def test_promise_that_nothing_else_refers_to_is_awaited_while_garbage_is_collected(node_execd, node, language):
+    node("const kept = 1")
+    code = ("let n = 0; const timer = setInterval(() => { for (let i = 0; i < 2e5; i++) new Array(9).fill(i);\n"
+            "  if (++n == 20) { clearInterval(timer); console.log('on'); } }, 0); await null; await new Promise(() => {})")
+    for _ in range(2):
+        with live(node_execd, code, node.context, language) as going:
+            going.wait_output("on\n")
+            interrupt(node_execd, node.context)
+            assert going.finish().ename == "KeyboardInterrupt"
+        assert node("for (let i = 0; i < 5e6; i++) new Array(9).fill(i); kept").text == "1"
+
+
+@pytest.mark.parametrize("code", [
+    "while (true) {}", "while (true) console.log('and on'.repeat(100))", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
+    "for (;;) try { for (;;); } finally { continue }", "require('child_process').execSync('sleep 600')",
+    # It takes the second signal only.
+    "require('child_process').execSync('trap \"trap - INT\" INT; while :; do sleep 1; done', {stdio: 'inherit'})",
+    "/^(a+)+$/.test('a'.repeat(40) + 'b')"])
+def test_interrupt_of_code_that_keeps_its_thread_busy_keeps_the_state(node_execd, node, language, code):
+    node("const kept = 1")
+    with live(node_execd, "console.log('on'); " + code, node.context, language) as going:
+        going.wait_output("on\n")
+        interrupt(node_execd, node.context)
+        assert going.finish().ename == "KeyboardInterrupt"
+    done = node("console.log('out'); console.error('err'); await null; kept")
+    assert (done.stdout, done.stderr, done.text) == ("out\n", "err\n", "1")
+
+
+def test_code_that_keeps_its_thread_busy_behind_an_await_is_killed_by_an_interrupt(start_execd):
     execd = start_execd(env={"EXECD_CODE_INTERRUPT_GRACE": "100ms"})
     context = new_context(execd, "javascript")
-    with live(execd, "console.log('on'); while (true) {}", context, "javascript") as going:
+    with live(execd, "await null; console.log('on'); while (true) {}", context, "javascript") as going:
         going.wait_output("on")
         interrupt(execd, context)
         assert going.finish().ename == "KernelKilled"
@@ -124,6 +152,15 @@ def test_output_is_complete_and_odd_text_survives(node):
     assert len(node("for (let i = 0; i < 20000; ++i) console.log('x'.repeat(999))").stdout) == 20_000_000
     assert node("'\\ud800 ünï 三'").text.lower() == "'\\ud800 ünï 三'"
     assert node("console.log('\u2028\\u0000')").stdout == "\u2028\x00\n"
+
+
+def test_standard_output_takes_what_streams_give(node):
+    done = node("const {pipeline} = require('stream/promises'), {Readable} = require('stream');\n"
+                "await pipeline(Readable.from(['a', Buffer.from('b')]), process.stdout, {end: false});\n"
+                "await new Promise((done) => process.stdout.write('6364', 'hex', done));\n"
+                "process.stderr.write(new Uint8Array([101, 10]))")
+    assert (done.stdout, done.stderr, done.text) == ("abcd", "e\n", "true")
+    assert node("process.stdout.write(5)").ename == "TypeError"
 
 
 def test_subprocesses_do_not_get_the_socket(node):

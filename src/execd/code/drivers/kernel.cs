@@ -270,6 +270,7 @@ static class Kernel {
   const int MaxItems = 1000;
   const int MaxDepth = 5;
   const int MaxFrames = 50;
+  const int LateMs = 1000;  // an interrupt that has not come after this time does not come
   public static readonly object Nothing = new object();
   public static readonly string[] Namespaces = {"System", "System.Collections.Generic", "System.IO", "System.Linq", "System.Text",
                                                 "System.Threading.Tasks"};
@@ -280,6 +281,7 @@ static class Kernel {
   static long run;
   static Thread running;  // the thread of the cell, while an interrupt may stop it
   static bool interrupted;
+  static long interrupts;  // how many have come so far
 
   // ---- frames
 
@@ -368,7 +370,8 @@ static class Kernel {
     };
   }
 
-  static void RunCell(long number, int head) {
+  // `sent`: how many interrupts were sent for earlier cells.
+  static void RunCell(long number, int head, long sent) {
     byte[] bytes = File.ReadAllBytes("/proc/self/fd/4");
     head = Math.Min(head, bytes.Length);
     string text = new UTF8Encoding(false).GetString(bytes, head, bytes.Length - head);
@@ -400,6 +403,9 @@ static class Kernel {
       }
     }, 16 << 20);
     lock (gate) {
+      while (interrupts < sent) {
+        if (!Monitor.Wait(gate, LateMs)) interrupts = sent;
+      }
       run = number;
       interrupted = false;
       running = cell;
@@ -438,6 +444,8 @@ static class Kernel {
 
   static void Interrupt() {
     lock (gate) {
+      ++interrupts;
+      Monitor.PulseAll(gate);
       if (running == null || interrupted) return;
       interrupted = true;
 #if !ROSLYN
@@ -491,7 +499,8 @@ static class Kernel {
       string[] words = line.ToString().Split(' ');
       line.Clear();
       if (words[0] == "run") {
-        RunCell(long.Parse(words[1], CultureInfo.InvariantCulture), words.Length > 2 ? int.Parse(words[2], CultureInfo.InvariantCulture) : 0);
+        RunCell(long.Parse(words[1], CultureInfo.InvariantCulture), int.Parse(words[2], CultureInfo.InvariantCulture),
+                long.Parse(words[3], CultureInfo.InvariantCulture));
       }
     }
     Environment.Exit(0);

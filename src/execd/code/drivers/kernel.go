@@ -405,7 +405,8 @@ type current struct {
 	sync.Mutex
 	process     *os.Process
 	interrupted bool
-	noted       chan struct{} // gets a value when interrupted becomes true
+	interrupts  int           // how many have come so far
+	noted       chan struct{} // gets a value when one has come
 }
 
 // execd sends the interrupt to the whole process group: the child has it already.
@@ -413,6 +414,7 @@ func (c *current) watch(signals <-chan os.Signal) {
 	for range signals {
 		c.Lock()
 		c.interrupted = true
+		c.interrupts++
 		select {
 		case c.noted <- struct{}{}:
 		default:
@@ -453,10 +455,21 @@ func (c *current) run(command *exec.Cmd) (error, bool) {
 	return err, c.interrupted || endedByInterrupt(err)
 }
 
-// A new run: an interrupt of the run before has been noted.
-func (c *current) begin() {
+// A new run. Of interrupts, `sent` were sent for the runs before it.
+func (c *current) begin(sent int) {
+	late := time.After(grace)
 	c.Lock()
 	defer c.Unlock()
+	for c.interrupts < sent {
+		c.Unlock()
+		select {
+		case <-c.noted:
+			c.Lock()
+		case <-late:
+			c.Lock()
+			c.interrupts = sent
+		}
+	}
 	c.interrupted = false
 	select {
 	case <-c.noted:
@@ -523,6 +536,17 @@ func (k *kernel) runCell(number, head int, child *current) (*kernel, *failure) {
 	defer os.Remove(said.Name())
 	defer said.Close()
 	build.Stdout, build.Stderr = said, said
+	// A build that is interrupted leaves its files behind.
+	base := os.Getenv("GOTMPDIR")
+	if base == "" {
+		base = k.directory
+	}
+	work, err := os.MkdirTemp(base, "build")
+	if err != nil {
+		return k, &failure{"OSError", err.Error(), nil}
+	}
+	defer os.RemoveAll(work)
+	build.Env = append(os.Environ(), "GOTMPDIR="+work)
 	if err, stopped := child.run(build); stopped {
 		return k, interruptedFailure
 	} else if err != nil {
@@ -653,9 +677,9 @@ func main() {
 				line = append(line, c)
 				continue
 			}
-			var number, head int
-			if got, _ := fmt.Sscanf(string(line), "run %d %d", &number, &head); got >= 1 {
-				child.begin()
+			var number, head, interrupts int
+			if got, _ := fmt.Sscanf(string(line), "run %d %d %d", &number, &head, &interrupts); got == 3 {
+				child.begin(interrupts)
 				send(message{Type: "started", Run: number})
 				var failed *failure
 				if state, failed = state.runCell(number, head, child); failed != nil {

@@ -1,6 +1,6 @@
 // The JavaScript and TypeScript kernel of execd, for Node.js 18 and newer: reads "run N" from descriptor 3, takes the
 // code from the file on descriptor 4, and answers with frames (driver_protocol.h). V8's own REPL mode, reached through
-// the inspector, gives top-level await and lets later cells declare a name again.
+// the inspector, gives top-level await and lets later cells declare a name again. Answers come on descriptor 6.
 (function () {
 'use strict';
 const fs = require('fs');
@@ -10,19 +10,22 @@ const net = require('net');
 const path = require('path');
 const url = require('url');
 const util = require('util');
+const {promiseHooks} = require('v8');
+const vm = require('vm');
 
-const SOCKET = 3, CODE = 4, MAX_TEXT = (1 << 19) - 64;
+const SOCKET = 3, CODE = 4, ANSWERS = 6, LATE_MS = 1000, MAX_TEXT = (1 << 19) - 64;
 const typescript = process.argv.includes('typescript');
-const key = Symbol('opensandbox');
 let run = 0, busy = false, value, transpile = (code) => code;
 
-function writeAll(data) {
+const {wait} = Atomics, never = new Int32Array(new SharedArrayBuffer(4)), sleep = (ms) => wait(never, 0, 0, ms);
+
+function writeAll(fd, data) {
   for (let at = 0; at < data.length;) {
     try {
-      at += fs.writeSync(SOCKET, data, at);
+      at += fs.writeSync(fd, data, at);
     } catch (error) {
       if (error.code !== 'EAGAIN') throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);  // execd is busy with earlier frames
+      sleep(1);  // execd is busy with earlier frames
     }
   }
 }
@@ -33,7 +36,7 @@ const wellFormed = (key, text) =>
 
 function send(message) {
   const body = Buffer.from(JSON.stringify(message, wellFormed));
-  writeAll(Buffer.concat([Buffer.from(body.length + '\n'), body]));
+  writeAll(SOCKET, Buffer.concat([Buffer.from(body.length + '\n'), body]));
 }
 
 const cut = (text) => text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}... [${text.length} characters, cut]`;
@@ -146,7 +149,11 @@ function rewriteImports(code) {
 
 function findTypeScript() {
   if (typeof Module.stripTypeScriptTypes === 'function') {
-    return (code) => Module.stripTypeScriptTypes(code, {mode: 'transform'});
+    const strip = (code) => Module.stripTypeScriptTypes(code, {mode: 'transform'}), {emitWarning} = process;
+    process.emitWarning = () => {};  // once: that this is experimental
+    strip('');
+    process.emitWarning = emitWarning;
+    return strip;
   }
   const places = [process.cwd(), path.join(path.dirname(process.execPath), '..', 'lib'), '/usr/local/lib', '/usr/lib',
                   '/usr/share/nodejs', ...(process.env.NODE_PATH || '').split(path.delimiter).filter(Boolean)];
@@ -171,9 +178,14 @@ function findTypeScript() {
 
 // ---- running code
 
-const session = new inspector.Session();
-session.connect();
-Object.defineProperty(globalThis, key, {value: (taken) => { value = taken; }});
+let session;
+function connect() {
+  session = new inspector.Session();
+  session.connect();
+}
+connect();
+let evaluate;
+Object.defineProperty(globalThis, '__opensandbox', {value: {take(taken) { value = taken; }, evaluate() { evaluate(); }}});
 
 // The live value behind what the inspector says about it.
 function take(remote, done) {
@@ -184,8 +196,7 @@ function take(remote, done) {
     return done(odd.endsWith('n') ? BigInt(odd.slice(0, -1)) : Number(odd));
   }
   session.post('Runtime.callFunctionOn', {
-    functionDeclaration: `function (taken) { const keys = Object.getOwnPropertySymbols(globalThis);
-      globalThis[keys.find((each) => each.description === 'opensandbox')](taken); }`,
+    functionDeclaration: 'function (taken) { __opensandbox.take(taken); }',
     objectId: remote.objectId, arguments: [{objectId: remote.objectId}]}, () => {
       session.post('Runtime.releaseObject', {objectId: remote.objectId});
       const taken = value;
@@ -197,12 +208,22 @@ function take(remote, done) {
 function finish(number, failure) {
   if (!busy || number !== run) return;
   busy = false;
+  awaited = undefined;
   leave();
   if (failure) send({type: 'error', run: number, ...failure});
   send({type: 'done', run: number});
 }
 
-const interrupted = {ename: 'KeyboardInterrupt', evalue: 'the code was interrupted', traceback: []};
+// A session reports when the promise of a cell is collected as garbage; from version 22 on Node.js does not survive that. So
+// the promise is kept as long as the cell runs, and a session that waited for an interrupted one is closed.
+let awaited;
+function interrupted(number) {
+  ++interrupts;
+  if (!busy) return;
+  finish(number, {ename: 'KeyboardInterrupt', evalue: 'the code was interrupted', traceback: []});
+  session.disconnect();
+  connect();
+}
 
 function fail(number, thrown) {
   let failure;
@@ -251,6 +272,36 @@ function enter(words) {
   };
 }
 
+// Until the next 'started' no interrupt comes. Node.js is about to change its handlers of the signal: one that comes meanwhile
+// would end the process, or the next run. One that was sent before is awaited here, and ends this function.
+let answers = '';
+function refuseInterrupts() {
+  send({type: 'deaf', run});
+  const part = Buffer.alloc(64);
+  let answer;
+  while (!(answer = new RegExp(`deaf ${run} (\\d+)\n$`).exec(answers))) {
+    try {
+      answers = answers.slice(-64) + part.latin1Slice(0, fs.readSync(ANSWERS, part));
+    } catch (error) {
+      if (error.code !== 'EINTR') throw error;
+    }
+  }
+  if (Number(answer[1]) > interrupts) sleep(LATE_MS);
+}
+
+// Runs `what` so that SIGINT ends it, even if it never lets go of the thread. False: it was ended.
+const breakable = new vm.Script('__opensandbox.evaluate()', {filename: 'opensandbox-kernel'});
+function untilInterrupted(what) {
+  evaluate = what;
+  try {
+    breakable.runInThisContext({breakOnSigint: true});
+    return true;
+  } catch (error) {
+    if (error.code !== 'ERR_SCRIPT_EXECUTION_INTERRUPTED') throw error;
+    return false;
+  }
+}
+
 function runCell(number, head) {
   run = number;
   busy = true;
@@ -260,25 +311,67 @@ function runCell(number, head) {
     if (count === 0) break;
     at += count;
   }
-  send({type: 'started', run: number});
   try {
     const name = `cell-${number}.${typescript ? 'ts' : 'js'}`;
     if (head) enter(data.toString('utf8', 0, head).split('\0').slice(0, -1));
     const expression = `${rewriteImports(transpile(data.toString('utf8', head)))}\n//# sourceURL=${name}`;
-    session.post('Runtime.evaluate', {expression, replMode: true},
-                 (error, answer) => evaluated(number, error, answer));
+    let within = true, outcome;  // an answer is not sent from where an interrupt could cut the frame
+    // The last promise that something is done with is that of the cell.
+    const stop = promiseHooks.onInit((promise, parent) => { if (parent) awaited = parent; });
+    const ended = untilInterrupted(() => {
+      send({type: 'started', run: number});
+      session.post('Runtime.evaluate', {expression, replMode: true},
+                   (...answer) => within ? outcome = answer : evaluated(number, ...answer));
+      refuseInterrupts();
+    });
+    within = false;
+    stop();
+    if (!ended) interrupted(number);
+    else if (outcome) evaluated(number, ...outcome);
+    else send({type: 'started', run: number});
   } catch (thrown) {
     fail(number, thrown);
   }
 }
 
-// Reaches code that waits. Code that never lets go of the thread is killed by execd after a while.
-process.on('SIGINT', () => finish(run, interrupted));
+// Reaches code that waits. Code that keeps the thread busy after an `await`, or in a callback, is killed by execd.
+let interrupts = 0, next = () => {};
+process.on('SIGINT', () => {
+  interrupted(run);
+  next();
+});
+
+// `sent`: how many interrupts were sent for earlier cells. One that the code has kept for itself is not waited for longer.
+function begin(number, head, sent) {
+  if (interrupts >= sent) return runCell(number, head);
+  const late = setTimeout(() => { interrupts = sent; next(); }, LATE_MS);
+  next = () => {
+    if (interrupts < sent) return;
+    clearTimeout(late);
+    next = () => {};
+    runCell(number, head);
+  };
+}
 process.on('uncaughtException', (error) => console.error('Uncaught', error));
 process.on('unhandledRejection', (error) => console.error('Uncaught (in promise)', error));
 
-// Output is written before the frame about its end, and programs that share the pipes expect them so.
-for (const stream of [process.stdout, process.stderr]) if (stream._handle) stream._handle.setBlocking(true);
+// Output is written before the frame about its end, and programs that share the pipes expect them so. It goes past the
+// state of the streams: an interrupt in the middle of that would keep them from writing for ever.
+for (const stream of [process.stdout, process.stderr]) {
+  if (stream._handle) stream._handle.setBlocking(true);
+  stream.write = (chunk, encoding, done = encoding) => {
+    let failure = null;
+    try {
+      const data = chunk instanceof Uint8Array ? chunk : Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8');
+      writeAll(stream.fd, data);
+    } catch (error) {
+      if (error.errno === undefined) throw error;
+      failure = error;
+    }
+    if (typeof done === 'function') process.nextTick(done, failure);
+    return true;
+  };
+}
 
 if (typescript) transpile = findTypeScript();
 Object.defineProperty(globalThis, 'require', {value: cellRequire(), writable: true, configurable: true});
@@ -295,7 +388,7 @@ socket.on('data', (text) => {
   for (let end; (end = received.indexOf('\n')) >= 0;) {
     const words = received.slice(0, end).split(' ');
     received = received.slice(end + 1);
-    if (words[0] === 'run') runCell(Number(words[1]), Number(words[2] || 0));
+    if (words[0] === 'run') begin(...words.slice(1).map(Number));
   }
 });
 socket.on('end', () => process.exit(0));
