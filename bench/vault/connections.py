@@ -82,35 +82,37 @@ def idle(world, count, sandboxes, http2=False):
     return made
 
 
-def look_up(world, ours, name):
+def look_up(world, ours, source, name):
     """As a sandbox does before it connects."""
     with in_network_of(world.sandboxes.pid), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.bind((SANDBOXES[0], 0))
+        asker.bind((source, 0))
         asker.settimeout(30)
         asker.connect((GATEWAY, ours.port))
         asker.send(question(name))
         assert Answer(asker.recv(4096)).addresses == [WAYS["ours"]]
 
 
-def first(world, context, way, host):
+def first(world, context, way, source, host):
     """Milliseconds from connect to the end of the handshake, and to the first answer."""
     begin = time.perf_counter()
-    with context.wrap_socket(connect(world, way), server_hostname=host) as connection:
+    with context.wrap_socket(connect(world, way, source), server_hostname=host) as connection:
         shaken = time.perf_counter()
         connection.sendall(http1_request(host))
         read_http1(connection)
         return (shaken - begin) * 1000, (time.perf_counter() - begin) * 1000
 
 
-def new_hosts(world, ours, count):
-    """Each host is seen once on either way; the ways take turns."""
+def new_hosts(world, ours, count, sandboxes):
+    """Each host is seen once on either way; the ways take turns, and so do the sandboxes: one may ask for few new names below
+    a wildcard in a second."""
     context = trust(world)
     samples = {"ours": [], "direct": []}
     for number in range(count):
+        source = SANDBOXES[number % sandboxes]
         for way, seen in samples.items():
             name = f"{way}{number}.{NEW}"
             if way == "ours":
                 world.resolver.add(name, WAYS["ours"])
-                look_up(world, ours, name)
-            seen.append(first(world, context, way, name))
+                look_up(world, ours, source, name)
+            seen.append(first(world, context, way, source, name))
     return samples

@@ -22,7 +22,7 @@ import connections  # noqa: E402: beside this file
 from world import BOUND, GIB, LOAD_CORE, UNBOUND, World  # noqa: E402
 
 PARTS = ("requests", "first", "spliced", "streams", "memory")
-MANY, SANDBOXES, IDLE = 32, 100, 1000
+MANY, FEW, SANDBOXES, IDLE = 32, 10, 100, 1000
 
 
 def prepare():
@@ -46,7 +46,7 @@ def requests(world, servers):
 def new_hosts(world, ours):
     print("first connections to hosts")
     others = report.Foreign(world.pids)
-    samples = connections.new_hosts(world, ours, 10 if world.options.quick else 100)
+    samples = connections.new_hosts(world, ours, 10 if world.options.quick else 100, FEW)
     world.foreign.append(others.share())
     return {way: {"handshake": statistics.median(each[0] for each in seen), "answer": statistics.median(each[1] for each in seen)}
             for way, seen in samples.items()}
@@ -110,7 +110,7 @@ def measure(options, work):
     with contextlib.ExitStack() as stack:
         world = World(options, work, stack)
         data = {}
-        with contextlib.closing(world.start_ours()) as ours:
+        with contextlib.closing(world.start_ours(FEW)) as ours:
             world.pids.append(ours.pid)
             if "requests" in wanted:
                 servers = {"direct": os.getpid(), "ours": ours.pid, "nginx": world.start_nginx_tls(),

@@ -169,7 +169,7 @@ class World:
         config.write_text(NGINX.format(dir=self.work, name=name, modules=modules, blocks=blocks))
         return self.start([*enter, "nginx", "-p", self.work, "-c", config], core, "event method")
 
-    def start_ours(self, sandboxes=1):
+    def start_ours(self, sandboxes):
         """opensandbox-egress with so many sandboxes, each with a vault that is bound to BOUND and to new hosts."""
         made = EgressProcess(self.program, core=PROXY_CORE, address=GATEWAY, intercept_port=INTERCEPT_PORT)
         for port in (80, 443):
@@ -179,7 +179,8 @@ class World:
         made.send({"type": "hello", "resolvers": [f"{GATEWAY}:5353"], "maxAddresses": 4096})
         made.send({"type": "interception", "authority": self.own.key.read_text() + self.own.file.read_text(), "trust": trust,
                    "pins": [f"{BOUND}={WAYS['ours']}"]})
-        policy = {"defaultAction": "allow", "egress": [{"action": "allow", "target": "*.bench.test"}]}
+        targets = (BOUND, UNBOUND, f"*.{NEW}")
+        policy = {"defaultAction": "allow", "egress": [{"action": "allow", "target": target} for target in targets]}
         for number, address in enumerate(SANDBOXES[:sandboxes]):
             made.send({"type": "sandbox", "id": f"s{number}", "address": address, "revision": 1, "policy": policy,
                        "token": TOKEN, "intercept": True})
