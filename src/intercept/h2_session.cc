@@ -45,9 +45,8 @@ std::size_t size_of(void* memory) {
 }
 void* allocate(std::size_t size, void*) {
   const std::size_t whole = size + kSizeRoom;
-  void* begin = size < kOwnPages
-                    ? std::malloc(whole)
-                    : ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* begin = size < kOwnPages ? std::malloc(whole)
+                                 : ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (begin == nullptr || begin == MAP_FAILED) return nullptr;
   std::memcpy(begin, &size, sizeof size);
   return static_cast<char*>(begin) + kSizeRoom;
