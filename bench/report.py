@@ -116,12 +116,13 @@ def verdict(ok, quiet):
     return ("met" if ok else "**missed**") if quiet else "not judged: machine was busy"
 
 
-def wrk(url, pid, *, core, connections, seconds, headers=()):
-    """One wrk run: requests/s, latencies in ms, CPU time of the server `pid` per request in us. Errors end the run."""
+def wrk(url, pid, *, core, connections, seconds, headers=(), prefix=()):
+    """One wrk run: requests/s, latencies in ms, CPU time of the server `pid` per request in us. Errors end the run. `prefix`:
+    words of a program that runs it."""
     before = cpu_seconds(pid)
     extra = [argument for header in headers for argument in ("-H", header)]
     out = subprocess.run(
-        ["taskset", "-c", str(core), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *extra, url],
+        [*prefix, "taskset", "-c", str(core), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *extra, url],
         capture_output=True, text=True, check=True).stdout
     if "Socket errors" in out or "Non-2xx" in out:
         raise RuntimeError(f"wrk saw errors:\n{out}")

@@ -19,10 +19,10 @@ import compose  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
 
-PARTS = ("http", "execd", "image", "native", "server", "lifecycle", "docker", "egress", "policies", "cli", "code", "peers")
-LIMITS = {"peers": 20 * 60}  # seconds; others have LIMIT
+PARTS = ("http", "execd", "image", "native", "server", "lifecycle", "docker", "egress", "vault", "policies", "cli", "code", "peers")
+LIMITS = {"peers": 20 * 60, "vault": 10 * 60}  # seconds; others have LIMIT
 LIMIT = 6 * 60
-QUICK = {"http": ["--seconds", "1"], "egress": ["--seconds", "0.3"], "image": ["--megabytes", "10"],
+QUICK = {"http": ["--seconds", "1"], "vault": ["--seconds", "1"], "egress": ["--seconds", "0.3"], "image": ["--megabytes", "10"],
          "server": ["--commands", "1000"], "cli": ["--runs", "10", "--mib", "64"],
          "code": ["--runs", "30"]}
 

@@ -11,7 +11,6 @@ import pathlib
 import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import containers  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
+from egress_process import EgressProcess  # noqa: E402
 
 SERVER_CORE, LOAD_CORE = 0, 1
 SANDBOXES, IN_FLIGHT = 64, 4
@@ -27,37 +27,15 @@ NAMES = 2000  # more than are asked for while names are new
 TOKEN = "YmVuY2htYXJr"
 
 
-def frame(message):
-    body = json.dumps(message).encode()
-    return struct.pack("<I", len(body)) + body
-
-
-class Host:
-    """opensandbox-egress --host, with a link whose other end is here."""
+class Host(EgressProcess):
+    """The process of a host, with sandboxes of one policy."""
 
     def __init__(self, program, upstream, policy):
-        ours, link = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        udp.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)  # SO_RCVBUFFORCE
-        udp.bind(("127.0.0.1", 0))
-        tcp, intercept = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
-        self.port, self.link = udp.getsockname()[1], ours
-        sockets = {"link": link, "udp": udp, "tcp": tcp, "intercept": intercept}
-        words = ["--host", *(word for name, each in sockets.items() for word in (f"--{name}-fd", str(each.fileno())))]
-        self.process = subprocess.Popen(["taskset", "-c", str(SERVER_CORE), program, *words],
-                                        pass_fds=[each.fileno() for each in sockets.values()], stderr=subprocess.DEVNULL)
-        for each in sockets.values():
-            each.close()
-        assert b"ready" in ours.recv(100)
-        ours.sendall(frame({"type": "hello", "resolvers": [f"127.0.0.1:{upstream}"], "maxAddresses": 4096}))
+        super().__init__(program, core=SERVER_CORE)
+        self.send({"type": "hello", "resolvers": [f"127.0.0.1:{upstream}"], "maxAddresses": 4096})
         for number in range(SANDBOXES):
-            ours.sendall(frame({"type": "sandbox", "id": f"s{number}", "address": f"127.0.1.{number + 1}", "revision": 1,
-                                "policy": policy, "token": TOKEN}))
-        self.pid = self.process.pid
-
-    def close(self):
-        self.link.close()
-        self.process.wait(10)
+            self.send({"type": "sandbox", "id": f"s{number}", "address": f"127.0.1.{number + 1}", "revision": 1,
+                       "policy": policy, "token": TOKEN})
 
 
 class Bench:

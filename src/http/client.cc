@@ -125,6 +125,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
   std::unique_ptr<Connector> connector;
   Options options;
   std::unordered_map<std::string, std::vector<Idle>> idle;
+  std::size_t total = 0;  // of idle connections
   SteadyClock::time_point swept = Reactor::now();
   bool closed = false;
 
@@ -134,7 +135,7 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     if (now - swept < options.idle / 4) return;
     swept = now;
     for (auto entry = idle.begin(); entry != idle.end();) {
-      std::erase_if(entry->second, [&](const Idle& each) {
+      total -= std::erase_if(entry->second, [&](const Idle& each) {
         char byte;
         const ssize_t n = ::recv(each.connection->transport->native_fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         return now - each.since > options.idle || n == 0 || (n < 0 && !would_wait());
@@ -153,7 +154,9 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     while (!list.empty() && !out) {
       Idle last = std::move(list.back());
       list.pop_back();
+      --total;
       if (Reactor::now() - last.since > options.idle) {
+        total -= list.size();
         list.clear();  // the rest is older still
         break;
       }
@@ -168,6 +171,17 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     return out;
   }
 
+  void make_room() {
+    if (total < options.idle_total) return;
+    std::vector<Idle>* longest = nullptr;  // idle, of all origins
+    for (auto& [origin, list] : idle) {
+      if (!list.empty() && (longest == nullptr || list.front().since < longest->front().since)) longest = &list;
+    }
+    if (longest == nullptr) return;
+    longest->erase(longest->begin());
+    --total;
+  }
+
   void give_back(const std::string& origin, std::shared_ptr<Connection> connection) {
     if (closed) return;
     auto& list = idle[origin];
@@ -175,11 +189,14 @@ struct Client::Pool : std::enable_shared_from_this<Client::Pool> {
     // The oldest are in front.
     const auto fresh =
         std::find_if(list.begin(), list.end(), [&](const Idle& e) { return now - e.since <= options.idle; });
+    total -= static_cast<std::size_t>(fresh - list.begin());
     if (fresh != list.begin()) list.erase(list.begin(), fresh);
     if (list.size() >= options.idle_per_origin) return;
+    make_room();
     connection->transport->set_deadline(std::nullopt);
     connection->in.shrink();
     list.push_back({std::move(connection), now});
+    ++total;
   }
 };
 
@@ -272,7 +289,10 @@ Client::~Client() {
   pool_->idle.clear();
 }
 
-void Client::clear() { pool_->idle.clear(); }
+void Client::clear() {
+  pool_->idle.clear();
+  pool_->total = 0;
+}
 void Client::sweep() { pool_->sweep(); }
 
 // One request on its way. On the heap, not in the coroutine: frames above about a kilobyte miss Asio's cache.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,7 @@ class Client {
  public:
   struct Options {
     std::size_t idle_per_origin = 64;
+    std::size_t idle_total = std::numeric_limits<std::size_t>::max();  // the one that idles for longest goes first
     std::chrono::milliseconds idle{60'000};
   };
   explicit Client(std::unique_ptr<Connector> connector);

@@ -1,5 +1,6 @@
 #include "http/client.h"
 
+#include <algorithm>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -178,6 +179,16 @@ TEST_F(ClientTest, OriginsThatAreNotUsedAgainLeaveNothingBehind) {
   }
   EXPECT_LE(server.open_connections(), 1u);
   forgetful.clear();
+}
+
+TEST_F(ClientTest, IdleConnectionsOfAllOriginsAreBounded) {
+  std::vector<UniqueFd> peers;
+  Client scripted(std::make_unique<Answered>(peers, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+                  {.idle_total = 3});
+  for (const char* origin : {"a", "b", "c", "d", "e"}) EXPECT_EQ(text(await(io, scripted.send(origin, {}))), "ok");
+  ASSERT_EQ(peers.size(), 5u);
+  EXPECT_EQ(std::ranges::count_if(peers, hung_up), 2);
+  EXPECT_FALSE(hung_up(peers.back()));
 }
 
 TEST_F(ClientTest, AConnectionThatWasResetIsNotUsedForWhatCannotBeRepeated) {

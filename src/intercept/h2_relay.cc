@@ -273,7 +273,7 @@ void H2Relay::on_request(std::int32_t id, H2Head head, bool ended) {
   if (head.scheme != "https") return answer(*stream, 400, "the request's scheme is not https");
   if (const std::string* host = head.fields.find("host")) {
     if (head.authority.empty()) head.authority = *host;
-    if (head.fields.count("host") > 1 || *host != head.authority) {
+    if (*host != head.authority) {  // libnghttp2 has refused a second one
       return answer(*stream, 400, "the request's Host is not its authority");
     }
     head.fields.remove("host");
@@ -323,7 +323,7 @@ void H2Relay::pass_on(const StreamPtr& stream, H2Head head, bool ended) {
 }
 
 void H2Relay::on_answer(Stream& stream, H2Head head, bool ended) {
-  if (!stream.client_open || stream.begun) return;
+  if (!stream.client_open) return;
   if (head.status < 200) {
     if (head.status == 100) client_.session().respond_interim(stream.client, 100);
     return;
@@ -383,8 +383,8 @@ void H2Relay::client_closed(std::int32_t id, H2Code code) {
   finish(stream, kClientLeft);
   if (!host_) return;
   host_->session().consume(stream.host, std::exchange(stream.answer.owed, 0));
-  // A request whose answer is complete goes on to its end.
-  if (stream.host_open && !(code == H2Code::None && stream.request.ended)) {
+  // With both messages complete, the host closes the stream by itself.
+  if (stream.host_open && !(code == H2Code::None && stream.request.ended && stream.answer.ended)) {
     host_->session().reset(stream.host, code == H2Code::None ? H2Code::Cancel : code);
   }
 }

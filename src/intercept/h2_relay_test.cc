@@ -216,6 +216,23 @@ TEST_F(H2Test, AClientThatLeavesEndsItsRequests) {
   EXPECT_THAT(rules_.served, ElementsAre(Pair(kHost, 499)));
 }
 
+// Also with NO_ERROR, and after a whole request: the host need not send an answer that nobody reads.
+TEST_F(H2Test, AClientThatCancelsWithoutAnErrorEndsItsRequest) {
+  serve_ = [](H2Peer& self, std::int32_t id) {
+    if (self.streams[id].head.path == "/next") self.answer(id, 200, "next");
+  };
+  start_host();
+  H2Peer& client = connect();
+  const std::int32_t id = client.ask(get("/cancelled"));
+  EXPECT_TRUE(await(io_, host().until([&] { return hosts_[0]->streams.contains(1); })));
+  client.session().reset(id, H2Code::None);
+  client.flush();
+  EXPECT_TRUE(await(io_, host().until([&] { return hosts_[0]->streams[1].closed.has_value(); })));
+  EXPECT_EQ(host().streams[1].closed, H2Code::Cancel);
+  EXPECT_EQ(ask(client, get("/next")).body, "next");
+  EXPECT_THAT(rules_.served, ElementsAre(Pair(kHost, 499), Pair(kHost, 200)));
+}
+
 TEST_F(H2Test, OnlyContinueComesBeforeAnAnswer) {
   serve_ = [](H2Peer& self, std::int32_t id) {
     self.session().respond_interim(id, 103);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <malloc.h>
 #include <nghttp2/nghttp2.h>
+#include <sys/mman.h>
 #include <utility>
 #include <vector>
 
@@ -31,22 +32,51 @@ using SessionPtr = std::unique_ptr<nghttp2_session, Freed<nghttp2_session_del>>;
 using OptionPtr = std::unique_ptr<nghttp2_option, Freed<nghttp2_option_del>>;
 using CallbacksPtr = std::unique_ptr<nghttp2_session_callbacks, Freed<nghttp2_session_callbacks_del>>;
 
+// Memory of the library, with its size in front. Each session has a buffer for the longest frame and seldom fills it:
+// as pages of its own it costs what was used. Memory of the heap would be resident, because TLS has used it before.
+constexpr std::size_t kSizeRoom = alignof(std::max_align_t);
+constexpr std::size_t kOwnPages = 16 * 1024;
+
+char* begin_of(void* memory) { return static_cast<char*>(memory) - kSizeRoom; }
+std::size_t size_of(void* memory) {
+  std::size_t size = 0;
+  std::memcpy(&size, begin_of(memory), sizeof size);
+  return size;
+}
+void* allocate(std::size_t size, void*) {
+  const std::size_t whole = size + kSizeRoom;
+  void* begin = size < kOwnPages ? std::malloc(whole)
+                                 : ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == nullptr || begin == MAP_FAILED) return nullptr;
+  std::memcpy(begin, &size, sizeof size);
+  return static_cast<char*>(begin) + kSizeRoom;
+}
+void* allocate_zeros(std::size_t count, std::size_t each, void*) {
+  void* memory = allocate(count * each, nullptr);
+  return memory == nullptr ? nullptr : std::memset(memory, 0, count * each);
+}
 void wipe_and_free(void* memory, void*) {
-  if (memory != nullptr) ::explicit_bzero(memory, ::malloc_usable_size(memory));
-  std::free(memory);
+  if (memory == nullptr) return;
+  const std::size_t size = size_of(memory);
+  if (size >= kOwnPages) {
+    ::munmap(begin_of(memory), size + kSizeRoom);  // the kernel overwrites it
+    return;
+  }
+  ::explicit_bzero(memory, size);
+  std::free(begin_of(memory));
 }
 void* grow_and_wipe(void* memory, std::size_t size, void*) {
-  void* grown = std::malloc(size);
+  void* grown = allocate(size, nullptr);
   if (grown == nullptr || memory == nullptr) return grown;
-  std::memcpy(grown, memory, std::min(size, ::malloc_usable_size(memory)));
+  std::memcpy(grown, memory, std::min(size, size_of(memory)));
   wipe_and_free(memory, nullptr);
   return grown;
 }
 nghttp2_mem wiping_memory() {
   return {.mem_user_data = nullptr,
-          .malloc = [](std::size_t size, void*) { return std::malloc(size); },
+          .malloc = allocate,
           .free = wipe_and_free,
-          .calloc = [](std::size_t count, std::size_t size, void*) { return std::calloc(count, size); },
+          .calloc = allocate_zeros,
           .realloc = grow_and_wipe};
 }
 
@@ -259,7 +289,7 @@ H2Session::H2Session(Role role, H2Events& events, const H2Limits& limits)
   nghttp2_session* session = nullptr;
   const bool server = role == Role::Server;
   const int failed = server
-                         ? nghttp2_session_server_new2(&session, callbacks.get(), impl_.get(), option.get())
+                         ? nghttp2_session_server_new3(&session, callbacks.get(), impl_.get(), option.get(), &wiping)
                          : nghttp2_session_client_new3(&session, callbacks.get(), impl_.get(), option.get(), &wiping);
   if (failed != 0) throw std::bad_alloc();
   impl_->session.reset(session);

@@ -61,7 +61,7 @@ struct H2Limits {
 class H2Session {
  public:
   enum class Role : std::uint8_t { Server, Client };
-  // `events` outlives it. A client's memory is overwritten before it is given back: its requests hold secrets.
+  // `events` outlives it. Its memory is overwritten before it is given back: requests hold secrets.
   H2Session(Role role, H2Events& events, const H2Limits& limits = {});
   ~H2Session();
   H2Session(const H2Session&) = delete;

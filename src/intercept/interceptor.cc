@@ -20,7 +20,9 @@ using http::Transport;
 
 constexpr std::chrono::milliseconds kRetryAccept{100};
 constexpr std::chrono::seconds kSweep{30};
-constexpr http::Client::Options kPool{.idle_per_origin = 8, .idle = std::chrono::milliseconds(60'000)};
+// As many as programs use side by side, or each request beyond them would make a new connection.
+constexpr http::Client::Options kPool{
+    .idle_per_origin = 64, .idle_total = 128, .idle = std::chrono::milliseconds(60'000)};
 // The memory that a sandbox can make HTTP/2 hold: two windows per connection, large ones for the first few only.
 constexpr std::size_t kWideConnections = 16;
 constexpr std::uint32_t kWideWindow = 1024 * 1024;

@@ -46,7 +46,7 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def agent(vaults, repository):  # noqa: F811
+def agent(vaults, repository):
     """A sandbox whose vault has a key for the API and one for the git server."""
     vaults.point(GIT, THIRD)
     vaults.site("git", THIRD, vaults.authority.context(GIT), replaces=EVIL, handler=GitHandler)
@@ -67,7 +67,7 @@ def run(agent, text, program):
     return agent.output(f"{program} <<'END'\n{text}\nEND")
 
 
-def check(vaults, said, *paths, body=""):  # noqa: F811
+def check(vaults, said, *paths, body=""):
     assert SECRET not in said and BASIC not in said
     seen = vaults.take(BOUND)
     assert [each["path"] for each in seen] == list(paths), said
@@ -75,7 +75,7 @@ def check(vaults, said, *paths, body=""):  # noqa: F811
     assert seen[-1]["body"] == body
 
 
-def test_requests_of_python(vaults, agent):  # noqa: F811
+def test_requests_of_python(vaults, agent):
     said = run(agent, f"""
 import requests
 session = requests.Session()
@@ -87,7 +87,7 @@ print(session.post('https://{BOUND}/two', data=(piece for piece in [b'some', b't
     check(vaults, said, "/one", "/two", body="something")
 
 
-def test_httpx_of_python(vaults, agent):  # noqa: F811
+def test_httpx_of_python(vaults, agent):
     said = run(agent, f"""
 import asyncio, httpx
 with httpx.Client() as client:
@@ -102,7 +102,7 @@ asyncio.run(main())
     check(vaults, said, "/one", "/two", "/two", "/two", body="x")
 
 
-def test_fetch_of_node(vaults, agent):  # noqa: F811
+def test_fetch_of_node(vaults, agent):
     said = run(agent, f"""
 const one = await fetch('https://{BOUND}/one');
 console.log(one.status, await one.text());
@@ -130,9 +130,12 @@ public class Main {{
 """
 
 
-def test_http_client_of_java(vaults, agent):  # noqa: F811
+def test_http_client_of_java(vaults, agent, tmp_path):
     """Without a word about certificates, with options of the user's own, and with nothing in the environment."""
-    agent.output(f"mkdir -p /tmp/java && cd /tmp/java && cat >Main.java <<'END'\n{JAVA}\nEND\njavac Main.java")
+    (tmp_path / "Main.java").write_text(JAVA)
+    subprocess.run(["javac", "-d", tmp_path, tmp_path / "Main.java"], check=True)
+    program = base64.b64encode((tmp_path / "Main.class").read_bytes()).decode()
+    agent.output(f"mkdir -p /tmp/java && base64 -d >/tmp/java/Main.class <<'END'\n{program}\nEND")
     expected = f"200 here is {BOUND}\n200 here is {BOUND}"
     for command in ("java", "JAVA_TOOL_OPTIONS=-Xmx64m java", "env -i /usr/bin/java"):
         said = agent.output(f"cd /tmp/java && {command} Main")
@@ -140,8 +143,8 @@ def test_http_client_of_java(vaults, agent):  # noqa: F811
         check(vaults, said, "/one", "/two", body="x")
 
 
-def test_git_clones_and_pushes(vaults, agent, repository):  # noqa: F811
-    said = agent.output(f"""set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0
+def test_git_clones_and_pushes(vaults, agent, repository):
+    said = agent.output(f"""set -e; cd /tmp; export GIT_TERMINAL_PROMPT=0 GIT_TEMPLATE_DIR=
 git clone -q https://{GIT}/project.git && cd project && cat README
 git config user.name agent; git config user.email agent@sandbox
 head -c 3000000 /dev/urandom >large && git add large && git commit -q -m second

@@ -3,13 +3,14 @@
 import base64
 import json
 import socket
+import struct
 
 import pytest
 
 from attack import attack, source
 from conftest import KIND
 from net_world import entered
-from policy_world import ALLOWED, HOST, OTHER, THIRD
+from policy_world import AAAA, ALLOWED, HOST, OTHER, THIRD, wire
 from tls_sites import Site
 from vault_world import BOUND, EVIL, INSIDE, PINNED, PLAIN, POLICY, SECRET, get, inside
 
@@ -224,6 +225,36 @@ def test_quic_is_closed(vaults, holder):
     got = inside(holder, """attempt(lambda: (s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM), s.connect((address, 443)),
         s.settimeout(10), s.send(b'x'), s.recv(10))[-1].decode())""", address=ALLOWED)
     assert got in ("ECONNREFUSED", "EACCES", "EHOSTUNREACH", "EPERM"), got
+
+
+@pytest.mark.alike
+def test_ipv6_leads_past_nothing(vaults, holder):
+    """The bound host has an address of IPv6, where the attacker's server could be."""
+    address = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
+    vaults.internet.names.other_kinds[BOUND] = [wire(BOUND) + struct.pack("!HHIH", AAAA, 1, 60, 16)
+                                                + socket.inet_pton(socket.AF_INET6, address)]
+    closed = ("EACCES", "EADDRNOTAVAIL", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EPERM")
+    for kind in ("STREAM", "DGRAM"):
+        for port in (80, 443):
+            got = inside(holder, """attempt(lambda: (s := socket.socket(socket.AF_INET6, kind), s.settimeout(10),
+                s.connect((address, port)), s.send(b'x'), s.recv(10))[-1].decode())""", kind=getattr(socket, f"SOCK_{kind}"),
+                         address=address, port=port)
+            assert got in closed, (kind, port, got)
+    for ours in ("::1", "fe80::1%eth0", "::"):
+        got = inside(holder, "attempt(lambda: socket.create_connection((ours, 15380), 5) and 'connected')", ours=ours)
+        assert got != "connected", ours
+    # IPv4 in the form of IPv6: the attacker's server behind the bound name, and the other way round.
+    inside(holder, f"[socket.gethostbyname(name) for name in ('{EVIL}', '{BOUND}')]")
+    answer = inside(holder, "raw(address, sni, text)", address=f"::ffff:{THIRD}", sni=BOUND, text=plain("/mapped"))
+    assert f"here is {BOUND}" in answer, answer
+    assert vaults.take(EVIL) == [] and vaults.take(BOUND)[0]["headers"]["authorization"] == BEARER
+    answer = inside(holder, "raw(address, sni, text)", address=f"::ffff:{ALLOWED}", sni=EVIL, text=plain(host=EVIL))
+    assert all("authorization" not in each["headers"] for each in vaults.take(BOUND)), answer
+    # Names that are addresses belong to no binding.
+    for host in ("[::1]", f"[::ffff:{ALLOWED}]", f"[{address}]:443"):
+        answer = inside(holder, "raw(address, sni, text)", address=ALLOWED, sni=BOUND, text=plain(host=host))
+        assert answer.startswith(("HTTP/1.1 421", "HTTP/1.1 400")), (host, answer)
+    assert vaults.take(BOUND) == []
 
 
 @on_native

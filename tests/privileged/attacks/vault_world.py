@@ -58,12 +58,13 @@ class NativeBackend:
 
 
 class EngineBackend:
-    """Docker or Podman: a sidecar per sandbox. Bodies are scrubbed here, and not on native."""
+    """Docker or Podman: a sidecar per sandbox. Bodies are scrubbed here, and not on native. `packages` and `files` of this
+    machine are in the image too."""
 
-    def __init__(self, kind, trust):
+    def __init__(self, kind, trust, packages, files):
         self.daemon = ENGINES[kind](host_image=False)
         self.daemon.load_egress()
-        self.daemon.load("host:latest", [host_layer(("curl", "util-linux"), (LIST,))])
+        self.daemon.load("host:latest", [host_layer(("curl", "util-linux", *packages), (LIST, *files))])
         self.server_settings = {"egress": {"image": EGRESS_IMAGE, "dns_upstream": [NAME_SERVER], "upstream_ca": str(trust),
                                           "pins": PINS, "scrub_bodies": True}}
 
@@ -94,7 +95,7 @@ class EngineBackend:
 class VaultWalls:
     """A prison as far as Prisoner asks for one. Each name has an address and a site of its own."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, packages=(), files=()):
         self.internet = PolicyInternet([port for port in PORTS if port not in (80, 443)])
         self.authority = Authority(directory)
         self.sites = {}
@@ -103,7 +104,8 @@ class VaultWalls:
             self.site(name, address, self.authority.context(name, "other.bound.test", PINNED))
             self.sites["http " + name] = Site(self.internet.pid, "http " + name, address, 80)
         kind = os.environ.get("BACKEND", "native")
-        self.backend = EngineBackend(kind, self.authority.file) if kind in ENGINES else NativeBackend(self.authority.file, directory)
+        self.backend = EngineBackend(kind, self.authority.file, packages, files) if kind in ENGINES \
+            else NativeBackend(self.authority.file, directory)
         self.daemon = self.backend.daemon
         self.server = Server(self.daemon, settings=self.backend.server_settings)
 

@@ -16,7 +16,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "privileged" / "attacks")]
 
 from policy_world import ALLOWED  # noqa: E402
-from vault_world import BOUND, vaults  # noqa: E402,F401
+from vault_world import BOUND, VaultWalls  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -43,8 +43,15 @@ class Host:
         self.process.stdin.close()
 
 
+@pytest.fixture(scope="module")
+def vaults(tmp_path_factory):
+    made = VaultWalls(tmp_path_factory.mktemp("vault"), ("libstdc++6",))
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def holder(vaults):  # noqa: F811
+def holder(vaults):
     """A sandbox with a filled vault. Afterwards the secret is in no log and no record."""
     made = vaults.create()
     vaults.fill(made)
@@ -65,12 +72,12 @@ def grpc_holder(holder):
                         files=[("metadata", ("metadata", json.dumps({"path": "/tmp/packages.tgz"}), "application/json")),
                                ("file", ("file", packed.getvalue()))], timeout=180, trust_env=False)
     assert answer.status_code == 200, answer.text
-    holder.output("mkdir /tmp/packages && tar -xzf /tmp/packages.tgz -C /tmp/packages")
+    holder.output("python3 -c \"import tarfile; tarfile.open('/tmp/packages.tgz').extractall('/tmp/packages')\"")
     return holder
 
 
 @pytest.fixture
-def web_host(vaults):  # noqa: F811
+def web_host(vaults):
     """Node's server, with HTTP/2 and HTTP/1.1."""
     made = Host(vaults, "node", HERE / "web_host.mjs")
     yield made
@@ -78,7 +85,7 @@ def web_host(vaults):  # noqa: F811
 
 
 @pytest.fixture
-def grpc_host(vaults):  # noqa: F811
+def grpc_host(vaults):
     made = Host(vaults, sys.executable, "-B", HERE / "grpc_host.py")
     yield made
     made.close()
