@@ -9,7 +9,7 @@ import report  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
 
-ORDER = ("peers", "native", "server", "lifecycle", "docker", "egress", "policies", "execd", "http", "image", "cli", "code")
+ORDER = ("peers", "native", "server", "lifecycle", "disk", "docker", "egress", "policies", "execd", "http", "image", "cli", "code")
 
 HEAD = """# Benchmarks
 
