@@ -14,7 +14,7 @@ HEAD = """# Attacks that were tried
 Each row is a test under `tests/privileged/attacks` that tries the attack on a real server. `make attacks` runs them and makes
 this page. A column says how many ways were tried on that backend and held; – means that the attack has no object there, or,
 of gVisor and Podman, that the wall is a program which does the same on native and on Docker.
-Podman's own seccomp profile and networks lack some of the walls ([docker.md](docker.md#podman)).
+Podman's own seccomp profile lacks some of the walls ([docker.md](docker.md#podman)).
 
 """
 
