@@ -1,5 +1,6 @@
 #include "runtime/docker/container_wall.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <linux/netfilter.h>
 #include <linux/netfilter_ipv4.h>
@@ -120,6 +121,16 @@ Result<void> raise_wall(const ContainerWall& wall) {
              {{"error", reason}});
   }
   return raised;
+}
+
+Result<void> keep_wall(const ContainerWall& wall) {
+  auto socket = kernel::NetlinkSocket::open(NETLINK_NETFILTER);
+  if (!socket) return Failure(socket.error());
+  const auto chains = kernel::list_chains(*socket);
+  if (!chains) return Failure(chains.error());
+  if (std::ranges::find(*chains, wall.table, &kernel::NftChainInfo::table) != chains->end()) return {};
+  log_warn("another program deleted the table around sandboxes; it is made again", {{"table", wall.table}});
+  return raise_wall(wall);
 }
 
 }  // namespace osb::runtime

@@ -28,5 +28,7 @@ struct ContainerWall {
 
 // Needs root. Connections that exist go on. Blocks for about a millisecond.
 Result<void> raise_wall(const ContainerWall& wall);
+// The same if another program has deleted the table: `nft flush ruleset` does.
+Result<void> keep_wall(const ContainerWall& wall);
 
 }  // namespace osb::runtime

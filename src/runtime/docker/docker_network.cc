@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "http/url.h"
-#include "runtime/docker/container_wall.h"
 #include "runtime/docker/engine_json.h"
 #include "runtime/docker/resolvers.h"
 
@@ -105,6 +104,7 @@ net::awaitable<void> DockerNetwork::look() {
 }
 
 net::awaitable<Result<std::string>> DockerNetwork::ensure(std::string sandbox) {
+  co_await keep_wall();
   switch (kind()) {
     case Kind::AsNamed:
       co_return context_.options.docker.network_mode;
@@ -161,7 +161,14 @@ net::awaitable<void> DockerNetwork::raise_wall(std::string table, std::string br
   }
   const auto raised = co_await context_.pool.run([&] { return runtime::raise_wall(wall); });
   if (!raised) co_return note_open("this server may not change the host's packet filter: " + raised.error().message);
+  wall_ = std::move(wall);
   if (kind() == Kind::Shared || open_ != kElsewhere) open_.clear();  // check() knows of the others
+}
+
+net::awaitable<void> DockerNetwork::keep_wall() {
+  if (!wall_) co_return;
+  const auto kept = co_await context_.pool.run([wall = *wall_] { return runtime::keep_wall(wall); });
+  if (!kept) note_open("the host's packet filter cannot be changed: " + kept.error().message);
 }
 
 void DockerNetwork::note_open(const std::string& reason) {

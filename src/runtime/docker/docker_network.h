@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/docker/container_wall.h"
 #include "runtime/docker/docker_context.h"
 
 namespace osb::runtime {
@@ -43,6 +45,7 @@ class DockerNetwork {
   Kind kind() const;
   net::awaitable<Result<void>> make_shared();
   net::awaitable<void> raise_wall(std::string table, std::string bridges);
+  net::awaitable<void> keep_wall();
   void note_open(const std::string& reason);
   net::awaitable<Result<void>> make_own(std::string sandbox);
 
@@ -50,6 +53,7 @@ class DockerNetwork {
   std::string missing_;
   bool ready_ = false;  // the shared network was seen
   std::string& open_;
+  std::optional<ContainerWall> wall_;  // the one that stands
 };
 
 // Of the network that all sandboxes of a Docker engine share.

@@ -326,6 +326,22 @@ def test_a_private_name_server_of_containers_answers_on_no_other_port(prison):
         assert_closed(container, [each for each in PRIVATE + METADATA if each not in machines_name_servers()], 53)
 
 
+@pytest.mark.attack(on="docker")
+def test_a_table_around_containers_that_was_deleted_comes_back(prison):
+    """As `systemctl restart nftables` deletes it; the next create makes it anew."""
+    delete_tables_of_servers()
+    container = prison.create()
+    assert_closed(container, [METADATA[0], PRIVATE[0], HOST])
+
+
+def delete_tables_of_servers():
+    """Of those on engines."""
+    found = [line.split()[1:] for line in sh("nft", "list", "tables", "inet").splitlines() if " opensandbox_" in line]
+    assert found
+    for table in found:
+        sh("nft", "delete", "table", *table)
+
+
 DATAGRAMS = """
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
     for port in range(10000, 13000):
@@ -357,9 +373,7 @@ def machines_name_servers():
 @pytest.fixture
 def operators_table(prison):
     """The table that docs/docker.md gives to root of the engine's host, in the place of the server's."""
-    for line in sh("nft", "list", "tables", "inet").splitlines():
-        if line.split()[2].startswith("opensandbox_"):
-            sh("nft", "delete", *line.split())
+    delete_tables_of_servers()
     text = (ROOT / "docs" / "docker.md").read_text()
     table = text[text.index("table inet sandbox_containers {"):].partition("```")[0]
     subprocess.run(["nft", "-f", "-"], input=table, text=True, check=True)
