@@ -211,12 +211,11 @@ void declare_backends(Settings& s, ServerConfig& c) {
         "With `bridge`: sandboxes do not reach each other, in a network that the server makes. `false`: the engine's "
         "own bridge.",
         {.security = true});
-  s.key(
-      "allow_metadata", c.docker.allow_metadata, Restart,
-      "With `isolate_network`: `true` lets sandboxes reach link-local addresses and the metadata services of clouds, "
-      "which give the machine's credentials to every client. `false`: a server that runs as root beside the engine "
-      "closes them, and the engine's host and private networks; others warn at their start.",
-      {.security = true});
+  s.key("allow_metadata", c.docker.allow_metadata, Restart,
+        "With `isolate_network`: `true` lets sandboxes reach link-local addresses and the metadata services of clouds, "
+        "which give the machine's credentials to every client. `false`: a server that runs as root beside the engine "
+        "closes them, and the engine's host and private networks; others warn at their start.",
+        {.security = true});
   s.key("allow_private_networks", c.docker.allow_private_networks, Restart,
         "Likewise: `true` lets sandboxes reach private networks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, "
         "100.64.0.0/10, 240.0.0.0/4), not the engine's host.",

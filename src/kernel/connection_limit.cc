@@ -54,8 +54,7 @@ void put_connection_limit(NftBatch& batch, const ConnectionLimit& limit, const s
   const auto meters =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(limit.most / kConnectionsPerMeter, 1, kMostMeters));
   add_meters(batch, limit.set, meters, [&](std::uint32_t i) {
-    return NftMeter{.of = NftMeter::Of::Connections,
-                    .most = limit.most / meters + (i < limit.most % meters ? 1 : 0)};
+    return NftMeter{.of = NftMeter::Of::Connections, .most = limit.most / meters + (i < limit.most % meters ? 1 : 0)};
   });
   batch.add_chain({.name = limit.chain, .hook = NF_INET_PRE_ROUTING, .priority = limit.priority});
   batch.add_rule(limit.chain, std::move(begins().tcp().beyond(new_tcp_meter(limit.most)).drop()));

@@ -86,9 +86,10 @@ void check_features(const opensandbox::Client& client, Findings& findings) {
     std::string& list = available->get_bool() ? has : lacks;
     list += (list.empty() ? "" : ", ") + name;
     if (name == "closedNetworks" && !available->get_bool()) {
-      findings.warning("closed networks", "sandboxes reach the host, private networks and metadata services: " +
-                                              string_of(*feature, "reason"),
-                       "docs/docker.md, Network of containers, has a table of nftables that closes them");
+      findings.warning(
+          "closed networks",
+          "sandboxes reach the host, private networks and metadata services: " + string_of(*feature, "reason"),
+          "docs/docker.md, Network of containers, has a table of nftables that closes them");
     }
   }
   findings.ok("features", has + (lacks.empty() ? "" : "; not here: " + lacks));

@@ -116,9 +116,10 @@ Result<void> raise_wall(const ContainerWall& wall) {
   const std::string reason = raised.error().message;
   raised = raise(wall, false);
   if (raised) {
-    log_warn("sandboxes have no limit of connections: the kernel lacks nft_connlimit, nft_limit, nft_hash or "
-             "nft_numgen",
-             {{"error", reason}});
+    log_warn(
+        "sandboxes have no limit of connections: the kernel lacks nft_connlimit, nft_limit, nft_hash or "
+        "nft_numgen",
+        {{"error", reason}});
   }
   return raised;
 }

@@ -180,7 +180,8 @@ TEST_F(DockerBackendTest, OnPodmanEachSandboxHasANetworkThatGoesWithIt) {
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   const json::value network = engine_->networks.at("opensandbox-a");
   EXPECT_EQ(engine::text(network, {"Options", "isolate"}), "true");
-  EXPECT_EQ(engine::text(network, {"Options", "com.docker.network.bridge.name"}), "osbc-a") << "the wall knows it by that";
+  EXPECT_EQ(engine::text(network, {"Options", "com.docker.network.bridge.name"}), "osbc-a")
+      << "the wall knows it by that";
   EXPECT_EQ(engine::text(engine_->containers.at("sandbox-a").body, {"HostConfig", "NetworkMode"}), "opensandbox-a");
   ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_FALSE(engine_->networks.contains("opensandbox-a"));

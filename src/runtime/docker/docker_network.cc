@@ -175,9 +175,10 @@ void DockerNetwork::note_open(const std::string& reason) {
   const config::DockerSection& docker = context_.options.docker;
   if (open_ == reason || (docker.allow_metadata && docker.allow_private_networks)) return;
   open_ = reason;
-  log_warn("sandboxes reach the engine's host, private networks and metadata services; docs/docker.md has a table of "
-           "nftables that closes them",
-           {{"reason", reason}});
+  log_warn(
+      "sandboxes reach the engine's host, private networks and metadata services; docs/docker.md has a table of "
+      "nftables that closes them",
+      {{"reason", reason}});
 }
 
 void DockerNetwork::check(const std::string& sandbox) {
@@ -188,8 +189,8 @@ void DockerNetwork::check(const std::string& sandbox) {
 }
 
 net::awaitable<Result<void>> DockerNetwork::make_own(std::string sandbox) {
-  const auto made = co_await context_.engine.call(create_call(
-      own_network(sandbox), sandbox, {{"isolate", "true"}, {kBridgeOption, own_bridge(sandbox)}}));
+  const auto made = co_await context_.engine.call(
+      create_call(own_network(sandbox), sandbox, {{"isolate", "true"}, {kBridgeOption, own_bridge(sandbox)}}));
   // An earlier try has made it.
   if (!made && made.error().code != Code::Conflict && !made.error().message.contains("already")) {
     co_return with_context("make the network of the sandbox", made.error());
