@@ -89,7 +89,7 @@ void check_features(const opensandbox::Client& client, Findings& findings) {
       findings.warning(
           "closed networks",
           "sandboxes reach the host, private networks and metadata services: " + string_of(*feature, "reason"),
-          "docs/docker.md, Network of containers, has a table of nftables that closes them");
+          "for an engine docs/docker.md, Network of containers, has a table of nftables that closes them");
     }
   }
   findings.ok("features", has + (lacks.empty() ? "" : "; not here: " + lacks));
