@@ -9,7 +9,10 @@ import report  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
 
-ORDER = ("peers", "native", "server", "lifecycle", "docker", "egress", "vault", "policies", "execd", "http", "image", "cli", "code")
+ORDER = ("peers", "native", "server", "lifecycle", "disk", "docker", "egress", "vault", "policies", "execd", "http", "image", "cli",
+         "code")
+
+EXTRA = ("builds",)  # where somebody has run it
 
 HEAD = """# Benchmarks
 
@@ -17,6 +20,10 @@ Written by `make bench`, which measures everything side by side on the machine i
 minutes, to see that it works). Ratios travel between machines, absolute figures do not. Raw numbers are in
 `bench/results/*.json`, from which `bench/run.py --report` writes this page again; `bench/run.py PART` measures one part. Where other programs took more than a
 tenth of the machine during a part, its targets are not judged."""
+
+
+def order(results):
+    return [*ORDER, *(name for name in EXTRA if name in results)]
 
 
 def _machine(results):
@@ -27,7 +34,7 @@ def _machine(results):
 
 def _parts(results):
     rows = []
-    for name in ORDER:
+    for name in order(results):
         result = results.get(name)
         if result is None:
             rows.append([f"bench/{name}", "", "", "", "", "", "", "not run"])
@@ -56,7 +63,7 @@ def page(results):
     if ratios := summary.ratios(results):
         parts += ["How many times better the native runtime was than others in the same run; below 1 it was worse. "
                   "Memory is that of 100 sandboxes against 50 of the others.", ratios]
-    parts += [_section(results[name]) for name in ORDER if name in results]
+    parts += [_section(results[name]) for name in order(results) if name in results]
     return "\n\n".join(parts) + "\n"
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import statistics
 import subprocess
 import tarfile
 
@@ -60,3 +61,37 @@ def oci_bundle(bundle, root, command):
     config["process"]["terminal"] = False
     (bundle / "config.json").write_text(json.dumps(config))
     return bundle
+
+
+def creates_in_turns(program, daemons, rounds):
+    """Medians over the rounds of creates 50 ms apart, and of creates and removes without a pause by six clients: {name: figures}.
+    Also the share of the machine that other programs took."""
+    import harness
+    import report
+    loads = {name: harness.Load(program, daemon.run / "sandboxd.sock", IMAGE, log=daemon.log) for name, daemon in daemons.items()}
+    creates, cycles, shares = {name: [] for name in daemons}, {name: [] for name in daemons}, []
+    for load in loads.values():
+        load("create", 3, 50)
+    for number in range(rounds):
+        others = report.Foreign([daemon.pid for daemon in daemons.values()])
+        first = number % len(loads)  # none is always the first of a round
+        for name in [*loads][first:] + [*loads][:first]:
+            creates[name].append(loads[name]("create", 40, 50))
+            cycles[name].append(loads[name]("cycle", 5, 6)["per_s"])
+        shares.append(others.share())
+        print(f"  round {number + 1}: " + ", ".join(f"{name} {creates[name][-1]['p50']:.2f} ms, {cycles[name][-1]:.0f}/s"
+                                                   for name in loads) + f", others {shares[-1]:.0%}", flush=True)
+    figures = {name: {key: statistics.median(run[key] for run in creates[name]) for key in ("p50", "p99", "remove_p50")} |
+               {"per_s": statistics.median(cycles[name])} for name in daemons}
+    return figures, statistics.median(shares)
+
+
+CREATES = (("create → execd answered, p50, ms", "p50", 2), ("p99", "p99", 2), ("remove, p50, ms", "remove_p50", 2),
+           ("create + remove sustained, per second", "per_s", 0))
+
+
+def creates_table(figures, titles):
+    """Of creates_in_turns(): a column each."""
+    import report
+    return report.table(["", *titles], [[what, *(f"{each[key]:.{digits}f}" for each in figures.values())]
+                                        for what, key, digits in CREATES])

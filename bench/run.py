@@ -19,7 +19,8 @@ import compose  # noqa: E402
 import harness  # noqa: E402
 import report  # noqa: E402
 
-PARTS = ("http", "execd", "image", "native", "server", "lifecycle", "docker", "egress", "vault", "policies", "cli", "code", "peers")
+PARTS = ("http", "execd", "image", "native", "server", "lifecycle", "disk", "docker", "egress", "vault", "policies", "cli", "code",
+         "peers")
 LIMITS = {"peers": 20 * 60, "vault": 10 * 60}  # seconds; others have LIMIT
 LIMIT = 6 * 60
 QUICK = {"http": ["--seconds", "1"], "vault": ["--seconds", "1"], "egress": ["--seconds", "0.3"], "image": ["--megabytes", "10"],

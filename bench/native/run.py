@@ -89,7 +89,6 @@ def measure(options, work):
             out["command"] = {key: statistics.median(each[key] for each in first) for key in ("p50", "p90", "p99")}
             out["runc"], out["docker"] = percentiles(runc), percentiles(engine)
         out["without_slots"] = without_slots(options, work, root)
-        out["disk_limits"] = disk_limits(options, work, root)
         bursts = []
         for _ in range(3):
             daemon.client.get("/v1/info")
@@ -118,32 +117,6 @@ def without_slots(options, work, root):
         load(options, daemon, "create", 3, 50)
         runs = [load(options, daemon, "create", 40, 50) for _ in range(options.rounds)]
     return {key: statistics.median(each[key] for each in runs) for key in ("p50", "p90", "p99")}
-
-
-def disk_limits(options, work, root):
-    """The same creates without limits, with a btrfs image, where each sandbox has a quota group, and with an image file for
-    each sandbox; in turns."""
-    out = {}
-    with contextlib.ExitStack() as daemons:
-        for name, settings in (("plain", {}), ("btrfs", {"disk": {"image_bytes": 16 << 30}}),
-                               ("files", {"disk": {"image_files": True}, "sandbox": {"default_disk_bytes": 1 << 30}})):
-            (work / name).mkdir()
-            daemon = daemons.enter_context(contextlib.closing(fixtures.sandboxd(work / name, root, {
-                **settings, "network": {"subnet": f"10.{81 + len(out)}.0.0/16", "table": f"osb_{name}",
-                                        "interface_prefix": f"o{name}-"}})))
-            load(options, daemon, "create", 3, 50)
-            out[name] = {"daemon": daemon, "create": [], "cycle": []}
-        for _ in range(options.rounds):
-            for each in out.values():
-                each["create"].append(load(options, each["daemon"], "create", 40, 50))
-                each["cycle"].append(load(options, each["daemon"], "cycle", 5, 6)["per_s"])
-        out = {name: {"p50": statistics.median(run["p50"] for run in each["create"]),
-                      "remove_p50": statistics.median(run["remove_p50"] for run in each["create"]),
-                      "per_s": statistics.median(each["cycle"])} for name, each in out.items()}
-    for name, each in out.items():
-        print(f"  disk {name}: create {each['p50']:.2f} ms, remove {each['remove_p50']:.2f} ms, {each['per_s']:.0f}/s",
-              flush=True)
-    return out
 
 
 def snapshots(options, work):
@@ -201,16 +174,6 @@ def markdown(out, options):
         row("an idle sandbox, all told, of 500", f"{out['memory']['kib_each'] / 1024:.2f} MiB", "≤ 1.5 MiB",
             out["memory"]["kib_each"] <= 1536),
     ]
-    if limits := out.get("disk_limits"):
-        plain, btrfs, files = limits["plain"], limits["btrfs"], limits["files"]
-        more, rate = btrfs["p50"] - plain["p50"], btrfs["per_s"] / plain["per_s"]
-        rows += [
-            row("create with a disk limit (btrfs quota group), p50", f"{btrfs['p50']:.2f} ms, {more:+.2f} ms", "≤ +0.5 ms",
-                more <= 0.5),
-            row("create + remove sustained with a disk limit", f"{btrfs['per_s']:.0f}/s, {rate:.0%}", "≥ 85%", rate >= 0.85),
-            row("create with a disk limit (image files), p50", f"{files['p50']:.2f} ms, {files['p50'] - plain['p50']:+.2f} ms",
-                "≤ +1.5 ms", files["p50"] - plain["p50"] <= 1.5),
-        ]
     again = out["from_snapshot"]
     rows.append(row("create from a snapshot, p50", f"{again['snapshot_p50']:.2f} ms", "as from its image: "
                     f"{again['image_p50']:.2f} ms, ≤ 1.1×", again["snapshot_p50"] <= 1.1 * again["image_p50"]))

@@ -36,7 +36,9 @@ std::vector<std::string> missing_engine_walls(const json::value& info) {
       out.emplace_back("AppArmor or SELinux: no second wall behind capabilities and seccomp");
     }
     if (!has("name=userns") && !has("name=rootless")) {
-      out.emplace_back("user namespaces (userns-remap): root in a sandbox has the id of the host's root");
+      out.emplace_back(
+          "user namespaces (userns-remap): root in a sandbox has the id of the host's root, and all share its counters "
+          "(inotify, pending signals, message queues)");
     }
   }
   // Podman isolates by other means, and has the field for compatibility only.

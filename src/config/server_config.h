@@ -105,7 +105,10 @@ struct DockerSection {
   std::string cgroup_parent;                             // addition; empty: the server's own where it can make one
   std::int64_t reserve_bytes = -1, reserve_inodes = -1;  // additions: of the engine's disk, left free
   bool allow_metadata = false;                           // addition: sandboxes reach metadata services
-  bool allow_setuid_files = false;                       // addition: also in writable host paths
+  bool allow_private_networks = false;                   // addition: all of them, without the engine's host
+  std::vector<std::string> allowed_networks;             // addition: "10.1.0.0/16"; also addresses of the host
+  std::int64_t max_connections = 4096, total_connections = -1;  // additions: of a sandbox, of all; 0 is no limit
+  bool allow_setuid_files = false;                              // addition: also in writable host paths
 
   bool operator==(const DockerSection&) const = default;
 };

@@ -81,6 +81,12 @@ std::string_view ipv4_fault(std::string_view address) {
 }
 
 // "host:container[:mode]"; the host's side may be the name of a volume.
+std::string_view network_fault(std::string_view network) {
+  const auto prefix = parse_ip_prefix(network);
+  if (!prefix || prefix->base.v6) return "expected IPv4 networks such as \"10.1.0.0/16\" or \"10.1.2.3/32\"";
+  return format_ip_prefix(*prefix) == network ? "" : "has bits beyond its prefix; an address is \"10.1.2.3/32\"";
+}
+
 std::string_view bind_fault(std::string_view bind) {
   const std::size_t first = bind.find(':');
   const std::string_view rest = first == std::string_view::npos ? "" : bind.substr(first + 1);
@@ -205,12 +211,28 @@ void declare_backends(Settings& s, ServerConfig& c) {
         "With `bridge`: sandboxes do not reach each other, in a network that the server makes. `false`: the engine's "
         "own bridge.",
         {.security = true});
-  s.key(
-      "allow_metadata", c.docker.allow_metadata, Restart,
-      "With `isolate_network` on Docker: `true` lets sandboxes reach link-local addresses and the metadata services of "
-      "clouds, which give the machine's credentials to every client. `false`: a server that runs as root beside the "
-      "engine closes them; others warn at their start.",
-      {.security = true});
+  s.key("allow_metadata", c.docker.allow_metadata, Restart,
+        "With `isolate_network`: `true` lets sandboxes reach link-local addresses and the metadata services of clouds, "
+        "which give the machine's credentials to every client. `false`: a server that runs as root beside the engine "
+        "closes them, and the engine's host and private networks; others warn at their start.",
+        {.security = true});
+  s.key("allow_private_networks", c.docker.allow_private_networks, Restart,
+        "Likewise: `true` lets sandboxes reach private networks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, "
+        "100.64.0.0/10, 240.0.0.0/4), not the engine's host.",
+        {.security = true});
+  s.key("allowed_networks", c.docker.allowed_networks, Restart,
+        "Networks that sandboxes reach all the same, `10.1.0.0/16`; an address is `10.1.2.3/32`. Also addresses of the "
+        "engine's host, no metadata services. The machine's name servers need no entry; those of the engine's own "
+        "settings do, and so do private addresses that egress sidecars send to.",
+        {.fault = network_fault, .security = true});
+  s.key("max_connections", c.docker.max_connections, Restart,
+        "Connections that a sandbox has begun, where the server closes networks, and a fortieth of it new ones by TCP "
+        "per second, with bursts of as many. 0: no limit.",
+        {.min = 0, .max = 1 << 24});
+  s.key("total_connections", c.docker.total_connections, Restart,
+        "The same of all sandboxes together. -1: three twentieths of "
+        "`net.netfilter.nf_conntrack_max`, which with closed ones is three quarters of the table. 0: no limit.",
+        {.min = -1, .max = 1 << 24});
   s.key("publish_host", c.docker.publish_host, Restart,
         "IPv4 address of the engine's host where ports of sandboxes are published. Empty: the address where the server "
         "listens; for an engine on another machine 0.0.0.0.",

@@ -102,6 +102,8 @@ class NftRule {
   NftRule& network_in_set(const std::string& set, NftDestinationNetwork network, bool with_port);
   // Packets take turns: the first looks up number 0, the next one number 1, up to `count`, then 0 again.
   NftRule& in_set_by_turns(const std::string& set, std::uint32_t count);
+  // Each source address has a number below `count`, the same for all packets of this rule: a hash with a random seed.
+  NftRule& in_set_by_source(const std::string& set, std::uint32_t count);
   NftRule& beyond(const NftMeter& meter);  // of all packets that come so far in this rule
 
   NftRule& accept();

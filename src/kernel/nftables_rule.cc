@@ -136,7 +136,7 @@ void load_key(nftnl_rule* rule, const std::vector<NftField>& fields) {
       case NftField::DestinationPort:
         load_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, kPortOffset, 2, reg);
         break;
-      case NftField::Number:  // of no packet: in_set_by_turns()
+      case NftField::Number:  // of no packet: in_set_by_turns(), in_set_by_source()
         break;
     }
     ++reg;
@@ -349,6 +349,19 @@ NftRule& NftRule::in_set_by_turns(const std::string& set, std::uint32_t count) {
       .number(NFTNL_EXPR_NG_DREG, kRegister)
       .number(NFTNL_EXPR_NG_MODULUS, count)
       .number(NFTNL_EXPR_NG_TYPE, NFT_NG_INCREMENTAL)
+      .add_to(rule_.get());
+  Expression("lookup").number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set).add_to(rule_.get());
+  return *this;
+}
+
+NftRule& NftRule::in_set_by_source(const std::string& set, std::uint32_t count) {
+  load_key(rule_.get(), {NftField::Source});
+  Expression("hash")
+      .number(NFTNL_EXPR_HASH_SREG, kRegister)
+      .number(NFTNL_EXPR_HASH_DREG, kRegister)
+      .number(NFTNL_EXPR_HASH_LEN, sizeof(std::uint32_t))
+      .number(NFTNL_EXPR_HASH_MODULUS, count)
+      .number(NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS)
       .add_to(rule_.get());
   Expression("lookup").number(NFTNL_EXPR_LOOKUP_SREG, kRegister).text(NFTNL_EXPR_LOOKUP_SET, set).add_to(rule_.get());
   return *this;

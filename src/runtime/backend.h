@@ -20,6 +20,7 @@ struct Capabilities : api::BackendRules {
   std::string daemon = "the backend";  // the program behind it, as people call it
   std::string no_pause;                // why sandboxes cannot be paused; "": they can
   std::string no_idle_policy;          // why they are not paused by themselves
+  std::string open_networks;           // why they reach more than the internet; "": they do not
   bool signed_routes = false;
   // Several servers may use it at once: a create with an Idempotency-Key has an id that follows from the key, so that
   // two servers cannot make it twice.

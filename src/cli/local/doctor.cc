@@ -34,21 +34,24 @@ class Findings {
   bool failed_ = false;
 };
 
+std::string string_of(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
 // "version" of GET /openapi.json.
 std::string version_of(const std::string& document) {
   const auto value = api::parse_json(document);
   const json::object* object = value ? value->if_object() : nullptr;
   const json::value* info = object != nullptr ? object->if_contains("info") : nullptr;
-  if (info == nullptr || !info->is_object()) return {};
-  const json::value* version = info->get_object().if_contains("version");
-  return version != nullptr && version->is_string() ? std::string(version->get_string()) : std::string();
+  return info != nullptr && info->is_object() ? string_of(info->get_object(), "version") : "";
 }
 
 std::string message_of(const std::string& body) {
   const auto value = api::parse_json(body);
   const json::object* object = value ? value->if_object() : nullptr;
-  const json::value* message = object != nullptr ? object->if_contains("message") : nullptr;
-  return message != nullptr && message->is_string() ? std::string(message->get_string()) : body.substr(0, 200);
+  const std::string message = object != nullptr ? string_of(*object, "message") : "";
+  return message.empty() ? body.substr(0, 200) : message;
 }
 
 void check_key(const Config& config, const opensandbox::Client& client, Findings& findings) {
@@ -67,7 +70,7 @@ void check_key(const Config& config, const opensandbox::Client& client, Findings
   }
 }
 
-// Shows the features of the server; a feature that it does not have is not a fault.
+// Shows the features of the server; a feature that it does not have is not a fault. A wall is told by itself.
 void check_features(const opensandbox::Client& client, Findings& findings) {
   const auto said = opensandbox::SandboxManager(client).request("GET", "/capabilities");
   const auto value = said ? api::parse_json(*said) : Result<json::value>(fail(Code::Unavailable, ""));
@@ -77,11 +80,17 @@ void check_features(const opensandbox::Client& client, Findings& findings) {
   std::string has, lacks;
   for (const json::value& each : features->get_array()) {
     const json::object* feature = each.if_object();
-    const json::value* name = feature != nullptr ? feature->if_contains("name") : nullptr;
+    const std::string name = feature != nullptr ? string_of(*feature, "name") : "";
     const json::value* available = feature != nullptr ? feature->if_contains("available") : nullptr;
-    if (name == nullptr || !name->is_string() || available == nullptr || !available->is_bool()) continue;
+    if (name.empty() || available == nullptr || !available->is_bool()) continue;
     std::string& list = available->get_bool() ? has : lacks;
-    list += (list.empty() ? "" : ", ") + std::string(name->get_string());
+    list += (list.empty() ? "" : ", ") + name;
+    if (name == "closedNetworks" && !available->get_bool()) {
+      findings.warning(
+          "closed networks",
+          "sandboxes reach the host, private networks and metadata services: " + string_of(*feature, "reason"),
+          "for an engine docs/docker.md, Network of containers, has a table of nftables that closes them");
+    }
   }
   findings.ok("features", has + (lacks.empty() ? "" : "; not here: " + lacks));
 }
@@ -153,11 +162,8 @@ void check_kernel(Findings& findings) {
     return findings.failed("kernel", "'sandboxd check' did not work", "run it by hand");
   }
   for (const json::value& each : checks->get_array()) {
-    const auto text = [&](const char* name) {
-      const json::object* row = each.if_object();
-      const json::value* field = row != nullptr ? row->if_contains(name) : nullptr;
-      return field != nullptr && field->is_string() ? std::string(field->get_string()) : std::string();
-    };
+    const json::object* row = each.if_object();
+    const auto text = [&](const char* name) { return row != nullptr ? string_of(*row, name) : std::string(); };
     if (text("state") == "ok") {
       findings.ok(text("what"), text("detail"));
     } else if (text("state") == "missing" || text("state") == "degraded") {

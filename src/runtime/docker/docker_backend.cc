@@ -51,7 +51,7 @@ DockerBackend::DockerBackend(net::any_io_executor executor, DockerOptions option
       ports_(options_.publish_address, facts_.local, {options_.docker.port_range_min, options_.docker.port_range_max}),
       images_(*engine_, options_.credentials, tasks_, executor),
       execd_volume_(context_, images_),
-      network_(context_),
+      network_(context_, capabilities_.open_networks),
       sidecars_(context_, images_),
       containers_(context_, ports_),
       creates_(context_, containers_, images_, execd_volume_, ports_, network_, sidecars_),

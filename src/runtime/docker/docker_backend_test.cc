@@ -138,6 +138,7 @@ TEST_F(DockerBackendTest, SandboxesGetANetworkWithoutTrafficBetweenThem) {
             "opensandbox-isolated");
   ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_TRUE(engine_->networks.contains("opensandbox-isolated")) << "it belongs to all";
+  EXPECT_THAT(backend_->capabilities().open_networks, HasSubstr("another machine")) << "nobody has closed it there";
 }
 
 TEST_F(DockerBackendTest, ANetworkThatWasRemovedIsMadeAgain) {
@@ -179,6 +180,8 @@ TEST_F(DockerBackendTest, OnPodmanEachSandboxHasANetworkThatGoesWithIt) {
   ASSERT_TRUE(await(io_, backend_->lifecycle().create(spec())));
   const json::value network = engine_->networks.at("opensandbox-a");
   EXPECT_EQ(engine::text(network, {"Options", "isolate"}), "true");
+  EXPECT_EQ(engine::text(network, {"Options", "com.docker.network.bridge.name"}), "osbc-a")
+      << "the wall knows it by that";
   EXPECT_EQ(engine::text(engine_->containers.at("sandbox-a").body, {"HostConfig", "NetworkMode"}), "opensandbox-a");
   ASSERT_TRUE(await(io_, backend_->lifecycle().remove("a")));
   EXPECT_FALSE(engine_->networks.contains("opensandbox-a"));

@@ -178,6 +178,7 @@ net::awaitable<Result<Instance>> DockerCreates::make(SandboxSpec spec, Creation&
   auto container = co_await containers_.look_up(spec.id);
   if (!container) co_return start_failed(container.error());
   if (auto ok = co_await check_mounts(*container, made.volumes); !ok) co_return Failure(ok.error());
+  network_.check(spec.id);
   containers_.note(*container);
   if (has_policy) {
     const Instance located = containers_.describe(*container);

@@ -1,6 +1,7 @@
 #include "runtime/docker/docker_network.h"
 
 #include <algorithm>
+#include <net/if.h>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -8,10 +9,11 @@
 
 #include "api/lifecycle_error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "http/url.h"
 #include "runtime/docker/engine_json.h"
-#include "runtime/docker/metadata_wall.h"
+#include "runtime/docker/resolvers.h"
 
 namespace osb::runtime {
 namespace {
@@ -20,10 +22,22 @@ namespace json = boost::json;
 using Call = EngineClient::Call;
 
 constexpr std::string_view kTrafficOption = "com.docker.network.bridge.enable_icc";
+constexpr std::string_view kBridgeOption = "com.docker.network.bridge.name";
 constexpr std::string_view kSharedMark = "shared";
 constexpr std::chrono::minutes kYoung(10);
+constexpr const char* kElsewhere =
+    "the engine's bridges have other names, or are not in this server's network namespace";
+constexpr std::string_view kOwnBridges = "osbc-";  // of single sandboxes
 
 std::string own_network(const std::string& sandbox) { return "opensandbox-" + sandbox; }
+
+// The beginning of the sandbox's id, which is random.
+std::string own_bridge(const std::string& sandbox) {
+  std::string name(kOwnBridges);
+  std::ranges::copy_if(sandbox, std::back_inserter(name), is_letter_or_digit);
+  return name.substr(0, IFNAMSIZ - 1);
+}
+
 std::string network_path(std::string_view name) { return "/networks/" + http::percent_encode(name); }
 
 Call create_call(std::string_view name, std::string_view mark, json::object options) {
@@ -49,7 +63,7 @@ Result<void> check_shared(const json::value& network) {
 
 // The engine's name for it where the network does not say another.
 std::string bridge_of(const json::value& network) {
-  std::string named = engine::text(network, {"Options", "com.docker.network.bridge.name"});
+  std::string named = engine::text(network, {"Options", kBridgeOption});
   return named.empty() ? "br-" + engine::text(network, {"Id"}).substr(0, 12) : named;
 }
 
@@ -74,8 +88,12 @@ net::awaitable<void> DockerNetwork::look() {
     if (!made) log_warn("no network for sandboxes", {{"error", made.error().message}});
     co_return;
   }
-  warn_of_metadata(kind() == Kind::PerSandbox ? "each sandbox has a bridge of its own"
-                                              : "the network is not the server's");
+  if (kind() == Kind::PerSandbox) {
+    // Before there is a bridge, so that none is ever without.
+    co_await raise_wall("opensandbox_containers", std::string(kOwnBridges));
+    co_return;
+  }
+  note_open("[docker] network_mode and isolate_network choose a network that is not the server's");
   if (!is_user_defined()) co_return;
   const std::string& name = context_.options.docker.network_mode;
   const auto found = co_await context_.engine.call({.target = network_path(name)});
@@ -86,6 +104,7 @@ net::awaitable<void> DockerNetwork::look() {
 }
 
 net::awaitable<Result<std::string>> DockerNetwork::ensure(std::string sandbox) {
+  co_await keep_wall();
   switch (kind()) {
     case Kind::AsNamed:
       co_return context_.options.docker.network_mode;
@@ -107,7 +126,10 @@ net::awaitable<Result<void>> DockerNetwork::make_shared() {
     const auto found = co_await context_.engine.call({.target = network_path(kSharedNetwork)});
     if (found) {
       auto fits = check_shared(*found);
-      if (fits) co_await close_metadata_services(bridge_of(*found));
+      if (fits) {
+        const std::string bridge = bridge_of(*found);
+        co_await raise_wall("opensandbox_" + bridge, bridge + '\0');
+      }
       ready_ = fits.has_value();
       co_return fits;
     }
@@ -120,24 +142,55 @@ net::awaitable<Result<void>> DockerNetwork::make_shared() {
   }
 }
 
-net::awaitable<void> DockerNetwork::close_metadata_services(std::string bridge) {
-  Result<void> done = fail(Code::Unavailable, "the engine is on another machine, or without root");
-  if (context_.facts.reaches_addresses) {
-    const bool closed = !context_.options.docker.allow_metadata;
-    done = co_await context_.pool.run([&] { return set_metadata_wall(bridge, closed); });
+net::awaitable<void> DockerNetwork::raise_wall(std::string table, std::string bridges) {
+  if (!context_.facts.reaches_addresses) co_return note_open("the engine is on another machine, or without root");
+  if (bridges.ends_with('\0') && ::if_nametoindex(bridges.c_str()) == 0) co_return note_open(kElsewhere);
+  const config::DockerSection& docker = context_.options.docker;
+  ContainerWall wall{.table = std::move(table),
+                     .bridges = std::move(bridges),
+                     .name_servers = resolvers_of_this_machine(),
+                     .host_resolves = context_.facts.podman,
+                     .allow_metadata = docker.allow_metadata,
+                     .allowed = {},
+                     .allow_private_networks = docker.allow_private_networks,
+                     .max_connections = docker.max_connections,
+                     .total_connections = docker.total_connections};
+  std::ranges::copy(context_.options.egress.dns_upstream, std::back_inserter(wall.name_servers));
+  for (const std::string& network : docker.allowed_networks) {
+    if (const auto prefix = parse_ip_prefix(network)) wall.allowed.push_back(*prefix);
   }
-  if (!done) warn_of_metadata(done.error().message);
+  const auto raised = co_await context_.pool.run([&] { return runtime::raise_wall(wall); });
+  if (!raised) co_return note_open("this server may not change the host's packet filter: " + raised.error().message);
+  wall_ = std::move(wall);
+  if (kind() == Kind::Shared || open_ != kElsewhere) open_.clear();  // check() knows of the others
 }
 
-void DockerNetwork::warn_of_metadata(const std::string& reason) {
-  if (context_.options.docker.allow_metadata || warned_ == reason) return;
-  warned_ = reason;
-  log_warn("sandboxes reach the metadata service of a cloud; docs/docker.md has a table of nftables that closes it",
-           {{"reason", reason}});
+net::awaitable<void> DockerNetwork::keep_wall() {
+  if (!wall_) co_return;
+  const auto kept = co_await context_.pool.run([wall = *wall_] { return runtime::keep_wall(wall); });
+  if (!kept) note_open("the host's packet filter cannot be changed: " + kept.error().message);
+}
+
+void DockerNetwork::note_open(const std::string& reason) {
+  const config::DockerSection& docker = context_.options.docker;
+  if (open_ == reason || (docker.allow_metadata && docker.allow_private_networks)) return;
+  open_ = reason;
+  log_warn(
+      "sandboxes reach the engine's host, private networks and metadata services; docs/docker.md has a table of "
+      "nftables that closes them",
+      {{"reason", reason}});
+}
+
+void DockerNetwork::check(const std::string& sandbox) {
+  if (kind() != Kind::PerSandbox) return;
+  const bool found = ::if_nametoindex(own_bridge(sandbox).c_str()) != 0;
+  if (!found && open_.empty()) note_open(kElsewhere);
+  if (found && open_ == kElsewhere) open_.clear();
 }
 
 net::awaitable<Result<void>> DockerNetwork::make_own(std::string sandbox) {
-  const auto made = co_await context_.engine.call(create_call(own_network(sandbox), sandbox, {{"isolate", "true"}}));
+  const auto made = co_await context_.engine.call(
+      create_call(own_network(sandbox), sandbox, {{"isolate", "true"}, {kBridgeOption, own_bridge(sandbox)}}));
   // An earlier try has made it.
   if (!made && made.error().code != Code::Conflict && !made.error().message.contains("already")) {
     co_return with_context("make the network of the sandbox", made.error());

@@ -5,7 +5,6 @@
 
 #include "api/resource_limits.h"
 #include "archive/tar_entry.h"
-#include "base/ip_address.h"
 #include "runtime/egress_variables.h"
 
 namespace osb::runtime {
@@ -13,7 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostResolvers = 3;
 constexpr int kProcesses = 256;
 
 json::array environment(const SandboxSpec& spec, const SidecarPlan& plan, const config::EgressSection& egress) {
@@ -76,26 +74,6 @@ Result<void> check_sidecar_limits(const config::EgressSection& egress) {
   const auto limits = api::read_resource_limits(egress.limits);
   if (!limits) return fail(Code::InvalidRequest, "[egress] limits: " + limits.error().message);
   return {};
-}
-
-std::vector<std::string> usable_resolvers(std::string_view text) {
-  constexpr std::string_view kKeyword = "nameserver";
-  std::vector<std::string> out;
-  while (!text.empty() && out.size() < kMostResolvers) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (!line.starts_with(kKeyword)) continue;
-    line.remove_prefix(kKeyword.size());
-    const std::size_t first = line.find_first_not_of(" \t");
-    if (first == 0 || first == std::string_view::npos) continue;
-    line = line.substr(first, line.find_first_of(" \t\r#;", first) - first);
-    const auto address = parse_ip_address(line);
-    if (!address) continue;
-    const bool loopback = address->v6 ? address->bytes == parse_ip_address("::1")->bytes : address->bytes[0] == 127;
-    if (!loopback) out.emplace_back(line);
-  }
-  return out;
 }
 
 }  // namespace osb::runtime

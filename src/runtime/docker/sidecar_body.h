@@ -41,7 +41,4 @@ boost::json::value sidecar_body(const SandboxSpec& spec, const SidecarPlan& plan
 // [egress] limits: cpu and memory, in Docker's grammar.
 Result<void> check_sidecar_limits(const config::EgressSection& egress);
 
-// Resolvers that a container can ask, of the text of a resolv.conf: those that are not loopback, at most three.
-std::vector<std::string> usable_resolvers(std::string_view resolv_conf);
-
 }  // namespace osb::runtime

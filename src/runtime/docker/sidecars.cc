@@ -1,8 +1,6 @@
 #include "runtime/docker/sidecars.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -16,6 +14,7 @@
 #include "runtime/docker/container.h"
 #include "runtime/docker/docker_logs.h"
 #include "runtime/docker/engine_json.h"
+#include "runtime/docker/resolvers.h"
 #include "runtime/egress_variables.h"
 #include "sys/text_file.h"
 #include "tls/connector.h"
@@ -36,17 +35,6 @@ constexpr std::chrono::milliseconds kFirstPause(50), kLastPause(10'000);
 constexpr std::chrono::minutes kCalm(1);
 constexpr std::chrono::minutes kYoung(10);
 constexpr std::size_t kEndOfLog = 2000;
-
-// A resolver of the machine itself is not on this list where systemd-resolved answers on loopback; it lists the others.
-std::vector<std::string> resolvers_of_this_machine() {
-  for (const char* path : {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"}) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (auto found = usable_resolvers(text.str()); !found.empty()) return found;
-  }
-  return {};
-}
 
 std::string why_missing(const DockerContext& context, const std::vector<std::string>& resolvers) {
   const DockerOptions& options = context.options;

@@ -17,6 +17,7 @@ Capabilities kubernetes_capabilities(const KubernetesOptions& options) {
   out.kubernetes_quantities = true;
   out.pools = has_controller(options);
   out.no_idle_policy = kNoIdlePolicy;
+  out.open_networks = "a NetworkPolicy of the cluster, or a networkPolicy of the create, closes them";
   out.ids_from_keys = true;
   out.removals_are_shared = true;
   out.signed_routes = options.signed_routes;

@@ -14,15 +14,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/parse_number.h"
 #include "base/unique_fd.h"
+#include "kernel/connection_limit.h"
 #include "kernel/netlink.h"
 #include "kernel/netlink_route.h"
 #include "kernel/nftables.h"
 #include "sandboxd/network/firewall_rules.h"
 #include "sandboxd/network/host_network.h"
 #include "sys/syscall.h"
-#include "sys/text_file.h"
 
 namespace osb::sandboxd {
 namespace {
@@ -350,11 +349,10 @@ class Firewall::Impl {
   // False while the kernel does not track connections.
   bool derive_total() {
     if (config_.total_connections >= 0) return true;
-    const auto text = sys::read_text("/proc/sys/net/netfilter/nf_conntrack_max");
-    if (!text) return false;
-    const std::int64_t table = parse_number<std::int64_t>(text->substr(0, text->find('\n'))).value_or(0);
+    const auto table = kernel::connection_table();
+    if (!table) return false;
     // 0: the kernel sets no limit, and memory is the host's to watch.
-    config_.total_connections = table > 0 ? connections_of_all(table) : 0;
+    config_.total_connections = *table > 0 ? kernel::connections_of_all(*table) : 0;
     log_info("connections of all sandboxes are limited", {{"total_connections", config_.total_connections}});
     return true;
   }

@@ -1,10 +1,10 @@
 #include "sandboxd/network/firewall_rules.h"
 
-#include <algorithm>
 #include <linux/netfilter.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
 
+#include "kernel/connection_limit.h"
 #include "sandboxd/network/bandwidth.h"
 #include "sandboxd/network/policy_rules.h"
 
@@ -22,8 +22,6 @@ constexpr std::uint8_t kIcmpRedirect = 5;
 // The state of the connection is known, and no table has translated the destination yet: the kernel takes chains that
 // translate only behind this priority.
 constexpr int kBeforeTranslation = NF_IP_PRI_CONNTRACK + 1;
-constexpr unsigned kSecondsOfNewTcp = 40;  // see NetworkConfig::max_connections
-constexpr std::uint64_t kConnectionsPerMeter = 1024, kMostMeters = 1024;
 
 const std::vector<NftField> kMemberKey = {NftField::InputInterface, NftField::Source};
 const std::vector<NftField> kAddressKey = {NftField::Destination};
@@ -87,14 +85,6 @@ void put_destinations(kernel::NftBatch& batch, const NetworkConfig& config) {
   for (const Subnet& network : private_networks()) refuse(to(network));
 }
 
-using Of = kernel::NftMeter::Of;
-
-kernel::NftMeter new_tcp_meter(std::uint64_t connections) {
-  return {.of = Of::PacketsPerSecond,
-          .most = std::max<std::uint64_t>(1, connections / kSecondsOfNewTcp),
-          .burst = static_cast<std::uint32_t>(connections)};
-}
-
 NftRule begins_connection(const NetworkConfig& config) {
   return std::move(NftRule().input_interface(config.interface_prefix).connection_unconfirmed().ipv4());
 }
@@ -104,34 +94,21 @@ NftRule begins_connection(const NetworkConfig& config) {
 void put_connection_limits(kernel::NftBatch& batch, const NetworkConfig& config) {
   if (config.max_connections == 0) return;
   batch.add_set(kConnections, kSourceKey);
-  batch.add_set(kNewTcp, kSourceKey, new_tcp_meter(config.max_connections));
+  batch.add_set(kNewTcp, kSourceKey, kernel::new_tcp_meter(config.max_connections));
   const char* chain = "connection_limits";
   batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 2});
   batch.add_rule(chain, std::move(begins_connection(config).tcp().in_set(kNewTcp, kSourceKey).drop()));
   batch.add_rule(chain, std::move(begins_connection(config).in_set(kConnections, kSourceKey).drop()));
 }
 
-// The same for all sandboxes together, behind the limits of each. The kernel walks the list of a meter's connections
-// for each new one, so one meter for all would be slow: there is one for each thousand connections, and new
-// connections take turns. A packet that meets a full one is dropped; the next try comes to another one.
+// The same for all sandboxes together, behind the limits of each.
 void put_limits_of_all(kernel::NftBatch& batch, const NetworkConfig& config) {
   if (config.total_connections <= 0) return;
-  const auto total = static_cast<std::uint64_t>(config.total_connections);
-  const auto meters =
-      static_cast<std::uint32_t>(std::clamp<std::uint64_t>(total / kConnectionsPerMeter, 1, kMostMeters));
-  batch.add_set(kConnectionsOfAll, {NftField::Number});
-  std::vector<kernel::NftElement> elements;
-  for (std::uint32_t i = 0; i < meters; ++i) {
-    kernel::NftElement each;
-    each.key.number(i);
-    each.meter = kernel::NftMeter{.of = Of::Connections, .most = total / meters + (i < total % meters ? 1 : 0)};
-    elements.push_back(std::move(each));
-  }
-  batch.add_elements(kConnectionsOfAll, elements);
-  const char* chain = "connection_limits_of_all";
-  batch.add_chain({.name = chain, .hook = NF_INET_PRE_ROUTING, .priority = kBeforeTranslation + 3});
-  batch.add_rule(chain, std::move(begins_connection(config).tcp().beyond(new_tcp_meter(total)).drop()));
-  batch.add_rule(chain, std::move(begins_connection(config).in_set_by_turns(kConnectionsOfAll, meters).drop()));
+  const kernel::ConnectionLimit limit{.chain = "connection_limits_of_all",
+                                      .priority = kBeforeTranslation + 3,
+                                      .set = kConnectionsOfAll,
+                                      .most = static_cast<std::uint64_t>(config.total_connections)};
+  put_connection_limit(batch, limit, [&] { return begins_connection(config); });
 }
 
 // The host answers for addresses of sandboxes that cannot answer. An address that is not (or no longer) in kAddresses

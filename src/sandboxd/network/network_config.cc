@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/metadata_networks.h"
+#include "base/closed_networks.h"
 #include "base/text.h"
 
 namespace osb::sandboxd {
@@ -20,21 +20,17 @@ bool is_plain(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_'; });
 }
 
-constexpr auto kMetadata = [] {
-  std::array<Subnet, std::size(kMetadataNetworks)> out;
-  std::ranges::transform(kMetadataNetworks, out.begin(), [](const MetadataNetwork& network) {
+template <std::size_t kCount>
+constexpr std::array<Subnet, kCount> subnets(const ClosedNetwork (&networks)[kCount]) {
+  std::array<Subnet, kCount> out;
+  std::ranges::transform(networks, out.begin(), [](const ClosedNetwork& network) {
     return Subnet{.base = network.base, .prefix_length = network.prefix_length};
   });
   return out;
-}();
+}
 
-constexpr Subnet kPrivateNetworks[] = {
-    {.base = 0x0a000000, .prefix_length = 8},   // 10.0.0.0/8
-    {.base = 0xac100000, .prefix_length = 12},  // 172.16.0.0/12
-    {.base = 0xc0a80000, .prefix_length = 16},  // 192.168.0.0/16
-    {.base = 0x64400000, .prefix_length = 10},  // 100.64.0.0/10: behind a provider's NAT; overlay networks use it too
-    {.base = 0xf0000000, .prefix_length = 4},   // 240.0.0.0/4: reserved; some clouds use it inside
-};
+constexpr auto kMetadata = subnets(kMetadataNetworks);
+constexpr auto kPrivate = subnets(kPrivateNetworks);
 
 bool lies_in(const Subnet& inner, std::span<const Subnet> networks) {
   return std::ranges::any_of(networks, [&](const Subnet& outer) {
@@ -46,7 +42,7 @@ bool lies_in(const Subnet& inner, std::span<const Subnet> networks) {
 
 std::span<const Subnet> metadata_networks() { return kMetadata; }
 
-std::span<const Subnet> private_networks() { return kPrivateNetworks; }
+std::span<const Subnet> private_networks() { return kPrivate; }
 
 Result<std::uint32_t> parse_ipv4(std::string_view text) {
   in_addr address{};
@@ -85,11 +81,6 @@ unsigned NetworkConfig::capacity() const {
   // The last id, -1, means "no id" to the kernel.
   const std::uint64_t ids = (std::uint64_t{0xffffffff} - first_id) / 65536;
   return static_cast<unsigned>(std::min(addresses > 3 ? addresses - 3 : 0, ids));
-}
-
-std::int64_t connections_of_all(std::int64_t table) {
-  constexpr std::int64_t kEntriesPerConnection = 5;  // see NetworkConfig::max_connections
-  return std::max<std::int64_t>(table * 3 / 4 / kEntriesPerConnection, 1);
 }
 
 Result<void> validate(const NetworkConfig& config) {

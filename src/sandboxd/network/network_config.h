@@ -53,7 +53,7 @@ struct NetworkConfig {
   // second, with bursts of this many. Together a sandbox has at most five times as many entries.
   unsigned max_connections = 4096;
   // The same for all sandboxes together, so that entries are left for the host. -1: a share of the kernel's table
-  // (connections_of_all()). 0: no limit.
+  // (kernel::connections_of_all()). 0: no limit.
   std::int64_t total_connections = -1;
   // Both must differ between daemons on one host, and no prefix may begin another one.
   std::string table = "opensandbox";
@@ -95,10 +95,6 @@ struct NetworkConfig {
 std::span<const Subnet> metadata_networks();
 // Networks that are not of the internet: the operator's own.
 std::span<const Subnet> private_networks();
-
-// Connections of all sandboxes together in a table of so many entries: with closed ones they take three quarters of it
-// at most.
-std::int64_t connections_of_all(std::int64_t table);
 
 // Names the field and what to do about it.
 Result<void> validate(const NetworkConfig& config);

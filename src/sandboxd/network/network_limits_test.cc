@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernel/connection_limit.h"
 #include "kernel/netlink_rate.h"
 #include "kernel/nftables.h"
 #include "sandboxd/network/firewall.h"
@@ -116,8 +117,8 @@ TEST(NetworkLimits, NewTcpConnectionsOfAllSandboxesHaveOneRate) {
 }
 
 TEST(NetworkLimits, TheTableOfTheKernelTellsTheConnectionsOfAll) {
-  EXPECT_EQ(connections_of_all(262'144), 39'321);
-  EXPECT_EQ(connections_of_all(1), 1);
+  EXPECT_EQ(kernel::connections_of_all(262'144), 39'321);
+  EXPECT_EQ(kernel::connections_of_all(1), 1);
   in_own_network([] {
     World world;
     world.config.total_connections = -1;

@@ -31,6 +31,7 @@ std::string describe(const SandboxService& service) {
   add(features, "secureAccess", can.no_secure_access);
   add(features, "networkPolicy", can.no_network_policy);
   add(features, "credentialProxy", can.no_credential_proxy);
+  add(features, "closedNetworks", can.open_networks);
   add(features, "windows", can.no_windows);
   add(features, "pools", backend.pools() != nullptr ? "" : kCluster);
   add(features, "signedRoutes", can.signed_routes ? "" : "needs a gateway with signing keys");

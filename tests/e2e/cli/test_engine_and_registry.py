@@ -9,6 +9,7 @@ import pytest
 from docker_engine import Engine, Podman
 from osb_program import Osb
 from registry import MANIFEST, busybox_layer, digest_of, image_config
+from server_process import Server
 
 
 @pytest.fixture(autouse=True)
@@ -28,20 +29,37 @@ def engine_findings(tmp_path, url):
     return [each for each in checks if each["check"] == "container engine"]
 
 
-@pytest.mark.parametrize("kind", [Engine, Podman])
-def test_doctor_names_the_walls_that_an_engine_lacks(tmp_path, kind):
-    engine = kind(host_image=False)
+@pytest.fixture(scope="module", params=[Engine, Podman])
+def engine(request):
+    made = request.param(host_image=False)
+    yield made
+    made.close()
+
+
+def test_doctor_names_the_walls_that_an_engine_lacks(tmp_path, engine):
+    options = engine.ask("GET", "/info").get("SecurityOptions") or []
+    said = engine_findings(tmp_path, engine.url)
+    assert said and all(each["state"] in ("ok", "warning") for each in said), said
+    text = "\n".join(each["detail"] for each in said)
+    assert str(engine.socket) in text
+    # An engine as root without userns-remap: the fact and the finding agree.
+    assert ("user namespaces" in text) == (not any("userns" in each or "rootless" in each for each in options)), (text, options)
+    assert ("AppArmor or SELinux" in text) == (not any("apparmor" in each or "selinux" in each for each in options)), text
+
+
+@pytest.mark.parametrize("settings, is_open", [({}, False), ({"isolate_network": False}, True),
+                                               ({"isolate_network": False, "allow_metadata": True,
+                                                 "allow_private_networks": True}, False)])
+def test_doctor_says_where_sandboxes_reach_more_than_the_internet(tmp_path, engine, settings, is_open):
+    server = Server(engine, settings={"docker": settings})
     try:
-        options = engine.ask("GET", "/info").get("SecurityOptions") or []
-        said = engine_findings(tmp_path, engine.url)
-        assert said and all(each["state"] in ("ok", "warning") for each in said), said
-        text = "\n".join(each["detail"] for each in said)
-        assert str(engine.socket) in text
-        # An engine as root without userns-remap: the fact and the finding agree.
-        assert ("user namespaces" in text) == (not any("userns" in each or "rootless" in each for each in options)), (text, options)
-        assert ("AppArmor or SELinux" in text) == (not any("apparmor" in each or "selinux" in each for each in options)), text
+        checks = json.loads(Osb(server, tmp_path).run("doctor", "-o", "json").stdout)["checks"]
+        said = [each for each in checks if each["check"] == "closed networks"]
+        assert ("docs/docker.md has a table" in server.log()) == is_open
+        assert [each["state"] for each in said] == (["warning"] if is_open else [])
+        assert not said or "isolate_network" in said[0]["detail"] and "docs/docker.md" in said[0]["advice"]
     finally:
-        engine.close()
+        server.close()
 
 
 def test_doctor_finds_nothing_where_there_is_no_engine(tmp_path):

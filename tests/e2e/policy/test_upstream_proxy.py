@@ -89,7 +89,7 @@ def other_backend(server, url, authority):
         daemon.close()
         return
     server.stop()
-    yield server.daemon, {**sidecar_settings(), "egress.upstream_proxy": {
+    yield server.daemon, {**sidecar_settings(), "docker": {"allowed_networks": [f"{GATEWAY}/32"]}, "egress.upstream_proxy": {
         "url": url, "authorization": AUTHORIZATION, "ca_cert_path": str(authority.file)}}
     server.start()
 

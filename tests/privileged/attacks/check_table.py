@@ -8,9 +8,10 @@ import re
 import subprocess
 import sys
 
-from table import KINDS, TABLE
+from table import KINDS, TABLE, words
 
 HERE = pathlib.Path(__file__).resolve().parent
+FRAMES = HERE.parents[2] / "src" / "intercept" / "h2_attack_test.cc"
 
 
 def collected(kind):
@@ -47,8 +48,17 @@ def differences(found, page):
                 yield f"{KINDS[kind]}: {key[0]}: {key[1]}: {here} ways in the tests, {there} in the page"
 
 
+def differences_of_frames(source, page):
+    """Of the tests in C++."""
+    found = {words(name) for name in re.findall(r"^TEST_F\(H2Attack, (\w+)\)", source, re.MULTILINE)}
+    written = set(re.findall(r"^\| ([^|]+) \| (?:yes|\*\*no\*\*) \|$", page, re.MULTILINE))
+    yield from (f"{FRAMES.name}: {each}: not in the page" for each in sorted(found - written))
+    yield from (f"{FRAMES.name}: {each}: in the page only" for each in sorted(written - found))
+
+
 def main():
     wrong = list(differences({kind: collected(kind) for kind in KINDS}, written(TABLE.read_text())))
+    wrong += differences_of_frames(FRAMES.read_text(), TABLE.read_text())
     if wrong:
         sys.exit("docs/attacks.md is not what the tests try; run `make attacks`:\n" + "\n".join(wrong))
 

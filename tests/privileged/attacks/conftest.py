@@ -25,7 +25,7 @@ INSIDE = "code in the sandbox"
 def pytest_configure(config):
     config.addinivalue_line("markers", "wall(name, second): of a file: the wall that its attacks try, and the wall behind it")
     config.addinivalue_line("markers", "attack(by, on, holds_on_podman): who attacks, the backends where that is possible, and "
-                            "False for a wall that Podman's own profile or network lacks")
+                            "False for a wall that Podman's own profile lacks")
     config.addinivalue_line("markers", "alike: the wall is all in the egress program, which does in gVisor what it does on "
                             "sandboxd, and on Podman what it does on Docker: tried on one of each two")
 

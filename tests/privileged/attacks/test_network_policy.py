@@ -5,9 +5,8 @@ import pytest
 from attack import attack
 from net_world import raw_socket
 from packets import ICMP, IPV4, IPV6, UDP, frame, ipv4, ipv6, udp
-from policy_walls import CLOSED, GATEWAY, KIND, said
+from policy_walls import CLOSED, GATEWAY, said
 from policy_world import ALLOWED, FOREIGN, HOST, METADATA, NAME_SERVER, OTHER, PRIVATE, THIRD, alias, record
-from prison import ENGINES
 
 pytestmark = [pytest.mark.wall("Network policies", second="private networks, metadata and the host are closed to all sandboxes"),
               pytest.mark.attack(on="native gvisor docker")]
@@ -39,11 +38,10 @@ def test_another_spelling_of_an_address_reaches_nothing(inmate, form):
     assert said(inmate, "reach(form)", form=form) != HOST
 
 
-# A rule of a container's policy may open a private network; on sandboxd that is the operator's decision.
-CLOSED_RANGES = [METADATA, HOST, GATEWAY, "127.0.0.1", "0.0.0.0", "224.0.0.251", "255.255.255.255"]
+CLOSED_RANGES = [PRIVATE, METADATA, HOST, GATEWAY, "127.0.0.1", "0.0.0.0", "224.0.0.251", "255.255.255.255"]
 
 
-@pytest.mark.parametrize("address", CLOSED_RANGES if KIND in ENGINES else [PRIVATE, *CLOSED_RANGES])
+@pytest.mark.parametrize("address", CLOSED_RANGES)
 def test_a_closed_range_is_not_reached_whatever_the_policy_says(walls, address):
     prisoner = walls.create({"defaultAction": "allow", "egress": [{"action": "allow", "target": "0.0.0.0/0"},
                                                                   {"action": "allow", "target": address}]})
