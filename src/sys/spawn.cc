@@ -37,6 +37,7 @@ struct Redirect {
 // because the parent sleeps until exec.
 struct ChildArgument {
   const char* program;
+  int program_fd;
   char* const* argv;
   char* const* envp;
   const char* cwd;
@@ -135,6 +136,7 @@ OSB_IN_CHILD bool enter(const char* path) {
 OSB_IN_CHILD void run_in_child(void* argument) {
   ChildArgument& a = *static_cast<ChildArgument*>(argument);
   if (!move_above(a.report, a.first_free)) give_up(a, Step::Descriptors);
+  if (a.program_fd >= 0 && !move_above(a.program_fd, a.first_free)) give_up(a, Step::Descriptors);
   reset_signal_handlers();
   for (std::size_t i = 0; i < a.cgroup_count; ++i) {
     if (!write_file(a.cgroup_procs[i], "0", 1)) give_up(a, Step::Cgroup);
@@ -154,7 +156,8 @@ OSB_IN_CHILD void run_in_child(void* argument) {
   if (a.cwd != nullptr && !enter(a.cwd)) give_up(a, Step::Cwd);
   const KernelSigset none = 0;
   raw(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
-  raw(SYS_execve, a.program, a.argv, a.envp);
+  if (a.program_fd >= 0) raw(SYS_execveat, a.program_fd, "", a.argv, a.envp, AT_EMPTY_PATH);
+  raw(SYS_execve, a.program, a.argv, a.envp);  // the interpreter of a script finds it by its name
   give_up(a, Step::Exec);
 }
 
@@ -183,6 +186,7 @@ class PreparedExec {
     const bool drop_groups = plan.uid && *plan.uid != ::geteuid() && !plan.groups;
     argument_ = {
         .program = plan.program.c_str(),
+        .program_fd = plan.program_fd,
         .argv = argv_.data(),
         .envp = envp_.data(),
         .cwd = plan.cwd.empty() ? nullptr : plan.cwd.c_str(),

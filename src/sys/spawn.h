@@ -17,6 +17,8 @@ namespace osb::sys {
 struct SpawnPlan {
   // A path; not searched in PATH (find_program does that). A relative one is looked up below `cwd`.
   std::string program;
+  // The same program, open: its user then need not be able to reach `program`, except for a script.
+  int program_fd = -1;
   std::vector<std::string> argv;  // argv[0] included
   std::vector<std::string> env;   // "KEY=value", the whole environment
   // Empty: the parent's. Not through links of /proc to what a process has open (ELOOP); other links are followed.

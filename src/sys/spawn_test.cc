@@ -275,6 +275,27 @@ TEST(Spawn, UserGroupsAndDirectoryFollowTheUser) {
   EXPECT_EQ(child.error().sys_errno, EACCES);
 }
 
+TEST(Spawn, AnOpenProgramRunsForAUserWhoCannotReachIt) {
+  SKIP_UNLESS_ROOT();
+  testing::TempDir dir;
+  std::filesystem::copy_file("/usr/bin/id", dir / "id");
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0700), 0);
+  SpawnPlan plan;
+  plan.program = dir / "id";
+  plan.argv = {"id", "-u"};
+  plan.uid = 12345;
+  const auto refused = spawn(plan);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sys_errno, EACCES);
+
+  const auto program = open_at(AT_FDCWD, plan.program, O_PATH);
+  ASSERT_TRUE(program);
+  // Another descriptor gets the number that the program has here.
+  plan.fds = {{program->get(), 2}};
+  plan.program_fd = program->get();
+  EXPECT_EQ(run(plan).out, "12345\n");
+}
+
 TEST(Spawn, AnotherUserNeverGetsOurGroups) {
   SKIP_UNLESS_ROOT();
   const gid_t ours[] = {7, 8};

@@ -339,8 +339,8 @@ void read_network(Section s, DaemonConfig& out) {
 
 void read_egress(Section s, EgressConfig& out) {
   s.text("program", out.program,
-         "The program that answers questions of sandboxes with a network policy. Everyone must be able to "
-         "execute it. Empty: `opensandbox-egress` next to `sandboxd`.");
+         "The program that answers questions of sandboxes with a network policy. Every user has the "
+         "right to execute it; its directory may be closed to others. Empty: `opensandbox-egress` next to `sandboxd`.");
   s.text("rules_directory", out.rules_directory,
          "Directory of `deny.always` and `allow.always`: rules for all sandboxes with a network policy, before their "
          "own. Changes take effect at once.");

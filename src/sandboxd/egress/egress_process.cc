@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -40,8 +41,11 @@ Result<Started> start_program(const EgressProcess::Options& options, const Egres
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return sys::from_errno("socketpair", errno);
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
+  const auto program = sys::open_at(AT_FDCWD, options.program, O_PATH);
+  if (!program) return Failure(program.error());
   sys::SpawnPlan plan;
   plan.program = options.program;
+  plan.program_fd = program->get();
   plan.argv = {options.program,  "--host",
                "--link-fd",      std::to_string(kLinkFd),
                "--udp-fd",       std::to_string(kUdpFd),
