@@ -193,7 +193,7 @@ class Machine:
     def run(self, script, output, seconds, **variables):
         """bash -c SCRIPT inside, with its output in a file and, unless quiet, on ours. Returns the exit code; None: out of time."""
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
-                       "LANG": "C.UTF-8", "TERM": "dumb", **variables}
+                       "LANG": "C.UTF-8", "TERM": "dumb", "ROOT_OUTSIDE": str(self.root.path), **variables}
         for name in PROXY_VARIABLES:
             if name in os.environ:
                 environment[name] = os.environ[name]

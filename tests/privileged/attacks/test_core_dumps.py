@@ -5,8 +5,11 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import secrets
+import select
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -15,43 +18,57 @@ from attack import attack, number_of
 pytestmark = pytest.mark.wall("Core dumps", second="a filter that keeps the limit as it is")
 
 PATTERN = pathlib.Path("/proc/sys/kernel/core_pattern")
+# The kernel starts a handler outside of all namespaces. There the root directory of this machine has this name, which is not
+# empty where the machine is made of namespaces (tests/fresh).
+OUTSIDE = os.environ.get("ROOT_OUTSIDE", "")
+LIMIT = 60  # seconds until the kernel has started a handler
 
 
 @pytest.fixture
-def handler(tmp_path):
+def handler():
     """A handler of the host. `heard()` lists the hosts' names of all crashes that it was started for."""
-    with open("/run/lock/opensandbox-test-core-pattern", "w") as lock:  # there is one for the whole machine
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        tmp_path.chmod(0o755)
-        calls = tmp_path / "calls"
+    with contextlib.ExitStack() as undo:
+        lock = undo.enter_context(open("/run/lock/opensandbox-test-core-pattern", "w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)  # there is one for the whole machine
+        # A pattern has at most 128 bytes.
+        directory = pathlib.Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="h", dir="/tmp")))
+        directory.chmod(0o755)
+        calls = directory / "calls"
         os.mkfifo(calls)
-        pipe = open(os.open(calls, os.O_RDWR), "r")
-        program = tmp_path / "handler"
-        program.write_text(f"#!/bin/sh\ncat > /dev/null\necho \"$1 $2\" > {calls}\n")
+        pipe = os.open(calls, os.O_RDWR)
+        undo.callback(os.close, pipe)
+        program = directory / "h"
+        program.write_text(f'#!/bin/sh\ncat > /dev/null\necho "$1 $2" > {OUTSIDE}{calls}\n')
         program.chmod(0o755)
-        before = PATTERN.read_text()
-        PATTERN.write_text(f"|{program} %P %h")
-        try:
-            yield Handler(pipe)
-        finally:
-            PATTERN.write_text(before)
-            pipe.close()
+        undo.callback(PATTERN.write_text, PATTERN.read_text())
+        PATTERN.write_text(f"|{OUTSIDE}{program} %h %e")
+        yield Handler(pipe)
 
 
 class Handler:
     def __init__(self, pipe):
-        self.pipe = pipe
+        self.pipe, self.received = pipe, b""
 
     def heard(self):
         """Up to a crash of ours now: the handlers of earlier ones have been started before."""
-        control = subprocess.Popen(["sh", "-c", "ulimit -c unlimited; kill -SEGV $$"], stdin=subprocess.DEVNULL)
+        mark = "osb" + secrets.token_hex(6)  # the name of a process has 15 bytes
+        control = subprocess.Popen(["sh", "-c", f"echo {mark} > /proc/self/comm; ulimit -c unlimited; kill -SEGV $$"],
+                                   stdin=subprocess.DEVNULL)
         assert control.wait() == -signal.SIGSEGV
         names = []
         while True:
-            pid, _, name = self.pipe.readline().strip().partition(" ")
-            if int(pid) == control.pid:
+            name, _, program = self.line().partition(" ")
+            if program == mark:
                 return names
             names.append(name)
+
+    def line(self):
+        while b"\n" not in self.received:
+            assert select.select([self.pipe], [], [], LIMIT)[0], \
+                "the kernel has started no handler for a crash outside of the sandbox"
+            self.received += os.read(self.pipe, 4096)
+        line, _, self.received = self.received.partition(b"\n")
+        return line.decode()
 
 
 CRASHES = {
