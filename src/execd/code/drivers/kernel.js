@@ -341,10 +341,15 @@ process.on('SIGINT', () => {
   next();
 });
 
-// `sent`: how many interrupts were sent for earlier cells. One that the code has kept for itself is not waited for longer.
+// `sent`: how many interrupts were sent for earlier cells. One that the code has kept for itself is not waited for longer. One
+// that Node.js has kept, because the cell had just ended, ends the next code that an interrupt may end: that is no cell.
 function begin(number, head, sent) {
   if (interrupts >= sent) return runCell(number, head);
-  const late = setTimeout(() => { interrupts = sent; next(); }, LATE_MS);
+  const late = setTimeout(() => {
+    untilInterrupted(() => sleep(LATE_MS / 2));
+    interrupts = sent;
+    next();
+  }, LATE_MS / 2);
   next = () => {
     if (interrupts < sent) return;
     clearTimeout(late);
