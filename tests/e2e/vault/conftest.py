@@ -23,7 +23,8 @@ def with_libraries(program):
     """The files of a program that may belong to no package."""
     path = os.path.realpath(shutil.which(program))
     linked = subprocess.run(["ldd", path], capture_output=True, text=True).stdout.split()
-    return [path, shutil.which(program), *(word for word in linked if word.startswith("/"))]
+    libraries = [word for word in linked if word.startswith("/")]  # mostly links: what they lead to is needed too
+    return [path, shutil.which(program), *libraries, *map(os.path.realpath, libraries)]
 
 
 @pytest.fixture(scope="session")

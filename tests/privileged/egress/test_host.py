@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -42,7 +43,7 @@ class Link:
 
 
 @pytest.fixture
-def host():
+def host(tmp_path_factory):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
@@ -50,9 +51,13 @@ def host():
     intercept = socket.create_server(("127.0.0.1", 0))
     words = ["--host", "--link-fd", str(theirs.fileno()), "--udp-fd", str(udp.fileno()), "--tcp-fd", str(tcp.fileno()),
              "--intercept-fd", str(intercept.fileno())]
-    # Nobody, without any capability.
+    # Nobody, without any capability. The build directory may be closed to him.
+    program = tmp_path_factory.mktemp("open") / "opensandbox-egress"
+    shutil.copy(BINARY, program)
+    for directory in (program.parent, program.parent.parent):
+        directory.chmod(0o755)
     given = [theirs, udp, tcp, intercept]
-    process = subprocess.Popen([BINARY, *words], pass_fds=[each.fileno() for each in given], user=65534, group=65534,
+    process = subprocess.Popen([program, *words], pass_fds=[each.fileno() for each in given], user=65534, group=65534,
                                extra_groups=[], stderr=subprocess.DEVNULL)
     port, tcp_port = udp.getsockname()[1], tcp.getsockname()[1]
     for each in given:
