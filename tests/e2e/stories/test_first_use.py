@@ -40,12 +40,13 @@ def screen(tmp_path):
 
 
 def daemons():
-    """The pids of sandboxd and the server in this network namespace."""
+    """The pids of sandboxd and the server in this network namespace; those of other tests are children of this process."""
     ours = os.readlink("/proc/self/ns/net")
     found = {}
     for path in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(path / "ns/net") == ours:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if os.readlink(path / "ns/net") == ours and parent != os.getpid():
                 found[(path / "comm").read_text().strip()] = int(path.name)
         except OSError:
             pass  # it has just ended
