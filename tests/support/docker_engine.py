@@ -236,9 +236,11 @@ class Engine:
         assert response.status_code in status, f"{method} {path}: {response.status_code} {response.text}"
         return response.json() if response.headers.get("content-type", "").startswith("application/json") else response
 
-    def load_archive(self, data):
+    def load_archive(self, archive):
+        """Bytes, or an open file."""
+        source = io.BytesIO(archive) if isinstance(archive, bytes) else archive
         # In pieces: httpx copies the rest of a piece after each write to the socket.
-        pieces = (data[at:at + (1 << 18)] for at in range(0, len(data), 1 << 18))
+        pieces = iter(lambda: source.read(1 << 18), b"")
         response = self.client.post("/images/load", params={"quiet": "1"}, content=pieces,
                                     headers={"Content-Type": "application/x-tar"})
         assert response.status_code == 200 and '"error"' not in response.text, response.text
