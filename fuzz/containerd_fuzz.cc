@@ -34,7 +34,7 @@ Read read(std::string_view bytes, std::size_t step) {
   return out;
 }
 
-// What was decoded is the same after it was written and read again.
+// A decoded message is the same after it was written and read again.
 void check_mounts(std::string_view bytes) {
   const auto mounts = decode_mounts(bytes);
   if (!mounts) return;

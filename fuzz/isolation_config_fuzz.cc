@@ -4,7 +4,7 @@
 
 #include "execd/isolated/isolation_config.h"
 
-// Whatever a file says, paths of sessions are absolute and sizes are above 0.
+// With any file, paths of sessions are absolute and sizes are above 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace osb::execd;
   IsolationOptions options;

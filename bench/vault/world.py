@@ -174,7 +174,7 @@ class World:
         made = EgressProcess(self.program, core=PROXY_CORE, address=GATEWAY, intercept_port=INTERCEPT_PORT)
         for port in (80, 443):
             self.redirect("ours", port, INTERCEPT_PORT)
-        # What the machine trusts, as sandboxd sends it, and the authority of the web servers here.
+        # The machine's own authorities, as sandboxd sends them, and the authority of the web servers here.
         trust = pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text() + self.authority.file.read_text()
         made.send({"type": "hello", "resolvers": [f"{GATEWAY}:5353"], "maxAddresses": 4096})
         made.send({"type": "interception", "authority": self.own.key.read_text() + self.own.file.read_text(), "trust": trust,

@@ -15,7 +15,7 @@ struct CommitTarget {
   image::Reference reference;
 };
 
-// What the job of a snapshot says (docs/kubernetes.md): arguments, and variables of the environment.
+// The words of a snapshot's job (docs/kubernetes.md): arguments, and variables of the environment.
 struct CommandLine {
   enum class Action { Commit, Unpause, ShowHelp, ShowVersion } action = Action::Commit;
   std::string pod, ns;

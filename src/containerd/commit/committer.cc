@@ -15,7 +15,7 @@
 namespace osb::containerd {
 namespace {
 
-// What a run that was killed for good has made goes by then.
+// By then everything goes that a killed run without a retry has made.
 constexpr std::chrono::hours kLeaseLife(24);
 // How often a layer is written when something else resumes the container meanwhile.
 constexpr int kLayerAttempts = 3;

@@ -43,7 +43,7 @@ JobState job_state(const json::object& job);
 // The message of a failed job, for people, with the program's reason if it has said one.
 std::string job_failure(const json::object& job, std::string_view reason);
 
-// What the program said at its end in a pod of its job. Nothing: it runs, or has said nothing.
+// The last words of the program in a pod of its job. Nothing: it runs, or has said nothing.
 struct LastWords {
   std::string message, finished_at;
 };

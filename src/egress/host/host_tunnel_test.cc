@@ -42,7 +42,7 @@ TestRecord record_of(const std::string& owner, RecordType type) {
   }
 }
 
-// What the data of all records holds.
+// The data of all records, together.
 std::size_t carried(const Response& response) {
   std::size_t out = 0;
   for (const Record& each : response.answers) out += each.data.size();

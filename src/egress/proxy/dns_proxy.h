@@ -59,7 +59,7 @@ class DnsProxy {
 
  private:
   static constexpr std::size_t kMostWaiting = 256;  // questions of one sandbox that wait for upstream servers
-  // What the answer to a question costs.
+  // The cost of the answer to a question.
   enum class Meter : std::uint8_t {
     None,
     Text,      // of a name that the policy names, with records of free text

@@ -27,7 +27,7 @@ namespace osb::execd {
 // back. Output between two cells has no run that it could belong to, and is dropped.
 class DriverRunner final : public CodeRunner, public std::enable_shared_from_this<DriverRunner> {
  public:
-  // What the process of a new runner begins with.
+  // The beginning of a runner: its process, driver and prepared kernel.
   struct Start {
     sys::SpawnPlan process;  // has the program, the environment and the directory; the descriptors are added here
     std::string_view driver;

@@ -13,7 +13,7 @@ std::string bytes(std::initializer_list<int> values) {
   return out;
 }
 
-// What Python's zipfile writes for the same file and date, but for the attributes.
+// The bytes that Python's zipfile writes for the same file and date, but for the attributes.
 TEST(OneFileArchive, HasTheFileItsChecksumAndADirectory) {
   const std::string about =
       bytes({10, 0, 0, 0, 0, 0, 0, 0, 33, 0, 0x26, 0x39, 0xF4, 0xCB, 9, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0});

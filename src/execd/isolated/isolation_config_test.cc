@@ -11,7 +11,7 @@ TEST(IsolationConfig, SetsWhatItNamesAndLeavesTheRest) {
 upper_root = "/var/lib/execd/isolation"   # the published one
 diff_max_bytes = 1_000_000
 allowed_writable = [
-  "/srv/work/", # with a comment
+  "/srv/cases/", # with a comment
   '/srv/data',
 ]
 
@@ -27,7 +27,7 @@ observe = ["exec"]
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(options.diff_max_bytes, 1'000'000u);
   EXPECT_EQ(options.upper_max_bytes, IsolationOptions().upper_max_bytes);
-  EXPECT_EQ(options.allowed_writable, (std::vector<std::string>{"/srv/work", "/srv/data"}));
+  EXPECT_EQ(options.allowed_writable, (std::vector<std::string>{"/srv/cases", "/srv/data"}));
 }
 
 TEST(IsolationConfig, WhatCannotBeHadIsRefusedByName) {

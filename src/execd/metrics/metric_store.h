@@ -51,7 +51,7 @@ class MetricStore final : public Telemetry {
   struct Values {
     Series requests, executions, filesystem;
   };
-  // What is in a document on its way.
+  // The values of a document on its way.
   struct Taken {
     Values values;
     std::chrono::system_clock::time_point now;

@@ -145,7 +145,7 @@ def test_a_container_that_has_changed_nothing_is_saved_too(world):
         world.containerd.remove("fresh")
 
 
-# What a container of containerd may do unless it is told otherwise.
+# The capabilities of a container of containerd unless it is told otherwise.
 CAPABILITIES = ("CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL "
                 "AUDIT_WRITE").split()
 
